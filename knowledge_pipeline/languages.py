@@ -19,148 +19,68 @@ PARSED_LANGUAGES = frozenset(
 PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
 DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
 
-_EXTENSIONS = {
-    # languages whose one extension is their name
-    **{
-        name: name
-        for name in (
-            *("astro", "awk", "bicep", "cmake", "css", "cue", "dart", "dhall", "elm", "fish", "gleam"),
-            *("go", "hcl", "hlsl", "java", "just", "less", "matlab", "mojo", "nix", "odin", "org"),
-            *("prisma", "proto", "qml", "rego", "rst", "sass", "scss", "smithy", "svelte", "swift", "tcl"),
-            *("thrift", "toml", "tsx", "vim", "vue", "wgsl"),
-        )
-    },
-    "ada": "ada adb ads",
-    "asciidoc": "adoc asciidoc",
-    "assembly": "asm s",
-    "bash": "sh bash zsh ksh bats ebuild",
-    "batch": "bat cmd",
-    "bazel": "bzl bazel star",
-    "c": "c h",
-    "c_sharp": "cs csx",
-    "clojure": "clj cljs cljc edn",
-    "cobol": "cob cbl cpy",
-    "coffeescript": "coffee",
-    "common_lisp": "lisp cl lsp asd",
-    "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx",
-    "crystal": "cr",
-    "csv": "csv tsv",
-    "cuda": "cu cuh",
-    "cython": "pyx pxd pxi",
-    "d": "d di",
-    "elisp": "el",
-    "elixir": "ex exs",
-    "erlang": "erl hrl",
-    "fortran": "f f77 f90 f95 f03 f08 for",
-    "fsharp": "fs fsx fsi",
-    "gdscript": "gd",
-    "glsl": "glsl vert frag geom comp",
-    "graphql": "graphql graphqls gql",
-    "groovy": "groovy gradle gvy jenkinsfile",
-    "handlebars": "hbs handlebars mustache",
-    "haskell": "hs lhs hsc",
-    "haxe": "hx",
-    "html": "html htm xhtml",
-    "ini": "ini cfg conf properties editorconfig",
-    "javascript": "js jsx mjs cjs es6",
-    "jinja": "j2 jinja jinja2",
-    "json": "json jsonc json5 ndjson jsonl geojson webmanifest",
-    "jsonnet": "jsonnet libsonnet",
-    "julia": "jl",
-    "kotlin": "kt kts",
-    "latex": "tex sty bib",
-    "lua": "lua luau",
-    "makefile": "mk mak make",
-    "markdown": "md markdown mdx mdown mkd",
-    "meson": "wrap",
-    "nim": "nim nims nimble",
-    "notebook": "ipynb",
-    "objective_c": "m",
-    "objective_cpp": "mm",
-    "ocaml": "ml mli mll mly",
-    "pascal": "pas pp dpr",
-    "perl": "pl pm t",
-    "php": "php phtml php5 php7",
-    "powershell": "ps1 psm1 psd1",
-    "prolog": "pro",
-    "puppet": "epp",
-    "purescript": "purs",
-    "python": "py pyi pyw",
-    "r": "r rmd",
-    "racket": "rkt",
-    "rescript": "res resi",
-    "ruby": "rb rake gemspec ru podspec",
-    "rust": "rs",
-    "scala": "scala sc sbt",
-    "scheme": "scm ss sld",
-    "solidity": "sol",
-    "sql": "sql ddl psql plsql",
-    "starlark": "sky",
-    "stylus": "styl",
-    "systemverilog": "sv svh",
-    "terraform": "tf tfvars",
-    "text": "txt text",
-    "typescript": "ts mts cts",
-    "typst": "typ",
-    "v": "v vsh",
-    "vala": "vala vapi",
-    "vhdl": "vhd vhdl",
-    "visual_basic": "vb bas vbs",
-    "xml": "xml xsd xsl xslt plist csproj vcxproj resx svg",
-    "yaml": "yaml yml",
-    "zig": "zig zon",
-}
+
+def _parse_table(entries: str, same_names: str = "") -> dict[str, str]:
+    """Languages with what identifies them ("name: forms; ..."), and those whose one form is their name."""
+    named = (entry.partition(":") for entry in entries.split(";"))
+    return {name.strip(): forms for name, _, forms in named} | {name: name for name in same_names.split()}
+
+
+_EXTENSIONS = _parse_table(
+    """
+    ada: ada adb ads; asciidoc: adoc asciidoc; assembly: asm s; bash: sh bash zsh ksh bats ebuild;
+    batch: bat cmd; bazel: bzl bazel star; c: c h; c_sharp: cs csx; clojure: clj cljs cljc edn;
+    cobol: cob cbl cpy; coffeescript: coffee; common_lisp: lisp cl lsp asd;
+    cpp: cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx; crystal: cr; csv: csv tsv; cuda: cu cuh;
+    cython: pyx pxd pxi; d: d di; elisp: el; elixir: ex exs; erlang: erl hrl;
+    fortran: f f77 f90 f95 f03 f08 for; fsharp: fs fsx fsi; gdscript: gd;
+    glsl: glsl vert frag geom comp; graphql: graphql graphqls gql;
+    groovy: groovy gradle gvy jenkinsfile; handlebars: hbs handlebars mustache; haskell: hs lhs hsc;
+    haxe: hx; html: html htm xhtml; ini: ini cfg conf properties editorconfig;
+    javascript: js jsx mjs cjs es6; jinja: j2 jinja jinja2;
+    json: json jsonc json5 ndjson jsonl geojson webmanifest; jsonnet: jsonnet libsonnet; julia: jl;
+    kotlin: kt kts; latex: tex sty bib; lua: lua luau; makefile: mk mak make;
+    markdown: md markdown mdx mdown mkd; meson: wrap; nim: nim nims nimble; notebook: ipynb;
+    objective_c: m; objective_cpp: mm; ocaml: ml mli mll mly; pascal: pas pp dpr; perl: pl pm t;
+    php: php phtml php5 php7; powershell: ps1 psm1 psd1; prolog: pro; puppet: epp; purescript: purs;
+    python: py pyi pyw; r: r rmd; racket: rkt; rescript: res resi; ruby: rb rake gemspec ru podspec;
+    rust: rs; scala: scala sc sbt; scheme: scm ss sld; solidity: sol; sql: sql ddl psql plsql;
+    starlark: sky; stylus: styl; systemverilog: sv svh; terraform: tf tfvars; text: txt text;
+    typescript: ts mts cts; typst: typ; v: v vsh; vala: vala vapi; vhdl: vhd vhdl;
+    visual_basic: vb bas vbs; xml: xml xsd xsl xslt plist csproj vcxproj resx svg; yaml: yaml yml;
+    zig: zig zon
+    """,
+    """
+    astro awk bicep cmake css cue dart dhall elm fish gleam go hcl hlsl java just less matlab mojo nix
+    odin org prisma proto qml rego rst sass scss smithy svelte swift tcl thrift toml tsx vim vue wgsl
+    """,
+)
 _BY_EXTENSION = {extension: name for name, line in _EXTENSIONS.items() for extension in line.split()}
 
-_FILE_NAMES = {
-    "bash": ".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv pkgbuild gradlew",
-    "cmake": "cmakelists.txt",
-    "dockerfile": "dockerfile containerfile",
-    "go_module": "go.mod go.work",
-    "groovy": "jenkinsfile",
-    "ini": ".gitconfig .npmrc .pylintrc .flake8 .coveragerc",
-    "just": "justfile .justfile",
-    "makefile": "makefile gnumakefile bsdmakefile",
-    "meson": "meson.build meson_options.txt meson.options",
-    "python": "sconstruct sconscript wscript tiltfile",
-    "ruby": "gemfile rakefile guardfile vagrantfile podfile fastfile brewfile dangerfile capfile",
-    "text": "readme license copying changelog notice authors contributors",
-    "vim": ".vimrc",
-}
+_FILE_NAMES = _parse_table(
+    """
+    bash: .bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv pkgbuild gradlew;
+    cmake: cmakelists.txt; dockerfile: dockerfile containerfile; go_module: go.mod go.work;
+    groovy: jenkinsfile; ini: .gitconfig .npmrc .pylintrc .flake8 .coveragerc; just: justfile .justfile;
+    makefile: makefile gnumakefile bsdmakefile; meson: meson.build meson_options.txt meson.options;
+    python: sconstruct sconscript wscript tiltfile;
+    ruby: gemfile rakefile guardfile vagrantfile podfile fastfile brewfile dangerfile capfile;
+    text: readme license copying changelog notice authors contributors; vim: .vimrc
+    """
+)
 _BY_FULL_NAME = {file_name: name for name, line in _FILE_NAMES.items() for file_name in line.split()}
 
-_INTERPRETERS = {
-    **{
-        name: name
-        for name in (
-            "elixir",
-            "fish",
-            "go",
-            "groovy",
-            "julia",
-            "kotlin",
-            "ocaml",
-            "perl",
-            "php",
-            "racket",
-            "swift",
-        )
-    },
-    "bash": "sh bash zsh ksh dash ash bats",
-    "awk": "awk gawk mawk",
-    "clojure": "bb clojure",
-    "haskell": "runhaskell runghc",
-    "javascript": "node nodejs bun",
-    "lua": "lua luajit",
-    "makefile": "make",
-    "powershell": "pwsh powershell",
-    "python": "python pypy uv",
-    "r": "rscript",
-    "ruby": "ruby jruby",
-    "scala": "scala amm",
-    "tcl": "tclsh wish expect",
-    "typescript": "deno ts-node tsx",
-}
+_INTERPRETERS = _parse_table(
+    """
+    bash: sh bash zsh ksh dash ash bats; awk: awk gawk mawk; clojure: bb clojure;
+    haskell: runhaskell runghc; javascript: node nodejs bun; lua: lua luajit; makefile: make;
+    powershell: pwsh powershell; python: python pypy uv; r: rscript; ruby: ruby jruby; scala: scala amm;
+    tcl: tclsh wish expect; typescript: deno ts-node tsx
+    """,
+    """
+    elixir fish go groovy julia kotlin ocaml perl php racket swift
+    """,
+)
 _BY_INTERPRETER = {program: name for name, line in _INTERPRETERS.items() for program in line.split()}
 
 LANGUAGES = frozenset({*_EXTENSIONS, *_FILE_NAMES, *_INTERPRETERS, "dockerfile", "verilog"})

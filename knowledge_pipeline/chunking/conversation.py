@@ -46,11 +46,8 @@ def chunk_conversation(
     if not document.metadata.get("segments"):
         raise DocumentSkipped("it is not a conversation")
     turns = list(_split_turns(document))
-    ranges = (
-        part
-        for turn in turns
-        for part in split_span(measured, (turn.start_char, turn.end_char), limits.max_tokens)
-    )
+    bounds = ((turn.start_char, turn.end_char) for turn in turns)
+    ranges = (part for turn in bounds for part in split_span(measured, turn, limits.max_tokens))
     for span in pack_to_limits(ranges, measured, limits):
         yield _build_span(document, span, turns)
 
@@ -65,7 +62,8 @@ def _split_turns(document: Document) -> Iterator[_Turn]:
     starts = [int(segment["start_char"]) for segment in given]
     if starts[0] != 0 or not all(_TURN_HEADING.match(text, start) for start in starts[1:]):
         dated = [match for match in _TURN_HEADING.finditer(text) if _DATED_HEADING.search(match[0])]
-        given = [{"kind": given[0]["kind"]}, *({"kind": _parse_turn_kind(match[0])} for match in dated)]
+        kinds = (re.split(r" by | on |, \d", match[0], maxsplit=1)[0].rstrip(":").lower() for match in dated)
+        given = [{"kind": kind} for kind in (given[0]["kind"], *kinds)]
         starts = [0, *(match.start() for match in dated)]
     for segment, (start, end) in zip(given, pairwise([*starts, len(text)]), strict=True):
         match = _TURN_HEADING.match(text, start)
@@ -73,20 +71,12 @@ def _split_turns(document: Document) -> Iterator[_Turn]:
         yield _Turn(start, end, str(segment["kind"]), segment.get("author"), heading)
 
 
-def _parse_turn_kind(heading: str) -> str:
-    return re.split(r" by | on |, \d", heading, maxsplit=1)[0].rstrip(":").lower()
-
-
 def _build_span(document: Document, span: Range, turns: list[_Turn]) -> ChunkSpan:
     start, end = span
     inside = [turn for turn in turns if turn.start_char < end and turn.end_char > start]
     authors = list(dict.fromkeys(turn.author for turn in inside if turn.author))
     metadata = {"authors": authors} if authors else {}
-    return ChunkSpan(start, end, inside[0].kind, _build_header(document, start, inside[0]), metadata)
-
-
-def _build_header(document: Document, start_char: int, first: _Turn) -> str:
-    """The path, the title unless the text begins with it, and the heading of a turn that goes on."""
-    title = "" if start_char == 0 else document.title
-    heading = first.heading if start_char > first.start_char else ""
-    return "\n".join(part for part in (document.path, title, heading) if part)
+    title = "" if start == 0 else document.title  # the text begins with it
+    heading = inside[0].heading if start > inside[0].start_char else ""  # of a turn that goes on
+    header = "\n".join(part for part in (document.path, title, heading) if part)
+    return ChunkSpan(start, end, inside[0].kind, header, metadata)

@@ -27,12 +27,9 @@ def chunk_sentences(
 ) -> Iterator[ChunkSpan]:
     """Whole sentences, packed, the last ones repeated; a sentence is cut only if it alone is too long."""
     text = measured.document.text
-    found = (
-        part
-        for sentence in split_sentences(text, 0, len(text))
-        for part in split_span(measured, sentence, limits.max_tokens, ())
-    )
-    return _build_spans(measured, chunking, pack_to_limits(found, measured, limits))
+    sentences = split_sentences(text, 0, len(text))
+    parts = (part for each in sentences for part in split_span(measured, each, limits.max_tokens, ()))
+    return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
 
 
 def chunk_paragraphs(

@@ -93,12 +93,8 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     Raises:
         ConfigError: a custom extractor or the coverage report cannot be read.
     """
-    modules = (
-        "registry",
-        "metadata_extractors",
-        "document_metadata",
-        *{e.module: 0 for e in _CHUNKERS.values()},
-    )
+    chunkers = dict.fromkeys(entry.module for entry in _CHUNKERS.values())
+    modules = ("registry", "metadata_extractors", "document_metadata", *chunkers)
     imported = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
     load_coverage(source)  # a report that cannot be read is refused here, before any work
     coverage = source.metadata.coverage
@@ -127,10 +123,8 @@ def compute_limits(
     total = chunking.max_tokens or max(16, min(entry.max_tokens, model_tokens))
     max_tokens = total - min(MAX_HEADER_TOKENS, total // 3)
     overlap, min_tokens = chunking.overlap_tokens, chunking.min_tokens
-    if overlap is None:
-        overlap = entry.overlap_tokens * total // entry.max_tokens
-    if min_tokens is None:
-        min_tokens = entry.min_tokens
+    overlap = entry.overlap_tokens * total // entry.max_tokens if overlap is None else overlap
+    min_tokens = entry.min_tokens if min_tokens is None else min_tokens
     return TokenLimits(max_tokens, min(min_tokens, max_tokens // 2), min(overlap, max_tokens // 2)), total
 
 
@@ -170,11 +164,11 @@ def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_C
 
 def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerName:
     if source.type == "files":
-        if document.language in PARSED_LANGUAGES or (
-            is_code(document.language) and not has_headings(document)
-        ):
+        if document.language in PARSED_LANGUAGES:
             return "ast_aware"
-        return "semantic" if has_headings(document) else "sentence"
+        if has_headings(document):
+            return "semantic"
+        return "ast_aware" if is_code(document.language) else "sentence"
     if source.type == "archive" and document.metadata.get("segments"):
         return "conversation"
     if source.type == "code" and document.language == "text":

@@ -20,19 +20,11 @@ _COMMENTS = frozenset({"comment", "line_comment", "block_comment", "multiline_co
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
-    [
-        *("decorated_definition", "export_statement", "template_declaration", "type_declaration"),
-        "lexical_declaration",
-    ]
+    {"decorated_definition", "export_statement", "lexical_declaration"}
+    | {"template_declaration", "type_declaration"}
 )
 _BLOCK_SUFFIXES = (
-    "block",
-    "body",
-    "_list",
-    "statements",
-    "body_declarations",
-    "compound_statement",
-    "do_group",
+    *("block", "body", "_list", "statements", "body_declarations", "compound_statement", "do_group"),
 )
 _MAX_HEAD_CHARS = 200  # characters before a definition that still belong to it: `if sys.platform == "win32":`
 

@@ -29,10 +29,7 @@ _MAX_WEIGHT_BYTES = 1 << 30  # ONNX holds no more in one file
 _OPSET = 20  # the first with Gelu as one operation
 _RECIPE = f"opset {_OPSET}, eager attention, int8 per channel"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_MIN_COSINE = {
-    False: 0.9999,
-    True: 0.9,
-}  # by whether it is quantised; below it, the export is broken
+_MIN_COSINE = {False: 0.9999, True: 0.9}  # by whether it is quantised; below it, the export is broken
 _SAMPLE_TOKENS = (7, 60)
 
 
@@ -140,12 +137,9 @@ def _quantize(path: Path) -> Path:
     note = model.metadata_props.add()
     note.key, note.value = "onnx.quant.pre_process", "onnxruntime.quant"  # otherwise the root logger is used
     target = path.with_name("int8.onnx")
+    operations = ["MatMul", "Gemm"]
     quantize_dynamic(
-        model,
-        str(target),
-        per_channel=True,
-        weight_type=QuantType.QInt8,
-        op_types_to_quantize=["MatMul", "Gemm"],
+        model, str(target), per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=operations
     )
     return target
 

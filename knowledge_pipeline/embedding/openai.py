@@ -64,10 +64,8 @@ def build_openai_space(settings: EmbeddingSettings) -> Space:
             f"embedding.dimensions is missing for the model {settings.model!r}: "
             "set it to the length of the model's vectors"
         )
-    name = space_name(
-        settings.model, str(url), settings.model, settings.dimensions, settings.max_input_tokens
-    )
-    return Space(name, settings.model, settings.dimensions, settings.max_input_tokens)
+    model, dimensions, max_tokens = settings.model, settings.dimensions, settings.max_input_tokens
+    return Space(space_name(model, str(url), model, dimensions, max_tokens), model, dimensions, max_tokens)
 
 
 class OpenAIEmbedder:

@@ -36,7 +36,13 @@ class Journal:
     def append(self, row: Row) -> None:
         """Write one row of a log: JSON values, and the time `at`. Raises `OSError`."""
         if self._file is None:
-            self._file = self._start_segment()
+            if self._lock is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._lock = filelock.FileLock(self._folder / f"{self._owner}.lock", timeout=0)
+                self._lock.acquire()
+            self._segments += 1
+            self._path = self._folder / f"{self._owner}.{self._segments:06}.jsonl"
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         line = json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))
         os.write(self._file, line.encode() + b"\n")
 
@@ -71,15 +77,6 @@ class Journal:
             self._lock.release()
             if not any(self._folder.glob(f"{self._owner}.*.jsonl")):
                 Path(self._lock.lock_file).unlink(missing_ok=True)
-
-    def _start_segment(self) -> int:
-        if self._lock is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = filelock.FileLock(self._folder / f"{self._owner}.lock", timeout=0)
-            self._lock.acquire()
-        self._segments += 1
-        self._path = self._folder / f"{self._owner}.{self._segments:06}.jsonl"
-        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 def _read_rows(path: Path) -> Iterator[Row]:

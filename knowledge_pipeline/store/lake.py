@@ -66,9 +66,8 @@ class Lake:
 
     def embeddings(self, space: str, source: str, dimensions: int) -> Table:
         """Vectors of a source's texts in one space."""
-        return Table(
-            self.root / "embeddings" / space / f"{source}.lance", schemas.build_embeddings_schema(dimensions)
-        )
+        path = self.root / "embeddings" / space / f"{source}.lance"
+        return Table(path, schemas.build_embeddings_schema(dimensions))
 
     def index(self, space: str, dimensions: int) -> Table:
         """Retrievable chunks of all sources of one space."""

@@ -52,9 +52,8 @@ def open_dataset(path: StorePath, version: int | None = None) -> Any:
     """Lance's dataset, without LanceDB: a third of the cost of opening."""
     import lance
 
-    return lance.dataset(
-        str(path), version, storage_options=build_storage_options(path), session=_open_session()
-    )
+    options, session = build_storage_options(path), _open_session()
+    return lance.dataset(str(path), version, storage_options=options, session=session)
 
 
 @lru_cache(maxsize=64)
@@ -68,11 +67,9 @@ def create_dataset(path: StorePath, schema: pa.Schema) -> None:
     """Create an empty table, unless it exists."""
     import lance
 
-    options, session = build_storage_options(path), _open_session()
+    empty, options = schema.empty_table(), build_storage_options(path)
     try:
-        lance.write_dataset(
-            schema.empty_table(), str(path), mode="create", storage_options=options, session=session
-        )
+        lance.write_dataset(empty, str(path), mode="create", storage_options=options, session=_open_session())
     except OSError as error:
         if "already exists" not in str(error):
             raise

@@ -51,13 +51,13 @@ def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Iterator[
     path.parent.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(path)
 
-    def taken(wait_s: float) -> bool:
+    def try_acquire(wait_s: float) -> bool:
         with suppress(filelock.Timeout):
             held.acquire(timeout=wait_s)
             return True
         return False
 
-    _acquire_or_raise(taken, timeout_s, description)
+    _acquire_or_raise(try_acquire, timeout_s, description)
     try:
         yield
     finally:

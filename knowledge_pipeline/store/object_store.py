@@ -79,9 +79,14 @@ class ObjectPath:
         """Paths below that match; each part of the pattern is one level: `*/*.lance`."""
         part, _, rest = pattern.partition("/")
         wild = "*" in part
-        children = self._list_children() if wild else [self / part]
-        found = (each for each in children if not wild or fnmatchcase(each.name, part))
-        for each in found:
+        children = [self / part]
+        if wild:
+            client = open_client(self.store)
+            listed = call_store(self.store, lambda: client.list_with_delimiter(self.key or None))
+            children = [ObjectPath(prefix, self.store) for prefix in listed["common_prefixes"]]
+            children += [self._from_meta(each) for each in listed["objects"]]
+            children = [each for each in children if fnmatchcase(each.name, part)]
+        for each in children:
             if rest:
                 yield from each.glob(rest)
             elif wild or each.is_dir():
@@ -94,12 +99,6 @@ class ObjectPath:
         for batch in (versions, [key for key in keys if "/_versions/" not in key]):
             if batch:
                 call_store(self.store, lambda batch=batch: client.delete(batch))
-
-    def _list_children(self) -> Iterator[ObjectPath]:
-        client = open_client(self.store)
-        listed = call_store(self.store, lambda: client.list_with_delimiter(self.key or None))
-        yield from (ObjectPath(prefix, self.store) for prefix in listed["common_prefixes"])
-        yield from (self._from_meta(each) for each in listed["objects"])
 
     def _from_meta(self, meta: Any) -> ObjectPath:
         written: datetime = meta["last_modified"]

@@ -57,13 +57,13 @@ def _translate_errors(
     """Turn errors of Lance into one that names the index."""
 
     @wraps(read)
-    async def translated(reader: IndexReader, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    async def read_or_translate(reader: IndexReader, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return await read(reader, *args, **kwargs)
         except LANCE_ERRORS as error:
             raise _to_space_unreadable(reader.space, reader.version, error) from error
 
-    return translated
+    return read_or_translate
 
 
 def _to_space_unreadable(space: str, version: int, error: Exception) -> SpaceUnreadable:

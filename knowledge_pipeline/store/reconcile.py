@@ -31,7 +31,6 @@ MIXED_FINGERPRINT = "\x00mixed"  # a key whose rows have different fingerprints:
 BuildRows = Callable[[list[str]], Iterable[pa.RecordBatch]]
 """Builds the complete rows of some keys; no key is split between two batches."""
 
-
 KeyColumns = tuple[pa.ChunkedArray, pa.ChunkedArray]
 """Keys, each once, and the fingerprint of each."""
 
@@ -101,13 +100,12 @@ def reconcile(
 
     Args:
         table: what is made equal.
-        planned: the difference of its keys.
-        make: gives the rows; each batch is one commit, written while the next is made, so that a kill
-            loses two batches at most.
-        group: the column that the difference's keys are of; by default the table's key. Rows
-            of a written group that the new rows do not replace are removed.
-        whole: all rows in one commit instead, for a table that others read or write; in a few where they
-            are many, because a merge holds all its rows in memory.
+        plan: the difference of its keys.
+        build_rows: each batch is one commit, written while the next is built: a kill loses two at most.
+        group_column: what the plan's keys are of; by default the table's key. Rows of a written group
+            that the new rows do not replace are removed.
+        single_commit: all rows in one commit instead, for a table that others read or write; in a few
+            where they are many, because a merge holds all its rows in memory.
     """
     if not plan:
         return
@@ -146,13 +144,8 @@ def _commit_batch(
 ) -> None:
     write([batch])
     if group_column:
-        _delete_replaced(table, group_column, batch)
-
-
-def _delete_replaced(table: Table, group_column: str, written: pa.RecordBatch) -> None:
-    kept = set(written[table.key].to_pylist())
-    groups = dict.fromkeys(written[group_column].to_pylist())
-    table.delete_keys([key for key in _iter_group_keys(table, group_column, groups) if key not in kept])
+        kept, groups = set(batch[table.key].to_pylist()), dict.fromkeys(batch[group_column].to_pylist())
+        table.delete_keys([key for key in _iter_group_keys(table, group_column, groups) if key not in kept])
 
 
 def _iter_group_keys(table: Table, group_column: str, groups: Iterable[str]) -> Iterator[str]:

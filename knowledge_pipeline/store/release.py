@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
 import pyarrow as pa
 
@@ -51,19 +50,14 @@ def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Rel
     """Cached by version: a refresh lists the releases a dozen times."""
     del name, stamp  # paths in different buckets are equal
     table = Table(path, RELEASES)
-    rows = table.read_rows(table.schema.names).to_pylist()
-    return tuple(sorted(map(_parse_release, rows), key=lambda release: release.release))
-
-
-def _parse_release(row: dict[str, Any]) -> Release:
-    versions: dict[str, int] = json.loads(row["tables"])
-    graph = {
-        name.removeprefix(_GRAPH_PREFIX): version
-        for name, version in versions.items()
-        if name.startswith(_GRAPH_PREFIX)
-    }
-    tables = {name: version for name, version in versions.items() if not name.startswith(_GRAPH_PREFIX)}
-    return Release(row["release"], row["created_at"], tables, row["rows"], row["restores"], graph)
+    found: list[Release] = []
+    for row in table.read_rows(table.schema.names).sort_by("release").to_pylist():
+        tables, graph = dict[str, int](), dict[str, int]()
+        for name, version in json.loads(row["tables"]).items():
+            (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
+        release = Release(row["release"], row["created_at"], tables, row["rows"], row["restores"], graph)
+        found.append(release)
+    return tuple(found)
 
 
 def find_live_release(lake: Lake) -> Release | None:
@@ -151,22 +145,11 @@ def _append_release(
     restores: int | None = None,
 ) -> Release:
     last = find_live_release(lake)
-    new = Release(
-        release=last.release + 1 if last else 1,
-        created_at=datetime.now(UTC),
-        tables=dict(versions),
-        rows=rows,
-        restores=restores,
-        graph=dict(graph),
-    )
+    number, now = last.release + 1 if last else 1, datetime.now(UTC)
+    new = Release(number, now, dict(versions), rows, restores, dict(graph))
     _tag_versions(lake, new)
-    row = {
-        "release": new.release,
-        "created_at": new.created_at,
-        "tables": json.dumps(_to_versions(new), sort_keys=True),
-        "rows": rows,
-        "restores": restores,
-    }
+    named = json.dumps(_to_versions(new), sort_keys=True)
+    row = {"release": number, "created_at": now, "tables": named, "rows": rows, "restores": restores}
     table = lake.releases()
     table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())
     delete_old_releases(lake, keep=keep)

@@ -98,13 +98,10 @@ def list_half_discarded(lake: Lake) -> list[StorePath]:
     """What a killed `discard_path` left."""
     places = ("index", "embeddings/*", "cache/mirrors", "marts")
     local = sorted(path for place in places for path in lake.folder.glob(f"{place}/*{_DISCARDED_SUFFIX}"))
-    return [*local, *(_iter_versionless_tables(lake.root) if isinstance(lake.root, ObjectPath) else ())]
-
-
-def _iter_versionless_tables(root: ObjectPath) -> Iterator[ObjectPath]:
-    """Tables without a version that nobody has written to for a day, so that nobody is creating them."""
-    tables = (table for place in ("index", "embeddings/*") for table in root.glob(f"{place}/*.lance"))
-    for table in tables:
-        unused = last_write_time(table) < time.time() - _CREATION_GRACE_S
-        if unused and not (table / "_versions").is_dir():
-            yield table
+    if not isinstance(lake.root, ObjectPath):
+        return [*local]
+    # tables without a version that nobody has written to for a day, so that nobody is creating them
+    latest = time.time() - _CREATION_GRACE_S
+    tables = (table for place in ("index", "embeddings/*") for table in lake.root.glob(f"{place}/*.lance"))
+    unused = (table for table in tables if last_write_time(table) < latest)
+    return [*local, *(table for table in unused if not (table / "_versions").is_dir())]

@@ -171,10 +171,7 @@ class Table:
         if version is None or not self.exists:
             rows = self.read_rows(columns)
             return rows, rows.slice(0, 0)
-        now, then = (
-            {_fragment_identity(each): each for each in self._open_cached(at).get_fragments()}
-            for at in (None, version)
-        )
+        now, then = (_identify_fragments(self._open_cached(at)) for at in (None, version))
         schema = pa.schema([self.schema.field(name) for name in columns])
 
         def read(own: dict[Any, Any], other: dict[Any, Any]) -> pa.Table:
@@ -328,12 +325,14 @@ class Table:
         )
 
 
-def _fragment_identity(fragment: Any) -> tuple[Any, ...]:
-    """Identifies a fragment with its deleted rows."""
-    metadata = fragment.metadata
-    deleted = metadata.deletion_file
-    files = (file.path for file in metadata.files)
-    return metadata.id, *files, deleted and (deleted.id, deleted.read_version)
+def _identify_fragments(dataset: Any) -> dict[tuple[Any, ...], Any]:
+    """Fragments by what identifies each with its deleted rows."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for fragment in dataset.get_fragments():
+        metadata, deleted = fragment.metadata, fragment.metadata.deletion_file
+        files = (file.path for file in metadata.files)
+        found[metadata.id, *files, deleted and (deleted.id, deleted.read_version)] = fragment
+    return found
 
 
 def _list_versions(dataset: Any) -> set[int]:

@@ -76,6 +76,7 @@ class _CodeSplitter:
         self, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None, depth: int
     ) -> list[PieceGroup]:
         """Cut one level of the tree, and what is below it where that is needed."""
+        limits, count_tokens = self.limits, self.measured.count_tokens
         found: list[PieceGroup] = []
         run: PieceGroup | None = None  # the code between definitions, packed up to the limit
         after_gap = False
@@ -89,7 +90,9 @@ class _CodeSplitter:
             if self._must_split(piece, enclosing):
                 parts = self._split_piece(piece, enclosing, depth)
                 run = None
-            elif run and not is_own_chunk and self._fits_limit(run.start_char, piece.end_char):
+            elif (
+                run and not is_own_chunk and count_tokens(run.start_char, piece.end_char) <= limits.max_tokens
+            ):
                 found[-1] = run = join_groups(run, group)
                 continue
             else:
@@ -100,10 +103,7 @@ class _CodeSplitter:
             found.extend(parts)
             after_gap = False
         return merge_small_groups(
-            found,
-            min_tokens=self.limits.min_tokens,
-            max_tokens=self.limits.max_tokens,
-            count_tokens=self.measured.count_tokens,
+            found, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
         )
 
     def _split_piece(
@@ -119,9 +119,6 @@ class _CodeSplitter:
     def _split_by_lines(self, span: Range, enclosing: OutlineDefinition | None) -> list[PieceGroup]:
         ranges = split_to_limit(self.measured, *span, self.limits.max_tokens)
         return [PieceGroup(*each, enclosing) for each in ranges]
-
-    def _fits_limit(self, start_char: int, end_char: int) -> bool:
-        return self.measured.count_tokens(start_char, end_char) <= self.limits.max_tokens
 
     def _is_excluded(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> bool:
         """Imports and comments that the settings leave out; those within functions stay."""

@@ -145,10 +145,8 @@ class _RefResolver:
         if self._remaining_values < 0 or depth > _MAX_DEPTH:
             return "…"
         if isinstance(value, list):
-            return [
-                self.resolve(each, seen, depth + 1)
-                for each in as_list(cast("Any", value))[: self._remaining_values + 1]
-            ]
+            kept = as_list(cast("Any", value))[: self._remaining_values + 1]
+            return [self.resolve(each, seen, depth + 1) for each in kept]
         if not isinstance(value, dict):
             return value
         given = as_mapping(cast("Any", value))
@@ -156,10 +154,8 @@ class _RefResolver:
         if isinstance(ref, str) and ref.startswith("#/") and ref not in seen:
             target = self._api.resolve_ref(given)
             rest = {key: each for key, each in given.items() if key != "$ref"}
-            return {
-                "$ref": ref,
-                **as_mapping(self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)),
-            }
+            resolved = self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)
+            return {"$ref": ref, **as_mapping(resolved)}
         entries = takewhile(lambda _: self._remaining_values > 0, given.items())
         return {key: self.resolve(each, seen, depth + 1) for key, each in entries}
 

@@ -125,21 +125,16 @@ class _ValueBuilder:
 
     def end_container(self) -> None:
         done = self.stack.pop()
-        value = (
-            _apply_merge_key(done.value)
-            if isinstance(done.value, dict) and "<<" in done.value
-            else done.value
-        )
+        has_merge_key = isinstance(done.value, dict) and "<<" in done.value
+        value = _apply_merge_key(cast("dict[str, Any]", done.value)) if has_merge_key else done.value
         self._add_value(value, done.size, done.anchor)
 
     def add_scalar(self, event: yaml.ScalarEvent, shift: int) -> None:
         text = str(event.value)
         if self.stack and self._expects_key():
             self.stack[-1].key = text
-            if len(self.stack) <= _MAX_POSITION_DEPTH and all(
-                around.key is not None for around in self.stack
-            ):
-                path = tuple(str(around.key) for around in self.stack)
+            path = tuple(around.key for around in self.stack if around.key is not None)
+            if len(path) == len(self.stack) <= _MAX_POSITION_DEPTH:
                 self.key_positions.append((path, event.start_mark.index + shift))
             return
         self._add_value(_parse_scalar(text) if event.implicit[0] else text, 1, event.anchor)
