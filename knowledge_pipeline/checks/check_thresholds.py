@@ -176,24 +176,17 @@ def _load_index_rows(
 
 def _load_repeated_texts(lake: Lake, source_type: str, content_hashes: list[str]) -> _Rows:
     found: dict[str, _Rows] = {hash_: [] for hash_ in content_hashes}
-    repeated = _Rows()
     where = eq("source_type", source_type) & eq("archived", False) & one_of("content_hash", content_hashes)
     for space, dimensions in lake.list_spaces().items() if content_hashes else ():
         rows = lake.index(space, dimensions).read_rows(["content_hash", "source", "uri", "id", "text"], where)
         for row in rows.to_pylist():
             found[row["content_hash"]].append(row)
+    repeated = _Rows()
     for rows in filter(None, found.values()):
         first = min(rows, key=lambda row: (row["source"], row["uri"]))
-        repeated.append(
-            {
-                "chunks": len(rows),
-                "sources": len({row["source"] for row in rows}),
-                "first_source": first["source"],
-                "first_uri": first["uri"],
-                "chunk_id": first["id"],
-                "text": first["text"],
-            }
-        )
+        counts = {"chunks": len(rows), "sources": len({row["source"] for row in rows})}
+        place = {"first_source": first["source"], "first_uri": first["uri"], "chunk_id": first["id"]}
+        repeated.append(counts | place | {"text": first["text"]})
     return repeated
 
 
@@ -207,10 +200,5 @@ def _find_small_chunks(chunks: pa.Table) -> _Rows:
 
 
 def _build_size_row(row: dict[str, Any], wrong: str) -> dict[str, Any]:
-    return {
-        "source": row["source"],
-        "uri": row["uri"],
-        "tokens": row["tokens"],
-        "wrong": wrong,
-        "chunk_id": row["id"],
-    }
+    shown = {name: row[name] for name in ("source", "uri", "tokens")}
+    return shown | {"wrong": wrong, "chunk_id": row["id"]}

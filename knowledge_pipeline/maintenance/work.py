@@ -57,14 +57,9 @@ class ActionResult:
 
     def to_row(self) -> dict[str, Any]:
         """Plain values, without the paths."""
-        return {
-            "action": self.action,
-            "tables": self.touched_count,
-            "removed": self.removed,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "seconds": round(self.seconds, 3),
-        }
+        sizes = {"bytes_before": self.bytes_before, "bytes_after": self.bytes_after}
+        counts = {"action": self.action, "tables": self.touched_count, "removed": self.removed}
+        return counts | sizes | {"seconds": round(self.seconds, 3)}
 
 
 @dataclass(slots=True)

@@ -144,7 +144,11 @@ def run_questions(
                 await _search(engine, question, limit)
             for done, question in enumerate(questions, start=1):
                 response = await _search(engine, question, limit)
-                _require_vectors(response, spaces)
+                reasons = response.explain["degraded"].get("vector", {}) if response.explain else {}
+                if reason := next((reasons[space] for space in reasons if space in spaces), None):
+                    raise EmbeddingUnavailable(
+                        f"the golden questions cannot be asked without vectors: {reason}"
+                    )
                 chunks = tuple(map(_to_retrieved_chunk, response.results))
                 timings, degraded = dict(response.timings_ms), response.degraded
                 responses.append(QuestionResponse(question, chunks, response.took_ms, timings, degraded))
@@ -160,10 +164,9 @@ def run_questions(
 def evaluation_key(golden: GoldenSet, settings: Settings) -> str:
     """Equal where the same questions are asked in the same way: only then do scores compare."""
     parts = [VERSION, golden.digest, settings.query.model_dump_json(by_alias=True)]
-    model = settings.language_model
+    model, keys = settings.language_model, {"model", "base_url", "max_input_tokens", "reasoning_effort"}
     if model is not None and settings.query.list_language_model_keys():
-        affects_results = {"model", "base_url", "max_input_tokens", "reasoning_effort"}
-        parts.append(model.model_dump_json(include=affects_results))
+        parts.append(model.model_dump_json(include=keys))
     return hash_strings(*parts)
 
 
@@ -216,34 +219,17 @@ def _evaluate_tables(
 
 
 async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> SearchResponse:
+    filters, access = Filters(**question.filters), Access.operator()
     return await engine.search(
-        question.text,
-        Access.operator(),
-        type=question.type,
-        filters=Filters(**question.filters),
-        limit=limit,
-        explain=True,
+        question.text, access, type=question.type, filters=filters, limit=limit, explain=True
     )
-
-
-def _require_vectors(response: SearchResponse, spaces: set[str]) -> None:
-    """Refuse results without vectors, in a space that the settings fill."""
-    reasons = response.explain["degraded"].get("vector", {}) if response.explain else {}
-    for space, reason in reasons.items():
-        if space in spaces:
-            raise EmbeddingUnavailable(f"the golden questions cannot be asked without vectors: {reason}")
 
 
 def _to_retrieved_chunk(result: SearchResult) -> RetrievedChunk:
-    metadata = result.metadata
-    symbols = {metadata.get("symbol") or "", *(metadata.get("symbols") or ())}
-    return RetrievedChunk(
-        id=result.id,
-        source=result.citation.source,
-        uri=str(metadata.get("uri", "")),
-        path=result.citation.path,
-        symbols=frozenset(map(str, symbols - {""})),
-    )
+    metadata, citation = result.metadata, result.citation
+    symbols = frozenset(map(str, {metadata.get("symbol") or "", *(metadata.get("symbols") or ())} - {""}))
+    uri = str(metadata.get("uri", ""))
+    return RetrievedChunk(id=result.id, source=citation.source, uri=uri, path=citation.path, symbols=symbols)
 
 
 def _tables_key(tables: Mapping[str, int]) -> str:

@@ -222,10 +222,7 @@ def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnL
     elif stage == "graph":
         origins = _from_stage("snapshot", _GRAPH_COLUMN_ORIGINS)
     elif stage == "embeddings":
-        origins = {
-            "text_key": [("chunks", "text_key")],
-            "vector": [("chunks", "header"), ("chunks", "text")],
-        }
+        origins = {"text_key": [("chunks", "text_key")], "vector": [("chunks", "header"), ("chunks", "text")]}
     elif stage == "index":
         chunk_columns = set(arrow_schema("chunks").names)
         copied = {name: (name,) for name in arrow_schema("index").names if name in chunk_columns}
