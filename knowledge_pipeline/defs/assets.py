@@ -78,7 +78,12 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
                 release = selection is None or RELEASE in selection
                 ids = list(context.partition_keys)
                 refresh_and_record(context, project, config.options, ids, stages, release=release)
-            yield from _run_blocking_checks(context, project, source_type)
+            wanted = {key.name for key in context.selected_asset_check_keys}
+            if wanted:
+                settings, lake = project.load_settings(), project.open_lake()
+                for check, result in run_blocking_checks(lake, settings, source_type):
+                    if check.name in wanted:
+                        yield to_check_result(check, result, source_type, lake)
 
     return refresh
 
@@ -119,15 +124,3 @@ def _materialize_source(
     for result in refresh_source(context, project, settings, config.options, source, stages):
         tags = provenance.build_tags(result.key, source, result.version)
         yield dg.MaterializeResult(asset_key=result.key, metadata=result.metadata, tags=tags)
-
-
-def _run_blocking_checks(
-    context: dg.AssetExecutionContext, project: ProjectResource, source_type: SourceType
-) -> Iterator[dg.AssetCheckResult]:
-    wanted = {key.name for key in context.selected_asset_check_keys}
-    if wanted:
-        settings = project.load_settings()
-        lake = Lake(settings.store)
-        for check, result in run_blocking_checks(lake, settings, source_type):
-            if check.name in wanted:
-                yield to_check_result(check, result, source_type, lake)

@@ -43,14 +43,9 @@ def refresh(
 ) -> MaintenanceReport:
     """Delete what nobody needs, and rewrite the tables that need it.
 
-    It opens only those tables for writing, so a second maintenance does next to nothing.
-
-    Args:
-        lake: the store.
-        settings: how many releases and log entries to keep, which share of unused vectors to tolerate
-            (`checks.orphaned_share`), and which repositories are in use.
-        options: what to do; by default everything.
-        report: receives the number of finished sources.
+    It opens only those tables for writing, so a second maintenance does next to nothing. The settings say
+    how many releases and log entries to keep, which share of unused vectors to tolerate
+    (`checks.orphaned_share`), and which repositories are in use.
 
     Raises:
         Busy: another maintenance is running.

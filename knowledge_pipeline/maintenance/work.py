@@ -154,12 +154,7 @@ class MaintenanceRun:
             self.run_action("compaction", table.path, table.merge_fragments)
 
     def forget_old_versions(self, table: Table, *, exclusive: bool = True) -> None:
-        """Delete versions that nobody reads, and what killed writers left.
-
-        Args:
-            table: any of the store.
-            exclusive: no other process writes it meanwhile.
-        """
+        """Delete versions that nobody reads; where nobody writes the table meanwhile, unfinished ones too."""
         if not (self.options.versions and table.exists):
             return
         keep = count_versions_in_use(table, time.time() - self.options.grace_s)

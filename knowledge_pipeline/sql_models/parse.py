@@ -27,14 +27,7 @@ _PLOT = re.compile(r"(?P<kind>line|bar) x=(?P<x>\w+) y=(?P<y>\w+)(?: by=(?P<by>\
 
 
 def parse_models(files: Mapping[str, str]) -> list[Model]:
-    """The models of some files, each after what it reads.
-
-    Args:
-        files: text by path: "marts/freshness.sql".
-
-    Raises:
-        ConfigError: as `load_models` does.
-    """
+    """The models of some files, by path, each after what it reads. Raises `ConfigError` as `load_models`."""
     models: dict[str, Model] = {}
     selects: dict[str, exp.Query] = {}
     for file, text in files.items():

@@ -46,10 +46,7 @@ class SqlResult:
 def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None = None) -> Iterator[ModelRun]:
     """Run models and tests, yield each when it is done, and write marts.
 
-    Args:
-        lake: the store.
-        models: all of them, from `load_models`.
-        names: of the models to yield; what they read is run, but neither kept nor yielded.
+    `models` are all of them. What the models of `names` read is run, but neither kept nor yielded.
 
     Raises:
         ConfigError: a model cannot run; those before it are done.

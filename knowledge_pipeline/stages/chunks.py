@@ -73,11 +73,8 @@ def _compute_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str
         _build_name_scope(ctx.source).fingerprint(),
     )
     rows = snapshot.read_rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
-    columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))
-    return {
-        uri: hash_strings(content_hash, str(archived_at is not None), chunker)
-        for uri, content_hash, archived_at in zip(*columns, strict=True)
-    }
+    columns = zip(*(rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at")), strict=True)
+    return {uri: hash_strings(hash_, str(at is not None), chunker) for uri, hash_, at in columns}
 
 
 class _ChunkRowBuilder:

@@ -160,11 +160,7 @@ class _VectorRowBuilder:
 
 
 def require_valid_vectors(vectors: np.ndarray, source: str) -> None:
-    """Refuse vectors that are not finite or not of length 1.
-
-    Raises:
-        StoreError: names the source; nothing is written.
-    """
+    """Raise `StoreError`, before anything is written, for vectors not finite or not of length 1."""
     if find_invalid_vectors(vectors).any():
         raise StoreError(
             f"the embedding model gave vectors for source {source!r} that are not finite or not of length 1: "

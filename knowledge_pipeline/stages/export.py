@@ -84,11 +84,8 @@ def iter_documents(
 def write_document(document: ExportedDocument, folder: Path, *, force: bool = False) -> ExportResult:
     """Write a document into a folder, atomically.
 
-    Args:
-        document: a stored one.
-        folder: created where it is missing.
-        force: replace a file that differs. Otherwise it stays, and the stored document is written next to it
-            as `NAME.stored`.
+    `force` replaces a file that differs. Otherwise it stays, and the stored document is written next to it
+    as `NAME.stored`.
     """
     file = folder / document.name
     try:

@@ -180,11 +180,7 @@ class _IndexRowBuilder:
             yield self._to_batch(rows)
 
     def require_vectors(self) -> None:
-        """Refuse to start while a chunk has no vector, because nothing may fail within the one commit.
-
-        Raises:
-            StoreError: names the source and the number of missing vectors.
-        """
+        """Raise `StoreError` while a chunk has no vector, because nothing may fail within the one commit."""
         needed = self._chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
         missing = exclude_keys(needed, self._embeddings.read_rows(["text_key"])["text_key"])
         if len(missing):
