@@ -33,7 +33,13 @@ def check_dangling_edges(lake: Lake, settings: Settings, source_type: SourceType
         if version != table.version:
             found = find_changed_sources(table, version, since, time_column="indexed_at")
             changed.update(source for type_, source in found if type_ == source_type)
-    dangling = {source: ids for source in sorted(changed) if (ids := _find_missing_targets(lake, source))}
+    dangling: dict[str, list[str]] = {}
+    for source in sorted(changed):
+        mine = eq("source", source)
+        targets = lake.graph_table("edges").read_rows(["target_id"], mine & ~is_null("target_id"))
+        nodes = lake.graph_table("symbols").read_rows(["node"], mine & ~eq("kind", "alias"))
+        if ids := exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist():
+            dangling[source] = ids
     figures = {"changed_sources": len(changed), "dangling": sum(map(len, dangling.values()))}
     if not dangling:
         message = f"{len(changed)} sources changed: every edge ends at a definition"
@@ -64,11 +70,3 @@ def check_unresolved(lake: Lake, settings: Settings, source_type: SourceType) ->
         for name, it in judged.items()
     ]
     return CheckResult(share <= allowed, message, build_sample(rows), figures)
-
-
-def _find_missing_targets(lake: Lake, source: str) -> list[str]:
-    """Targets of a source's edges that none of its symbols has."""
-    mine = eq("source", source)
-    targets = lake.graph_table("edges").read_rows(["target_id"], mine & ~is_null("target_id"))
-    nodes = lake.graph_table("symbols").read_rows(["node"], mine & ~eq("kind", "alias"))
-    return exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist()

@@ -111,10 +111,8 @@ def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
         if stored.get(space.name, space.dimensions) != space.dimensions
     ]
     if wrong:
-        message = (
-            f"space {wrong[0]['space']!r} holds vectors of {wrong[0]['dimensions']} dimensions "
-            f"and its model makes {wrong[0]['expected']}"
-        )
+        space, size, expected = wrong[0].values()
+        message = f"space {space!r} holds vectors of {size} dimensions and its model makes {expected}"
         return CheckResult(False, message, build_sample(wrong))
     count, invalid, space = 0, list[_Row](), ""
     for it in _list_unreleased_tables(lake):

@@ -132,9 +132,8 @@ def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> 
 
 def _compare_share(share: float, limit: float, message: str, rows: _Rows, **figures: int) -> CheckResult:
     """Pass a share up to its limit; the rows show what it consists of."""
-    return CheckResult(
-        share <= limit, message, build_sample(rows), {"share": share, "allowed": limit, **figures}
-    )
+    shown = {"share": share, "allowed": limit, **figures}
+    return CheckResult(share <= limit, message, build_sample(rows), shown)
 
 
 def _list_sources(settings: Settings, source_type: SourceType) -> list[SourceConfig]:

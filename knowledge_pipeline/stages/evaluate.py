@@ -96,19 +96,13 @@ def find_release_problem(lake: Lake, settings: Settings) -> str | None:
         return f"{answers}, below evaluation.floor ({limits.floor:g})"
     before = _overall_quality(load_scores(lake, live.tables, key)) if live else None
     if before is not None and before - score > limits.allowed_drop + 1e-9:
-        return (
-            f"{answers}, the live release with {before:.3f}: more below it than evaluation.allowed_drop "
-            f"({limits.allowed_drop:g})"
-        )
+        drop = f"more below it than evaluation.allowed_drop ({limits.allowed_drop:g})"
+        return f"{answers}, the live release with {before:.3f}: {drop}"
     return None
 
 
 def needs_evaluation(lake: Lake, settings: Settings) -> bool:
-    """Whether the log has no scores of the newest index.
-
-    Raises:
-        ConfigError: a file of questions is missing or wrong.
-    """
+    """Whether the log has no scores of the newest index. Raises `ConfigError` as `refresh` does."""
     tables, questions = newest_index_versions(lake), settings.evaluation.questions
     if not questions or not tables:
         return False
@@ -136,9 +130,8 @@ def run_questions(
 
     async def run() -> list[QuestionResponse]:
         spaces = {resolve_space(settings.resolve_embedding(source)).name for source in settings.sources}
-        calls = ModelCallLog(lake)
+        calls, responses = ModelCallLog(lake), list[QuestionResponse]()
         engine = Engine(settings, lake, index=PinnedIndex(lake, tables), record=calls.record)
-        responses: list[QuestionResponse] = []
         try:
             for question in questions[:1]:  # loads models and tables, which is not part of the search's time
                 await _search(engine, question, limit)
