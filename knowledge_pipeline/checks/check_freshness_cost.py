@@ -29,7 +29,8 @@ _BUDGET_DAYS = 30
 def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that the last completed refresh of each source is not older than its trigger allows."""
     now = datetime.now(UTC)
-    triggers = {each.id: resolve_trigger(each) for each in settings.sources if each.type == source_type}
+    mine = [source for source in settings.sources if source.type == source_type]
+    triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in mine}
     last = _load_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
     if triggers.keys() - last.keys():  # the log is long, so its end is read first
         last = _load_refresh_times(lake, source_type)

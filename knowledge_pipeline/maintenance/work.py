@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -121,7 +121,7 @@ class MaintenanceRun:
         done.seconds += time.perf_counter() - started
 
     @contextmanager
-    def skip_on_error(self, name: str) -> Iterator[None]:
+    def skip_on_error(self, name: str) -> Generator[None]:
         """Record an error of one source or table, and go on with the rest."""
         try:
             yield

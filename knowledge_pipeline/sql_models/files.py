@@ -100,7 +100,7 @@ def _model_from_json(cached: dict[str, Any]) -> Model:
         name: Column(column["type"], column["comment"], tuple((t, c) for t, c in column["origins"]))
         for name, column in cached["columns"].items()
     }
-    parsed = {
+    parsed: dict[str, Any] = {
         "columns": columns,
         "names": None if cached["names"] is None else frozenset(cached["names"]),
         "plots": tuple(Plot(**plot) for plot in cached["plots"]),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
@@ -137,7 +138,9 @@ def run_questions(
                 await _search(engine, question, limit)
             for done, question in enumerate(questions, start=1):
                 response = await _search(engine, question, limit)
-                reasons = response.explain["degraded"].get("vector", {}) if response.explain else {}
+                reasons: dict[str, str] = (
+                    response.explain["degraded"].get("vector", {}) if response.explain else {}
+                )
                 if reason := next((reasons[space] for space in reasons if space in spaces), None):
                     raise EmbeddingUnavailable(
                         f"the golden questions cannot be asked without vectors: {reason}"
@@ -173,11 +176,12 @@ def load_scores(lake: Lake, tables: Mapping[str, int], golden_key: str) -> Metri
     return scores
 
 
-def list_evaluations(lake: Lake) -> list[dict[str, object]]:
+def list_evaluations(lake: Lake) -> list[dict[str, Any]]:
     """Every evaluation, the newest last: `at`, `tables`, `golden`, and a key for each overall metric."""
     columns = ["at", "tables", "golden", "metric", "value"]
-    rows = lake.log_table("evaluations").read_rows(columns, eq("type", ALL)).to_pylist()
-    evaluations: dict[tuple[datetime, str, str], dict[str, object]] = {}
+    found = lake.log_table("evaluations").read_rows(columns, eq("type", ALL))
+    rows: list[dict[str, Any]] = found.to_pylist()
+    evaluations: dict[tuple[datetime, str, str], dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["at"]):
         shared = {name: row[name] for name in ("at", "tables", "golden")}
         key = (row["at"], row["tables"], row["golden"])

@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Literal
+from typing import Any, Literal
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
@@ -124,7 +124,7 @@ def export_path(uri: str, source_type: str, language: str | None) -> str:
 
 def _require_stored(table: Table, source: str, uris: Collection[str], *, include_archived: bool) -> None:
     rows = table.read_rows(["uri", "skipped", "archived_at"], one_of("uri", uris)).to_pylist()
-    by_uri = {row["uri"]: row for row in rows}
+    by_uri: dict[str, dict[str, Any]] = {row["uri"]: row for row in rows}
     for uri in uris:
         row = by_uri.get(uri)
         if row is None:

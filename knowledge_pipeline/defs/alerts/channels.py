@@ -4,7 +4,7 @@ import logging
 import smtplib
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -134,7 +134,7 @@ def _escape_for_slack(text: str) -> str:
 
 
 @contextmanager
-def _silence_loggers(*names: str) -> Iterator[None]:
+def _silence_loggers(*names: str) -> Generator[None]:
     """Let these log nothing below a warning: httpx logs every URL, and this one is a secret."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]

@@ -5,7 +5,7 @@ It launches nothing and needs no daemon; `dagster dev` shows the run.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,7 +68,7 @@ def record_refresh(
 
 
 @contextmanager
-def open_local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
+def open_local_instance(folder: Path) -> Generator[dg.DagsterInstance]:
     """The instance of `DAGSTER_HOME`, or one in `folder`; `dagster dev` shows the same one.
 
     The one in `folder` gets the project's `dagster.yaml`, as from `make dev`, with telemetry off.

@@ -1,7 +1,7 @@
 """The sources that have an unfinished run: a sensor need not, or must not yet, look at them."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import dagster as dg
 
@@ -39,5 +39,6 @@ def _iter_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Itera
             if first in ids and last in ids:
                 yield from ids[ids.index(first) : ids.index(last) + 1]
     else:
-        op = run.run_config.get("ops", {}).get("refresh_sources", {})
+        config: Any = run.run_config
+        op = config.get("ops", {}).get("refresh_sources", {})
         yield from op.get("config", {}).get("sources", [])
