@@ -54,8 +54,7 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
         wait_s = _FIRST_PAUSE_S * 2 ** (tried - 1)
         try:
             with _silence_loggers("httpx", "httpcore"):
-                url = webhook.get_secret_value()
-                response = httpx.post(url, json={"text": message}, timeout=TIMEOUT_S)
+                response = httpx.post(webhook.get_secret_value(), json={"text": message}, timeout=TIMEOUT_S)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise PermanentError("alerts.slack_webhook is not an https URL: correct it") from error
         except httpx.HTTPError as error:
