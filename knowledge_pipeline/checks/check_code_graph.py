@@ -26,8 +26,20 @@ _MIN_USES = 100  # of a language, to judge by
 def check_dangling_edges(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that the edges of the changed sources end at existing definitions."""
     del settings
-    changed = _list_changed_sources(lake, source_type)
-    dangling = {source: ids for source in changed if (ids := _find_missing_targets(lake, source))}
+    released, changed = find_live_release(lake), set[str]()
+    since = first_released_at(lake, released)
+    for name, table in lake.graph_tables().items():
+        version = released.graph.get(name) if released else None
+        if version != table.version:
+            found = find_changed_sources(table, version, since, time_column="indexed_at")
+            changed.update(source for type_, source in found if type_ == source_type)
+    dangling: dict[str, list[str]] = {}
+    for source in sorted(changed):
+        mine = eq("source", source)
+        targets = lake.graph_table("edges").read_rows(["target_id"], mine & ~is_null("target_id"))
+        nodes = lake.graph_table("symbols").read_rows(["node"], mine & ~eq("kind", "alias"))
+        if ids := exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist():
+            dangling[source] = ids
     figures = {"changed_sources": len(changed), "dangling": sum(map(len, dangling.values()))}
     if not dangling:
         message = f"{len(changed)} sources changed: every edge ends at a definition"
@@ -45,41 +57,16 @@ def check_unresolved(lake: Lake, settings: Settings, source_type: SourceType) ->
     """Check that in each language few uses have no known target."""
     allowed = settings.checks.unresolved_share
     counts = count_graph(lake, eq("source_type", source_type))
-    rows = [
-        {
-            "language": it.language,
-            "unresolved_share": compute_share(it.unknown, it.uses),
-            "inside": it.internal,
-            "outside": it.external,
-            "unknown": it.unknown,
-        }
-        for it in counts.by_language
-        if it.uses >= _MIN_USES
-    ]
-    shares = {str(row["language"]): float(row["unresolved_share"]) for row in rows}
+    judged = {it.language: it for it in counts.by_language if it.uses >= _MIN_USES}
+    shares = {language: compute_share(it.unknown, it.uses) for language, it in judged.items()}
     if not shares:
         return CheckResult(True, "there are too few uses to judge by")
     language, share = max(shares.items(), key=itemgetter(1))
     message = f"{share:.0%} of the uses in {language} have no known target (allowed: {allowed:.0%})"
     figures = {f"{name}_share": value for name, value in shares.items()}
+    rows = [
+        {"language": name, "unresolved_share": shares[name]}
+        | {"inside": it.internal, "outside": it.external, "unknown": it.unknown}
+        for name, it in judged.items()
+    ]
     return CheckResult(share <= allowed, message, build_sample(rows), figures)
-
-
-def _list_changed_sources(lake: Lake, source_type: SourceType) -> list[str]:
-    """Sources with other rows than in the live release."""
-    released, changed = find_live_release(lake), set[str]()
-    since = first_released_at(lake, released)
-    for name, table in lake.graph_tables().items():
-        version = released.graph.get(name) if released else None
-        if version != table.version:
-            found = find_changed_sources(table, version, since, time_column="indexed_at")
-            changed.update(source for type_, source in found if type_ == source_type)
-    return sorted(changed)
-
-
-def _find_missing_targets(lake: Lake, source: str) -> list[str]:
-    """Targets of a source's edges that none of its symbols has."""
-    mine = eq("source", source)
-    targets = lake.graph_table("edges").read_rows(["target_id"], mine & ~is_null("target_id"))
-    nodes = lake.graph_table("symbols").read_rows(["node"], mine & ~eq("kind", "alias"))
-    return exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist()

@@ -29,17 +29,19 @@ _BUDGET_DAYS = 30
 def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that the last completed refresh of each source is not older than its trigger allows."""
     now = datetime.now(UTC)
-    triggers: dict[str, Trigger] = {
-        each.id: resolve_trigger(each) for each in settings.sources if each.type == source_type
-    }
+    mine = [source for source in settings.sources if source.type == source_type]
+    triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in mine}
     last = _load_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
     if triggers.keys() - last.keys():  # the log is long, so its end is read first
         last = _load_refresh_times(lake, source_type)
-    stale = [
-        _build_freshness_row(now, source, trigger, last.get(source))
-        for source, trigger in triggers.items()
-        if source not in last or now - last[source] > MAX_AGE_BY_TRIGGER[trigger]
-    ]
+    stale: list[dict[str, Any]] = []
+    for source, trigger in triggers.items():
+        at, max_age = last.get(source), MAX_AGE_BY_TRIGGER[trigger]
+        if at is None or now - at > max_age:
+            hours = None if at is None else round((now - at).total_seconds() / 3600, 1)
+            refreshed = "never" if at is None else f"{at:%Y-%m-%d %H:%M}"
+            row = {"source": source, "trigger": trigger, "hours": hours}
+            stale.append(row | {"allowed_hours": max_age.total_seconds() / 3600, "refreshed": refreshed})
     stale.sort(key=lambda row: (row["hours"] is not None, -(row["hours"] or 0)))
     message = f"{len(stale)} of {len(triggers)} sources were not refreshed in time"
     never = len(triggers.keys() - last.keys())
@@ -72,12 +74,3 @@ def _load_refresh_times(
     rows = lake.log_table("refreshes").read_rows(["source", "at"], where)
     last = rows.group_by("source").aggregate([("at", "max")])
     return dict(zip(last["source"].to_pylist(), last["at_max"].to_pylist(), strict=True))
-
-
-def _build_freshness_row(now: datetime, source: str, trigger: Trigger, at: datetime | None) -> dict[str, Any]:
-    hours = None if at is None else round((now - at).total_seconds() / 3600, 1)
-    allowed = MAX_AGE_BY_TRIGGER[trigger].total_seconds() / 3600
-    refreshed = "never" if at is None else f"{at:%Y-%m-%d %H:%M}"
-    return {
-        "source": source, "trigger": trigger, "hours": hours, "allowed_hours": allowed, "refreshed": refreshed
-    }  # fmt: skip

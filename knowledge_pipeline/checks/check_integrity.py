@@ -57,8 +57,15 @@ def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType)
     """Check that every chunk id of the changed sources is in its index table once."""
     del settings
     changed, repeated = _list_changed_sources(lake, source_type), list[_Row]()
+    where = _filter_sources(source_type, changed)
     for it in _list_unreleased_tables(lake) if changed else ():
-        repeated += _find_repeated_ids(it.table, _filter_sources(source_type, changed))
+        ids = it.table.read_rows(["id"], where)["id"]
+        if len(ids.unique()) < len(ids):
+            rows = it.table.read_rows(["id", "source", "uri"], where)
+            counted = rows.group_by(["source", "uri", "id"]).aggregate([([], "count_all")])
+            found = counted.filter(pc.field("count_all") > 1)
+            renamed = found.rename_columns({"id": "chunk_id", "count_all": "rows"})
+            repeated += ({"space": it.table.name} | row for row in renamed.to_pylist())
     figures = {"changed_sources": len(changed), "ids_twice": len(repeated)}
     if not repeated:
         message = _format_passed(changed, "every chunk id is in the index once")
@@ -96,12 +103,16 @@ def check_index_matches_chunks(lake: Lake, settings: Settings, source_type: Sour
 
 def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that the vectors that are new since the live release are finite, of length 1, and fit."""
-    wrong = list(_iter_wrong_dimensions(lake, settings, source_type))
+    stored = lake.list_spaces()
+    models = {settings.resolve_embedding(each): None for each in settings.sources if each.type == source_type}
+    wrong = [
+        {"space": space.name, "dimensions": stored[space.name], "expected": space.dimensions}
+        for space in map(resolve_space, models)
+        if stored.get(space.name, space.dimensions) != space.dimensions
+    ]
     if wrong:
-        message = (
-            f"space {wrong[0]['space']!r} holds vectors of {wrong[0]['dimensions']} dimensions "
-            f"and its model makes {wrong[0]['expected']}"
-        )
+        space, size, expected = wrong[0].values()
+        message = f"space {space!r} holds vectors of {size} dimensions and its model makes {expected}"
         return CheckResult(False, message, build_sample(wrong))
     count, invalid, space = 0, list[_Row](), ""
     for it in _list_unreleased_tables(lake):
@@ -126,14 +137,13 @@ def _format_passed(changed: list[str], message: str) -> str:
 
 def _list_unreleased_tables(lake: Lake) -> list[_UnreleasedTable]:
     live = find_live_release(lake)
-    versions = live.tables if live else {}
-    since = first_released_at(lake, live)
-    tables: list[_UnreleasedTable] = []
-    for space, dimensions in lake.list_spaces().items():
-        table = lake.index(space, dimensions)
-        if versions.get(space) != table.version:
-            tables.append(_UnreleasedTable(table, versions.get(space), since if space in versions else None))
-    return tables
+    versions, since = live.tables if live else {}, first_released_at(lake, live)
+    tables = {space: lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()}
+    return [
+        _UnreleasedTable(table, versions.get(space), since if space in versions else None)
+        for space, table in tables.items()
+        if versions.get(space) != table.version
+    ]
 
 
 def _list_changed_sources(lake: Lake, source_type: str) -> list[str]:
@@ -143,18 +153,6 @@ def _list_changed_sources(lake: Lake, source_type: str) -> list[str]:
         found = find_changed_sources(it.table, it.live_version, it.since, time_column="updated_at")
         changed.update(source for type_, source in found if type_ == source_type)
     return sorted(changed)
-
-
-def _find_repeated_ids(table: Table, where: Filter) -> list[_Row]:
-    """Ids that a table holds more than once, with their documents."""
-    ids = table.read_rows(["id"], where)["id"]
-    if len(ids.unique()) == len(ids):
-        return []
-    rows = table.read_rows(["id", "source", "uri"], where)
-    counted = rows.group_by(["source", "uri", "id"]).aggregate([([], "count_all")])
-    repeated = counted.filter(pc.field("count_all") > 1)
-    renamed = repeated.rename_columns({"id": "chunk_id", "count_all": "rows"})
-    return [{"space": table.name} | row for row in renamed.to_pylist()]
 
 
 def _filter_sources(source_type: str, sources: list[str]) -> Filter:
@@ -208,9 +206,15 @@ def _iter_mismatches(
         if source.type == source_type and source.id in set(sources)
     }
     spaces = {model: resolve_space(model).name for model in set(models.values())}  # once each: reads files
-    ids_by_source = _load_index_ids(lake, source_type, sources)
-    for source in sources:
-        indexed = ids_by_source.get(source, {})
+    ids_by_source: dict[str, dict[str, pa.Array]] = {source: {} for source in sources}  # then by space
+    where = _filter_sources(source_type, sources)
+    for name, dimensions in lake.list_spaces().items() if sources else ():
+        rows = lake.index(name, dimensions).read_rows(["source", "id"], where)
+        grouped = rows.group_by("source").aggregate([("id", "list")])
+        for source, ids in zip(grouped["source"].to_pylist(), grouped["id_list"], strict=True):
+            if source in ids_by_source:
+                ids_by_source[source][name] = ids.values
+    for source, indexed in ids_by_source.items():
         wanted = lake.chunks(source_type, source).read_rows(["id"], is_null("skipped"))["id"]
         space = spaces[models[source]] if source in models else None
         extra: list[tuple[str, str]] = []
@@ -225,19 +229,6 @@ def _iter_mismatches(
             yield _IndexMismatch(source, len(wanted), rows, sorted(missing), extra)
 
 
-def _load_index_ids(lake: Lake, source_type: str, sources: list[str]) -> dict[str, dict[str, pa.Array]]:
-    """Chunk ids in the index: by source, then by space."""
-    found: dict[str, dict[str, pa.Array]] = {source: {} for source in sources}
-    where = _filter_sources(source_type, sources)
-    for space, dimensions in lake.list_spaces().items() if sources else ():
-        rows = lake.index(space, dimensions).read_rows(["source", "id"], where)
-        grouped = rows.group_by("source").aggregate([("id", "list")])
-        for source, ids in zip(grouped["source"], grouped["id_list"], strict=True):
-            if source.as_py() in found:
-                found[source.as_py()][space] = ids.values
-    return found
-
-
 def is_refreshing(lake: Lake, source: str) -> bool:
     """Whether a process refreshes a source now."""
     try:
@@ -245,14 +236,6 @@ def is_refreshing(lake: Lake, source: str) -> bool:
             return False
     except Busy:
         return True
-
-
-def _iter_wrong_dimensions(lake: Lake, settings: Settings, source_type: SourceType) -> Iterator[_Row]:
-    stored = lake.list_spaces()
-    mine = (source for source in settings.sources if source.type == source_type)
-    for space in map(resolve_space, dict.fromkeys(map(settings.resolve_embedding, mine))):
-        if stored.get(space.name, space.dimensions) != space.dimensions:
-            yield {"space": space.name, "dimensions": stored[space.name], "expected": space.dimensions}
 
 
 def _find_invalid_vectors(batch: pa.RecordBatch) -> list[_Row]:

@@ -6,7 +6,7 @@ They look at everything of a type, so a schedule runs them, not every refresh.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -89,11 +89,16 @@ def check_orphaned_vectors(lake: Lake, settings: Settings, source_type: SourceTy
     sources = _list_sources(settings, source_type)
     spaces = {model: resolve_space(model) for model in map(settings.resolve_embedding, sources)}
     known = lake.list_spaces() | {space.name: space.dimensions for space in spaces.values()}
-    rows = [
-        row
-        for source in sources
-        for row in _count_vectors(lake, source, spaces[settings.resolve_embedding(source)].name, known)
-    ]
+    rows = _Rows()
+    for source in sources:
+        present = spaces[settings.resolve_embedding(source)].name  # the only one with used vectors
+        used = lake.chunks(source.type, source.id).read_rows(["text_key"], is_null("skipped"))["text_key"]
+        for space, dimensions in known.items():
+            keys = lake.embeddings(space, source.id, dimensions).read_rows(["text_key"])
+            unused = keys.filter(~pc.field("text_key").isin(used.unique())) if space == present else keys
+            if keys.num_rows:
+                row = {"source": source.id, "space": space, "vectors": keys.num_rows}
+                rows.append(row | {"orphaned": unused.num_rows})
     vectors, orphaned = sum(row["vectors"] for row in rows), sum(row["orphaned"] for row in rows)
     share, limit = compute_share(orphaned, vectors), settings.checks.orphaned_share
     message = f"no chunk uses {orphaned} of {vectors} vectors ({share:.1%}; allowed: {limit:.0%})"
@@ -127,9 +132,8 @@ def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> 
 
 def _compare_share(share: float, limit: float, message: str, rows: _Rows, **figures: int) -> CheckResult:
     """Pass a share up to its limit; the rows show what it consists of."""
-    return CheckResult(
-        share <= limit, message, build_sample(rows), {"share": share, "allowed": limit, **figures}
-    )
+    shown = {"share": share, "allowed": limit, **figures}
+    return CheckResult(share <= limit, message, build_sample(rows), shown)
 
 
 def _list_sources(settings: Settings, source_type: SourceType) -> list[SourceConfig]:
@@ -144,20 +148,6 @@ def _list_spaces(settings: Settings, source_type: SourceType) -> list[Space]:
 def _iter_skipped(table: Table, source: str, stage: str, condition: Filter) -> Iterator[dict[str, Any]]:
     for row in table.read_rows(["uri", "skipped"], condition & ~is_null("skipped")).to_pylist():
         yield {"source": source, "uri": row["uri"], "stage": stage, "reason": row["skipped"]}
-
-
-def _count_vectors(
-    lake: Lake, source: SourceConfig, space: str, spaces: Mapping[str, int]
-) -> Iterator[dict[str, Any]]:
-    """One row per space that holds vectors of a source; only its present space has used ones."""
-    used = lake.chunks(source.type, source.id).read_rows(["text_key"], is_null("skipped"))["text_key"]
-    for name, dimensions in spaces.items():
-        table = lake.embeddings(name, source.id, dimensions)
-        keys = table.read_rows(["text_key"])
-        unused = keys.filter(~pc.field("text_key").isin(used.unique())) if name == space else keys
-        if keys.num_rows:
-            counts = {"vectors": keys.num_rows, "orphaned": unused.num_rows}
-            yield {"source": source.id, "space": name} | counts
 
 
 def _load_index_rows(
@@ -176,24 +166,17 @@ def _load_index_rows(
 
 def _load_repeated_texts(lake: Lake, source_type: str, content_hashes: list[str]) -> _Rows:
     found: dict[str, _Rows] = {hash_: [] for hash_ in content_hashes}
-    repeated = _Rows()
     where = eq("source_type", source_type) & eq("archived", False) & one_of("content_hash", content_hashes)
     for space, dimensions in lake.list_spaces().items() if content_hashes else ():
         rows = lake.index(space, dimensions).read_rows(["content_hash", "source", "uri", "id", "text"], where)
         for row in rows.to_pylist():
             found[row["content_hash"]].append(row)
+    repeated = _Rows()
     for rows in filter(None, found.values()):
         first = min(rows, key=lambda row: (row["source"], row["uri"]))
-        repeated.append(
-            {
-                "chunks": len(rows),
-                "sources": len({row["source"] for row in rows}),
-                "first_source": first["source"],
-                "first_uri": first["uri"],
-                "chunk_id": first["id"],
-                "text": first["text"],
-            }
-        )
+        counts = {"chunks": len(rows), "sources": len({row["source"] for row in rows})}
+        place = {"first_source": first["source"], "first_uri": first["uri"], "chunk_id": first["id"]}
+        repeated.append(counts | place | {"text": first["text"]})
     return repeated
 
 
@@ -207,10 +190,5 @@ def _find_small_chunks(chunks: pa.Table) -> _Rows:
 
 
 def _build_size_row(row: dict[str, Any], wrong: str) -> dict[str, Any]:
-    return {
-        "source": row["source"],
-        "uri": row["uri"],
-        "tokens": row["tokens"],
-        "wrong": wrong,
-        "chunk_id": row["id"],
-    }
+    shown = {name: row[name] for name in ("source", "uri", "tokens")}
+    return shown | {"wrong": wrong, "chunk_id": row["id"]}

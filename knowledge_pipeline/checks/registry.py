@@ -127,10 +127,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def list_blocking_checks(source_type: SourceType | None = None) -> tuple[Check, ...]:
-    """The checks of one type, or of all, that a release needs; their cost follows the change.
-
-    The caller holds the index lock while they run.
-    """
+    """The checks of one type, or of all, that a release needs; the caller holds the index lock."""
     return _list_checks(source_type, blocking=True)
 
 

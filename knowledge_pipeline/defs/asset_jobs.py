@@ -27,11 +27,10 @@ def build_refresh_job(source_type: SourceType) -> AssetJob:
     """
     keys = stage_asset_keys(source_type)
     guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
+    selection = dg.AssetSelection.assets(*keys.values()).without_checks() | dg.AssetSelection.checks(*guards)
     return dg.define_asset_job(
         f"refresh_{source_type}",
-        selection=dg.AssetSelection.assets(*keys.values()).without_checks()
-        | dg.AssetSelection.checks(*guards)
-        | _RELEASE_SELECTION,
+        selection=selection | _RELEASE_SELECTION,
         description=f"Refresh sources of the type {source_type} and release what changed.",
         tags={"knowledge/type": source_type},
     )

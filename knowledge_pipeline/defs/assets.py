@@ -70,7 +70,12 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
         stages = [stage for stage in STAGES if stage in selected]
         with translate_failures(context, project.retry_policy()):
             if len(context.partition_keys) == 1:
-                yield from _materialize_source(context, project, config, stages)
+                settings, source = project.load_settings(), context.partition_key
+                sources = select_sources(settings, [source])
+                provenance = track_refresh_inputs(context.instance, settings, sources)
+                for done in refresh_source(context, project, settings, config.options, source, stages):
+                    tags = provenance.build_tags(done.key, source, done.version)  # as soon as it is done
+                    yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
             else:
                 # Logged, not yielded: Dagster would record one provenance for all partitions of a run. It
                 # then skips what waits for a yield, so a run that selects the release makes it here.
@@ -78,7 +83,12 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
                 release = selection is None or RELEASE in selection
                 ids = list(context.partition_keys)
                 refresh_and_record(context, project, config.options, ids, stages, release=release)
-            yield from _run_blocking_checks(context, project, source_type)
+            wanted = {key.name for key in context.selected_asset_check_keys}
+            if wanted:
+                settings, lake = project.load_settings(), project.open_lake()
+                for check, result in run_blocking_checks(lake, settings, source_type):
+                    if check.name in wanted:
+                        yield to_check_result(check, result, source_type, lake)
 
     return refresh
 
@@ -108,26 +118,3 @@ def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.A
         )
 
     return release
-
-
-def _materialize_source(
-    context: dg.AssetExecutionContext, project: ProjectResource, config: RefreshConfig, stages: Sequence[str]
-) -> Iterator[dg.MaterializeResult]:
-    """Record each asset as soon as its stage is done."""
-    settings, source = project.load_settings(), context.partition_key
-    provenance = track_refresh_inputs(context.instance, settings, select_sources(settings, [source]))
-    for result in refresh_source(context, project, settings, config.options, source, stages):
-        tags = provenance.build_tags(result.key, source, result.version)
-        yield dg.MaterializeResult(asset_key=result.key, metadata=result.metadata, tags=tags)
-
-
-def _run_blocking_checks(
-    context: dg.AssetExecutionContext, project: ProjectResource, source_type: SourceType
-) -> Iterator[dg.AssetCheckResult]:
-    wanted = {key.name for key in context.selected_asset_check_keys}
-    if wanted:
-        settings = project.load_settings()
-        lake = Lake(settings.store)
-        for check, result in run_blocking_checks(lake, settings, source_type):
-            if check.name in wanted:
-                yield to_check_result(check, result, source_type, lake)

@@ -36,12 +36,10 @@ COLUMN_SCHEMA, COLUMN_LINEAGE = "dagster/column_schema", "dagster/column_lineage
 
 COMPUTE_KIND, CELERY_QUEUE = "dagster/compute_kind", "dagster-celery/queue"  # tags of ops
 
-_IN_PROCESS_EXECUTORS = ("in_process", "execute_in_process_executor")
-
 
 def is_in_run_process(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:
     """Whether a step runs in the process of its run, so that the one ends with the other."""
-    return context.job_def.executor_def.name in _IN_PROCESS_EXECUTORS
+    return context.job_def.executor_def.name in ("in_process", "execute_in_process_executor")
 
 
 def build_version_tags(
@@ -49,10 +47,7 @@ def build_version_tags(
 ) -> dict[str, str]:
     """The tags that Dagster gives a yielded materialization.
 
-    Args:
-        code_version: of the asset.
-        data_version: of what was made.
-        inputs: the data version of each upstream asset, and the id of the newest event that was seen of it.
+    `inputs` are the data version of each upstream asset, and the id of the newest event that was seen of it.
     """
     tags = {CODE_VERSION: code_version}
     for key, (version, pointer) in inputs.items():

@@ -71,12 +71,7 @@ def log_evaluation(
 ) -> None:
     """Evaluate inside a plain op, and log what the asset would have recorded; the release refuses by itself.
 
-    Logs nothing where no questions are configured.
-
-    Args:
-        context: of the op.
-        project: the configuration and the store.
-        build_tags: the provenance of a data version.
+    Logs nothing where no questions are configured. `build_tags` gives the provenance of a data version.
 
     Raises:
         ConfigError, InvalidQuery, EmbeddingUnavailable: as `evaluate.refresh` does.
@@ -126,7 +121,7 @@ def _build_metadata(lake: Lake, settings: Settings, evaluated: EvaluationResult 
         {"at": entry["at"].isoformat(timespec="seconds"), **_round_metrics(entry)}
         for entry in reversed(evaluate.list_evaluations(lake)[-_MAX_HISTORY:])
     ]
-    metadata = {
+    metadata: dict[str, Any] = {
         **{name: round(value, 4) for name, value in overall.items() if name != "questions"},
         "questions": int(overall["questions"]),
         "golden": evaluated.golden_key,

@@ -3,7 +3,7 @@
 Only transient errors are retried; an unforeseen error is a bug, and fails at once with its traceback.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -19,7 +19,7 @@ Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
 @contextmanager
-def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Iterator[None]:
+def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Generator[None]:
     """Fail the step at once for a permanent error; request a retry for a transient one."""
     try:
         yield
@@ -35,7 +35,7 @@ def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Iterat
 
 
 @contextmanager
-def translate_load_errors() -> Iterator[None]:
+def translate_load_errors() -> Generator[None]:
     """Show a wrong configuration as one sentence where the UI shows the code location."""
     try:
         yield

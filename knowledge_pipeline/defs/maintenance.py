@@ -61,10 +61,9 @@ def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project:
 
 def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
     """Numbers, a row for each action, and the touched tables."""
-    rows = [action.to_row() for action in maintained.actions.values()]
-    touched = [
-        f"{action.action}: `{path}`" for action in maintained.actions.values() for path in action.touched
-    ]
+    actions = maintained.actions.values()
+    rows = [action.to_row() for action in actions]
+    touched = [f"{action.action}: `{path}`" for action in actions for path in action.touched]
     skipped = [f"{name}: {reason}" for name, reason in maintained.skipped.items()]
     metadata: dict[str, Any] = {
         "sources": maintained.sources,

@@ -55,12 +55,8 @@ class ProjectResource(dg.ConfigurableResource):
 
     def retry_policy(self) -> dg.RetryPolicy:
         """How often to retry a transient failure, and after how long."""
-        return dg.RetryPolicy(
-            max_retries=self.max_retries,
-            delay=self.retry_delay_s,
-            backoff=dg.Backoff.EXPONENTIAL,
-            jitter=dg.Jitter.PLUS_MINUS,
-        )
+        backoff, jitter, delay = dg.Backoff.EXPONENTIAL, dg.Jitter.PLUS_MINUS, self.retry_delay_s
+        return dg.RetryPolicy(max_retries=self.max_retries, delay=delay, backoff=backoff, jitter=jitter)
 
 
 @lru_cache(maxsize=2)

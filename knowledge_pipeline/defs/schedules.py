@@ -43,17 +43,18 @@ _STORE_SCHEDULES: dict[str, str] = {
 def build_schedules(
     settings: Settings, *, jobs: Sequence[str] = tuple(_STORE_SCHEDULES)
 ) -> list[dg.ScheduleDefinition]:
-    """All schedules; they run unless someone stops them.
-
-    Args:
-        settings: give only the times; a tick reads the file again.
-        jobs: the jobs without sources that exist.
+    """All schedules; they run unless someone stops them. A tick reads the settings again, except the times.
 
     Raises:
         ConfigError: a time zone or a cron expression does not exist.
     """
-    times = settings.schedules
-    _check_timezone(times.timezone)
+    times, name = settings.schedules, settings.schedules.timezone
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:  # zoneinfo raises any of them for unknown names
+        close = get_close_matches(name, available_timezones(), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
+        raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
     return [
         *(_build_refresh_schedule(schedule, times) for schedule in _REFRESH_SCHEDULES),
         *(_build_job_schedule(job, times) for job in jobs),
@@ -68,7 +69,7 @@ def _build_refresh_schedule(schedule: Schedule, times: ScheduleSettings) -> dg.S
         context: dg.ScheduleEvaluationContext, project: ProjectResource
     ) -> Sequence[dg.RunRequest] | dg.SkipReason:
         sources = list_scheduled_sources(project.load_settings(), schedule)
-        key = _run_key(context)
+        key = context.scheduled_execution_time.isoformat()  # a tick evaluated again starts no second run
         requests = list(build_refresh_requests(sources, trigger=schedule, run_key=key, options=options))
         return requests or dg.SkipReason(nothing_due)
 
@@ -77,7 +78,8 @@ def _build_refresh_schedule(schedule: Schedule, times: ScheduleSettings) -> dg.S
 
 def _build_job_schedule(job: str, times: ScheduleSettings) -> dg.ScheduleDefinition:
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        return dg.RunRequest(run_key=_run_key(context), tags={"knowledge/trigger": job})
+        key = context.scheduled_execution_time.isoformat()
+        return dg.RunRequest(run_key=key, tags={"knowledge/trigger": job})
 
     return _build_schedule(tick, job, times, job=job, description=_STORE_SCHEDULES[job])
 
@@ -108,17 +110,3 @@ def _build_schedule(
             f"schedules.{name}: {cron!r} is not a cron expression, or does not tick as it says: write "
             "minute, hour, day of month, month and day of week, as in '0 3 * * *'"
         ) from error
-
-
-def _run_key(context: dg.ScheduleEvaluationContext) -> str:
-    """The same for the same tick, so that a tick that is evaluated again starts no second run."""
-    return context.scheduled_execution_time.isoformat()
-
-
-def _check_timezone(name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, KeyError) as error:  # zoneinfo raises any of them for unknown names
-        close = get_close_matches(name, available_timezones(), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
-        raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error

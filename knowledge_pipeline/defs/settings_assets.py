@@ -8,9 +8,8 @@ that it is about to use; the sensor reports those that changed since.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -71,10 +70,23 @@ def build_settings_specs(source_type: SourceType, owners: Sequence[str] = ()) ->
 
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
     """A hash of each kind of settings of a source, without secrets."""
-    return {
-        name: hash_strings(json.dumps(read(settings, source), sort_keys=True))[:16]
-        for name, read in _SETTINGS_READERS.items()
+    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email"})
+    connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
+    own = source.model_dump(mode="json", include={"type", "include", "exclude", "max_bytes", *FILTER_TYPES})
+    chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
+    embedding = settings.resolve_embedding(source)
+    model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})
+    if embedding.provider != "local":
+        place = _strip_secrets(embedding.base_url)
+        model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}
+    access, tags = source.access.model_dump(mode="json"), sorted(source.metadata.tags)
+    read = {
+        "source": {**own, "connection": connection},
+        "chunking": {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")},
+        "model": model,
+        "access": {"access": access, "tags": tags, "connection": connection},
     }
+    return {name: hash_strings(json.dumps(values, sort_keys=True))[:16] for name, values in read.items()}
 
 
 def iter_unreported(
@@ -82,19 +94,15 @@ def iter_unreported(
 ) -> Iterator[dg.AssetObservation]:
     """Observations of settings that the instance does not know yet.
 
-    Args:
-        instance: whose newest observations are compared.
-        settings: as just read.
-        sources: of any types.
-        include_unseen: also of settings that were never reported. A refresh reports them, so that later
-            changes have something to differ from; settings that no refresh used cannot be stale.
+    `include_unseen` adds settings that were never reported. A refresh reports them, so that later changes
+    have something to differ from; settings that no refresh used cannot be stale.
     """
     by_type: dict[SourceType, list[SourceConfig]] = {}
     for source in sources:
         by_type.setdefault(source.type, []).append(source)
     for source_type, mine in by_type.items():
         wanted = {source.id: compute_settings_digests(settings, source) for source in mine}
-        for name in _SETTINGS_READERS:
+        for name in _DESCRIPTIONS:
             key = settings_key(source_type, name)
             event = dg.DagsterEventType.ASSET_OBSERVATION
             known = read_partition_versions(instance, key, event, list(wanted))
@@ -123,75 +131,23 @@ def changed_settings(
 ) -> dg.SensorResult | dg.SkipReason:
     """Compare the file with what was reported, unless it is the file of the last tick."""
     settings = project.load_settings()
-    cursor = _compute_cursor(settings)
+    digests = [
+        f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
+        for source in settings.sources
+    ]
+    # With the time in it, to look again periodically although nothing changed.
+    cursor = f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
     if context.cursor == cursor:
         return dg.SkipReason("no settings changed")
     changed = iter_unreported(context.instance, settings, settings.sources, include_unseen=False)
     observations = list(islice(changed, REPORTS_PER_TICK))
     if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
         return dg.SensorResult(asset_events=observations)
-    return dg.SensorResult(
-        asset_events=observations,
-        cursor=cursor,
-        skip_reason=f"{len(observations)} settings of sources changed",
-    )
-
-
-def _compute_cursor(settings: Settings) -> str:
-    """A digest of all settings and of the time, to look again periodically although nothing changed."""
-    digests = [
-        f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
-        for source in settings.sources
-    ]
-    return f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
-
-
-def _source_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
-    del settings
-    names = {"type", "include", "exclude", "max_bytes", *FILTER_TYPES}
-    return {**source.model_dump(mode="json", include=names), "connection": _connection_settings(source)}
-
-
-def _chunking_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
-    del settings
-    chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
-    return {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")}
-
-
-def _model_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
-    model = settings.resolve_embedding(source)
-    fields = model.model_dump(mode="json", include={"provider", "model", "dimensions"})
-    if model.provider == "local":
-        return fields
-    return {**fields, "place": _strip_secrets(model.base_url), "max_input_tokens": model.max_input_tokens}
-
-
-def _access_settings(settings: Settings, source: SourceConfig) -> dict[str, Any]:
-    del settings
-    return {
-        "access": source.access.model_dump(mode="json"),
-        "tags": sorted(source.metadata.tags),
-        "connection": _connection_settings(source),
-    }
-
-
-def _connection_settings(source: SourceConfig) -> dict[str, Any]:
-    """Where the source is read, without the identity that reads it."""
-    plain = source.connection.model_dump(mode="json", exclude=_IDENTITY_FIELDS)
-    return plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
+    reason = f"{len(observations)} settings of sources changed"
+    return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
 
 
 def _strip_secrets(url: str) -> str:
     """Host, port and path of an address; the other parts may hold a token."""
     parts = urlsplit(url)
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-_IDENTITY_FIELDS = {"token", "app", "email"}
-
-_SETTINGS_READERS: Mapping[str, Callable[[Settings, SourceConfig], dict[str, Any]]] = {
-    "source": _source_settings,
-    "chunking": _chunking_settings,
-    "model": _model_settings,
-    "access": _access_settings,
-}

@@ -57,10 +57,7 @@ def build_model_assets(
 ) -> dg.AssetsDefinition:
     """One step that runs models and tests; each model is an asset, and can run alone.
 
-    Args:
-        types: source types that have assets.
-        owners: of every model: addresses, or `team:name`.
-        evaluation: the asset that writes the log of evaluations, if there is one.
+    `evaluation` is the asset that writes the log of evaluations, if there is one.
 
     Raises:
         ConfigError: a model's SQL cannot be read.
@@ -68,7 +65,16 @@ def build_model_assets(
     loaded = load_models()
     models = {model.name: model for model in loaded if model.layer != "tests"}
     tests = {model.name: model for model in loaded if model.layer == "tests"}
-    upstream = _map_upstream(models, types, evaluation)
+    keys_by_stage = [stage_asset_keys(type_) for type_ in types]
+    upstream: _UpstreamKeys = {
+        **{
+            raw: [keys[stage] for keys in keys_by_stage if stage in keys]
+            for raw, stage in _STAGE_OF_RAW_TABLE.items()
+        },
+        "raw_releases": [RELEASE],
+        "raw_evaluations": [evaluation] if evaluation else [],
+        **{name: [_asset_key(model)] for name, model in models.items()},
+    }
 
     @dg.multi_asset(
         name="dbt_like_sql",  # the job has the name `sql_models`
@@ -94,21 +100,6 @@ def _asset_key(model: Model) -> dg.AssetKey:
     return dg.AssetKey([model.layer, model.name])
 
 
-def _map_upstream(
-    models: Mapping[str, Model], types: Sequence[SourceType], evaluation: dg.AssetKey | None
-) -> _UpstreamKeys:
-    keys_by_stage = [stage_asset_keys(type_) for type_ in types]
-    return {
-        **{
-            raw: [keys[stage] for keys in keys_by_stage if stage in keys]
-            for raw, stage in _STAGE_OF_RAW_TABLE.items()
-        },
-        "raw_releases": [RELEASE],
-        "raw_evaluations": [evaluation] if evaluation else [],
-        **{name: [_asset_key(model)] for name, model in models.items()},
-    }
-
-
 def _build_asset_spec(model: Model, upstream: _UpstreamKeys, owners: Sequence[str]) -> dg.AssetSpec:
     grain = f"\n\n{model.grain[0].upper()}{model.grain[1:]}." if model.grain else ""
     return dg.AssetSpec(
@@ -120,36 +111,29 @@ def _build_asset_spec(model: Model, upstream: _UpstreamKeys, owners: Sequence[st
         owners=list(owners),
         code_version=hash_strings(model.sql)[:8],
         tags={"knowledge/layer": model.layer},
-        metadata={**_build_schema_metadata(model, upstream), CODE_REFERENCES: _build_code_reference(model)},
+        metadata=_build_metadata(model, upstream),
     )
 
 
-def _build_code_reference(model: Model) -> dg.CodeReferencesMetadataValue:
+def _build_metadata(model: Model, upstream: _UpstreamKeys) -> dict[str, Any]:
+    """The columns with their comments and origins, and the file."""
+    columns: list[dg.TableColumn] = []
+    for name, column in model.columns.items():
+        origins = ", ".join(f"{table}.{origin}" for table, origin in column.origins)
+        # The open-source UI shows the origins nowhere else.
+        about = " ".join(part for part in (column.comment, origins and f"← {origins}") if part)
+        columns.append(dg.TableColumn(name, column.type.lower(), about or None))
+    deps = {name: _list_column_deps(column, upstream) for name, column in model.columns.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        file = dg.LocalFileCodeReference(
-            file_path=str(FOLDER / model.file), line_number=1, label=f"{FOLDER.name}/{model.file}"
-        )
-        return dg.CodeReferencesMetadataValue(code_references=[file])
-
-
-def _build_schema_metadata(model: Model, upstream: _UpstreamKeys) -> dict[str, Any]:
-    """The columns with their comments and origins."""
-    columns = [
-        dg.TableColumn(name, column.type.lower(), _describe_column(column))
-        for name, column in model.columns.items()
-    ]
-    deps = {name: _list_column_deps(column, upstream) for name, column in model.columns.items()}
+        path, label = str(FOLDER / model.file), f"{FOLDER.name}/{model.file}"
+        file = dg.LocalFileCodeReference(file_path=path, line_number=1, label=label)
+        references = dg.CodeReferencesMetadataValue(code_references=[file])
     return {
         COLUMN_SCHEMA: dg.TableSchema(columns),
         COLUMN_LINEAGE: dg.TableColumnLineage({name: d for name, d in deps.items() if d}),
+        CODE_REFERENCES: references,
     }
-
-
-def _describe_column(column: Column) -> str | None:
-    """The comment and the origins, which the open-source UI shows nowhere else."""
-    origins = ", ".join(f"{table}.{name}" for table, name in column.origins)
-    return " ".join(part for part in (column.comment, origins and f"← {origins}") if part) or None
 
 
 def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableColumnDep]:
@@ -163,17 +147,15 @@ def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableC
     ]
 
 
-def _tested_asset(test: Model, models: Mapping[str, Model]) -> dg.AssetKey:
-    """The asset whose page shows a test: the first model that it reads."""
-    return _asset_key(next(models[read] for read in test.reads if read in models))
+def _list_tested_assets(test: Model, models: Mapping[str, Model]) -> list[dg.AssetKey]:
+    """The models that a test reads; the page of the first one shows it."""
+    return list(dict.fromkeys(_asset_key(models[read]) for read in test.reads if read in models))
 
 
 def _build_check_spec(test: Model, models: Mapping[str, Model]) -> dg.AssetCheckSpec:
-    more = list(dict.fromkeys(_asset_key(models[read]) for read in test.reads if read in models))[1:]
+    first, *more = _list_tested_assets(test, models)
     description = f"{test.about}\n\n```sql\n{test.sql}\n```"
-    return dg.AssetCheckSpec(
-        test.name, asset=_tested_asset(test, models), additional_deps=more, description=description
-    )
+    return dg.AssetCheckSpec(test.name, asset=first, additional_deps=more, description=description)
 
 
 def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult:
@@ -194,7 +176,7 @@ def _to_check_result(result: ModelRun, models: Mapping[str, Model]) -> dg.AssetC
     warn = result.model.severity == "warn"
     return dg.AssetCheckResult(
         passed=result.rows == 0,
-        asset_key=_tested_asset(result.model, models),
+        asset_key=_list_tested_assets(result.model, models)[0],
         check_name=result.model.name,
         severity=dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR,
         metadata={"rows_that_should_not_be": result.rows, **_sample_metadata("sample", result)},

@@ -7,7 +7,7 @@ that a reverted edit or a slow process loses nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,7 +41,13 @@ def discard_unused_spaces(
     if not run.options.leftovers or not vector_tables:
         return list(vector_tables)
     if source_tables or configured:
-        unused = _find_unused_spaces(run, source) if len(vector_tables) > 1 else set[str]()
+        spaces = run.lake.list_spaces() if len(vector_tables) > 1 else {}
+        present = {
+            space
+            for space, dimensions in spaces.items()
+            if run.lake.index(space, dimensions).count_rows(eq("source", source))
+        }
+        unused = {table.path.parent.name for table in vector_tables} - present if present else set[str]()
     else:
         unused = {table.path.parent.name for table in vector_tables}
     kept: list[Table] = []
@@ -53,17 +59,6 @@ def discard_unused_spaces(
     return kept
 
 
-def _find_unused_spaces(run: MaintenanceRun, source: str) -> set[str]:
-    """Spaces in which the source has no row, if it has rows in another one."""
-    known = {path.name for path in (run.lake.root / "embeddings").glob("*")}
-    present = {
-        space
-        for space, dimensions in run.lake.list_spaces().items()
-        if run.lake.index(space, dimensions).count_rows(eq("source", source))
-    }
-    return known - present if present else set()
-
-
 def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
     """Discard mirrors that no source reads, and what killed processes left."""
     unfinished = sorted((run.lake.folder / "marts").glob("*.unfinished"))
@@ -72,23 +67,20 @@ def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
             run.discard(path)
     with run.skip_on_error("mirrors"):
         folder = run.lake.cache / "mirrors"
-        used = set(_iter_used_mirrors(settings, run.lake.cache)) if folder.is_dir() else set[str]()
+        git = [(it.id, it.connection) for it in settings.sources if isinstance(it.connection, GitConnection)]
+        used: set[str] = set()
+        for id_, connection in git if folder.is_dir() else ():
+            if "${" in connection.url:
+                raise ConfigError(
+                    f"the url of source {id_!r} names a variable that is not set, so it is unknown "
+                    "which mirrors are still used: set it"
+                )
+            used.add(Mirror(build_remote(connection), run.lake.cache).folder.name)
         for path in sorted(folder.glob("*")):
             name = path.name.partition(".")[0]
             if path.is_dir() and name not in used and _is_unused(path):
                 with suppress(Busy), acquire_lock(folder, name, timeout_s=0):  # the lock of `Mirror.update`
                     run.discard(path)
-
-
-def _iter_used_mirrors(settings: Settings, cache: Path) -> Iterator[str]:
-    for source in settings.sources:
-        if isinstance(source.connection, GitConnection):
-            if "${" in source.connection.url:
-                raise ConfigError(
-                    f"the url of source {source.id!r} names a variable that is not set, so it is unknown "
-                    "which mirrors are still used: set it"
-                )
-            yield Mirror(build_remote(source.connection), cache).folder.name
 
 
 def _is_unused(path: Path) -> bool:

@@ -8,7 +8,6 @@ refreshed. docs/decisions/0009-maintenance.md says which vectors and versions it
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -44,30 +43,28 @@ def refresh(
 ) -> MaintenanceReport:
     """Delete what nobody needs, and rewrite the tables that need it.
 
-    It opens only those tables for writing, so a second maintenance does next to nothing.
-
-    Args:
-        lake: the store.
-        settings: how many releases and log entries to keep, which share of unused vectors to tolerate
-            (`checks.orphaned_share`), and which repositories are in use.
-        options: what to do; by default everything.
-        report: receives the number of finished sources.
+    It opens only those tables for writing, so a second maintenance does next to nothing. The settings say
+    how many releases and log entries to keep, which share of unused vectors to tolerate
+    (`checks.orphaned_share`), and which repositories are in use.
 
     Raises:
         Busy: another maintenance is running.
     """
     work, started = MaintenanceRun(lake, options or MaintenanceOptions()), time.perf_counter()
     if lake.root.is_dir():
-        with acquire_lock(
-            lake.root / "locks", "maintenance", timeout_s=0, description="the maintenance of this store"
-        ):
+        locks, description = lake.root / "locks", "the maintenance of this store"
+        with acquire_lock(locks, "maintenance", timeout_s=0, description=description):
             _run_maintenance(work, settings, report)
     work.report.seconds = round(time.perf_counter() - started, 3)
     return work.report
 
 
 def _run_maintenance(run: MaintenanceRun, settings: Settings, report: ProgressCallback) -> None:
-    vectors, stored = list_vector_tables(run.lake), _list_source_tables(run.lake)
+    lake, vectors = run.lake, list_vector_tables(run.lake)
+    stored: dict[str, list[Table]] = {}  # by source, of every type that it ever had
+    for stage, open_table in (("snapshot", lake.snapshot), ("chunks", lake.chunks), ("facts", lake.facts)):
+        for path in sorted((lake.root / stage).glob("*/*.lance")):
+            stored.setdefault(path.stem, []).append(open_table(path.parent.name, path.stem))
     sources = sorted(vectors.keys() | stored.keys())
     run.report.sources = len(sources)
     for done, source in enumerate(sources):
@@ -84,67 +81,43 @@ def _run_maintenance(run: MaintenanceRun, settings: Settings, report: ProgressCa
         discard_leftovers(run, settings)
 
 
-def _list_source_tables(lake: Lake) -> dict[str, list[Table]]:
-    """Snapshots, chunks and facts by source, of every type that a source ever had."""
-    tables: dict[str, list[Table]] = {}
-    for stage, open_table in (("snapshot", lake.snapshot), ("chunks", lake.chunks), ("facts", lake.facts)):
-        for path in sorted((lake.root / stage).glob("*/*.lance")):
-            tables.setdefault(path.stem, []).append(open_table(path.parent.name, path.stem))
-    return tables
-
-
 def _maintain_source(
-    run: MaintenanceRun,
-    settings: Settings,
-    source: str,
-    source_tables: list[Table],
-    source_vectors: list[Table],
+    run: MaintenanceRun, settings: Settings, source: str, tables: list[Table], vectors: list[Table]
 ) -> None:
     """Look without the lock first, because most sources need nothing."""
     preview = MaintenanceRun(run.lake, replace(run.options, dry_run=True))
-    _run_source_steps(preview, settings, source, source_tables, source_vectors)
+    _run_source_steps(preview, settings, source, tables, vectors)
     if run.options.dry_run:
         run.merge(preview)
     elif preview.report.has_changes:
         try:
             with run.lake.lock_source(source, timeout_s=0):
-                _run_source_steps(run, settings, source, source_tables, source_vectors)
+                _run_source_steps(run, settings, source, tables, vectors)
         except Busy:
             run.record_skip(source, "it is being refreshed")
 
 
 def _run_source_steps(
-    run: MaintenanceRun,
-    settings: Settings,
-    source: str,
-    source_tables: list[Table],
-    source_vectors: list[Table],
+    run: MaintenanceRun, settings: Settings, source: str, tables: list[Table], vectors: list[Table]
 ) -> None:
     # At their newest versions, because a refresh may have written since they were opened.
-    source_tables = [Table(table.path, table.schema) for table in source_tables]
-    source_vectors = [Table(table.path, table.schema) for table in source_vectors]
+    tables = [Table(table.path, table.schema) for table in tables]
+    vectors = [Table(table.path, table.schema) for table in vectors]
     configured = any(source == each.id for each in settings.sources)
-    source_vectors = discard_unused_spaces(run, source, source_tables, source_vectors, configured=configured)
-    chunks = [table for table in source_tables if table.path.parent.parent.name == "chunks" and table.exists]
-    for table in [*source_tables, *source_vectors]:
+    vectors = discard_unused_spaces(run, source, tables, vectors, configured=configured)
+    chunks = [table for table in tables if table.path.parent.parent.name == "chunks" and table.exists]
+    for table in [*tables, *vectors]:
         run.forget_old_versions(table)
-    for table in source_vectors if run.options.collect_vectors and chunks else ():
-        _collect_vectors(run, table, chunks, max_unused_share=settings.checks.orphaned_share)
-    for table in [*source_tables, *source_vectors]:
+    for table in vectors if run.options.collect_vectors and chunks else ():
+        stored = table.read_rows(["text_key"])["text_key"]
+        used = pa.concat_tables([each.read_rows(["text_key"]) for each in chunks])["text_key"]
+        unused = exclude_keys(stored, used)
+        if len(unused) > settings.checks.orphaned_share * len(stored):
+            delete = partial(table.delete_keys_in_one_commit, unused)
+            run.run_action("vectors", table.path, delete, removed_count=len(unused))
+    for table in [*tables, *vectors]:
         run.compact_table(table)
         run.forget_old_versions(table)
-
-
-def _collect_vectors(
-    run: MaintenanceRun, vectors: Table, chunks: Iterable[Table], *, max_unused_share: float
-) -> None:
-    """Delete the vectors that no chunk of the source uses, once they exceed the tolerated share."""
-    stored = vectors.read_rows(["text_key"])["text_key"]
-    used = pa.concat_tables([table.read_rows(["text_key"]) for table in chunks])["text_key"]
-    unused = exclude_keys(stored, used)
-    if len(unused) > max_unused_share * len(stored):
-        delete = lambda: vectors.delete_keys_in_one_commit(unused)  # noqa: E731
-        run.run_action("vectors", vectors.path, delete, removed_count=len(unused))
 
 
 def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
@@ -172,10 +145,8 @@ def _trim_releases(run: MaintenanceRun, *, keep: int) -> None:
     known = [release.release for release in list_releases(run.lake)]
     old, stray = known[:-keep], find_stray_tags(run.lake, known[-keep:])
     if old or stray:
-        table = run.lake.releases()
-        run.run_action(
-            "releases", table.path, lambda: delete_old_releases(run.lake, keep=keep), removed_count=len(old)
-        )
+        delete, path = partial(delete_old_releases, run.lake, keep=keep), run.lake.releases().path
+        run.run_action("releases", path, delete, removed_count=len(old))
     named = {space for release in list_releases(run.lake) for space in release.tables}
     for space, size in run.lake.list_spaces().items():
         table = run.lake.index(space, size)

@@ -84,7 +84,12 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
             _erase_shared_rows(lake, settings, [eq("source", source) & where for where in filters])
             _erase_rows(lake.facts(source_type, source), filters)
             _erase_rows(chunks, filters)
-            _erase_unused_vectors(lake, chunks, source)
+            used = set(chunks.read_rows(["text_key"])["text_key"].to_pylist())
+            for space, dimensions in lake.list_spaces().items():
+                vectors = lake.embeddings(space, source, dimensions)
+                stored = vectors.read_rows(["text_key"])["text_key"].to_pylist()
+                unused = split_batches(key for key in stored if key not in used)
+                _erase_rows(vectors, [one_of("text_key", batch) for batch in unused])
             _erase_rows(snapshot, filters)
     return len(uris)
 
@@ -141,11 +146,3 @@ def _erase_rows(table: Table, filters: list[Filter]) -> None:
     if table.exists:
         _delete_rows(table, filters)
         table.delete_old_versions(keep=1)
-
-
-def _erase_unused_vectors(lake: Lake, chunks: Table, source: str) -> None:
-    used = set(chunks.read_rows(["text_key"])["text_key"].to_pylist())
-    for space, dimensions in lake.list_spaces().items():
-        vectors = lake.embeddings(space, source, dimensions)
-        unused = [key for key in vectors.read_rows(["text_key"])["text_key"].to_pylist() if key not in used]
-        _erase_rows(vectors, [one_of("text_key", batch) for batch in split_batches(unused)])

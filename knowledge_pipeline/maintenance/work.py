@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -57,14 +57,9 @@ class ActionResult:
 
     def to_row(self) -> dict[str, Any]:
         """Plain values, without the paths."""
-        return {
-            "action": self.action,
-            "tables": self.touched_count,
-            "removed": self.removed,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "seconds": round(self.seconds, 3),
-        }
+        sizes = {"bytes_before": self.bytes_before, "bytes_after": self.bytes_after}
+        counts = {"action": self.action, "tables": self.touched_count, "removed": self.removed}
+        return counts | sizes | {"seconds": round(self.seconds, 3)}
 
 
 @dataclass(slots=True)
@@ -126,7 +121,7 @@ class MaintenanceRun:
         done.seconds += time.perf_counter() - started
 
     @contextmanager
-    def skip_on_error(self, name: str) -> Iterator[None]:
+    def skip_on_error(self, name: str) -> Generator[None]:
         """Record an error of one source or table, and go on with the rest."""
         try:
             yield
@@ -159,12 +154,7 @@ class MaintenanceRun:
             self.run_action("compaction", table.path, table.merge_fragments)
 
     def forget_old_versions(self, table: Table, *, exclusive: bool = True) -> None:
-        """Delete versions that nobody reads, and what killed writers left.
-
-        Args:
-            table: any of the store.
-            exclusive: no other process writes it meanwhile.
-        """
+        """Delete versions that nobody reads; where nobody writes the table meanwhile, unfinished ones too."""
         if not (self.options.versions and table.exists):
             return
         keep = count_versions_in_use(table, time.time() - self.options.grace_s)

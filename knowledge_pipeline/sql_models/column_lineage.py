@@ -17,10 +17,7 @@ def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str
     """For each model, its columns with their origins.
 
     A column that counts rows, or is a constant, has none. Origins are what a value is computed from, not what
-    selects, joins or orders rows.
-
-    Args:
-        selects: each after what it reads. They are changed: names become qualified.
+    selects, joins or orders rows. Each select follows what it reads; names in it become qualified.
     """
     schema = {name: dict.fromkeys(columns.names, "unknown") for name, columns in RAW_TABLES.items()}
     origins: dict[str, dict[str, list[ColumnOrigin]]] = {}

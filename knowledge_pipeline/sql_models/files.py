@@ -47,14 +47,23 @@ def load_models(folder: Path = FOLDER) -> list[Model]:
             f"there are no SQL models in {folder}: install the package with its dbt_like_sql folder, "
             "or run from a checkout of the repository"
         )
-    path = _cache_folder() / f"{hash_strings(_code_version(), *files, *files.values())}.json"
+    from platformdirs import user_cache_path
+
+    folder = user_cache_path("knowledge-pipeline", appauthor=False) / "sql-models"
+    path = folder / f"{hash_strings(_code_version(), *files, *files.values())}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         return [_model_from_json(cached) for cached in json.loads(path.read_text(encoding="utf-8"))]
     from knowledge_pipeline.sql_models.parse import parse_models
 
     models = parse_models(files)
-    with suppress(OSError):
-        _write_cache(models, path)
+    with suppress(OSError):  # written atomically; all but the four newest ones are deleted
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-4]:
+            old.unlink(missing_ok=True)
+        unfinished = path.with_suffix(f".{hash_strings(path.name, str(id(models)))}")
+        cached = [{**asdict(model), "names": model.names and sorted(model.names)} for model in models]
+        unfinished.write_text(json.dumps(cached), encoding="utf-8")
+        unfinished.replace(path)
     return models
 
 
@@ -76,12 +85,6 @@ def select_required_models(models: Iterable[Model], names: Iterable[str]) -> lis
     return [model for model in by_name.values() if model.name in required]
 
 
-def _cache_folder() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("knowledge-pipeline", appauthor=False) / "sql-models"
-
-
 @cache
 def _code_version() -> str:
     """Changes whenever the result for the same files might."""
@@ -92,23 +95,12 @@ def _code_version() -> str:
     return hash_strings(*code, *tables, version("sqlglot"), version("duckdb"))
 
 
-def _write_cache(models: list[Model], path: Path) -> None:
-    """Write the cache file atomically, and delete all but the four newest ones."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-4]:
-        old.unlink(missing_ok=True)
-    unfinished = path.with_suffix(f".{hash_strings(path.name, str(id(models)))}")
-    cached = [{**asdict(model), "names": model.names and sorted(model.names)} for model in models]
-    unfinished.write_text(json.dumps(cached), encoding="utf-8")
-    unfinished.replace(path)
-
-
 def _model_from_json(cached: dict[str, Any]) -> Model:
     columns = {
         name: Column(column["type"], column["comment"], tuple((t, c) for t, c in column["origins"]))
         for name, column in cached["columns"].items()
     }
-    parsed = {
+    parsed: dict[str, Any] = {
         "columns": columns,
         "names": None if cached["names"] is None else frozenset(cached["names"]),
         "plots": tuple(Plot(**plot) for plot in cached["plots"]),

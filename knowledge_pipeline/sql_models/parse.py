@@ -27,14 +27,7 @@ _PLOT = re.compile(r"(?P<kind>line|bar) x=(?P<x>\w+) y=(?P<y>\w+)(?: by=(?P<by>\
 
 
 def parse_models(files: Mapping[str, str]) -> list[Model]:
-    """The models of some files, each after what it reads.
-
-    Args:
-        files: text by path: "marts/freshness.sql".
-
-    Raises:
-        ConfigError: as `load_models` does.
-    """
+    """The models of some files, by path, each after what it reads. Raises `ConfigError` as `load_models`."""
     models: dict[str, Model] = {}
     selects: dict[str, exp.Query] = {}
     for file, text in files.items():
@@ -52,9 +45,19 @@ def parse_models(files: Mapping[str, str]) -> list[Model]:
             if read not in models and read not in RAW_TABLES:
                 known = ", ".join([*RAW_TABLES, *models])
                 raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {known}")
-    ordered = _sort_by_dependency(models)
+    graph = {name: [read for read in model.reads if read in models] for name, model in models.items()}
+    try:
+        ordered = [models[name] for name in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        raise ConfigError(f"SQL models read each other in a circle: {' <- '.join(error.args[1])}") from error
     types = _load_column_types(ordered)
-    comments = {name: _column_comments(select) for name, select in selects.items()}  # tracing moves them
+    comments = {  # at the end of each column's line; tracing moves them
+        name: {
+            column.alias_or_name: " ".join(comment.strip() for comment in column.comments or [])
+            for column in select.selects
+        }
+        for name, select in selects.items()
+    }
     origins = trace_column_origins({model.name: selects[model.name] for model in ordered})
     return [
         _add_columns(model, types[model.name], comments[model.name], origins[model.name]) for model in ordered
@@ -100,6 +103,12 @@ def _build_model(file: str, sql: str, select: exp.Query) -> Model:
     severity = directives.get("severity", ["error"])[-1]
     if severity not in ("error", "warn"):
         raise ConfigError(f"{file}: severity is {severity!r}: write error or warn")
+    plots: list[Plot] = []
+    for text in directives.get("plot", []):
+        found = _PLOT.fullmatch(text)
+        if found is None:
+            raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
+        plots.append(Plot(found["kind"], found["x"], found["y"], found["by"]))
     layer, _, name = file.removesuffix(".sql").rpartition("/")
     return Model(
         name=name,
@@ -109,26 +118,11 @@ def _build_model(file: str, sql: str, select: exp.Query) -> Model:
         answers=" ".join(directives.get("answers", [])),
         grain=" ".join(directives.get("grain", [])),
         severity=severity,
-        plots=tuple(_parse_plot(plot, file) for plot in directives.get("plot", [])),
+        plots=tuple(plots),
         reads=list_tables(select),
         names=list_names(select),
         columns={},
     )
-
-
-def _parse_plot(text: str, file: str) -> Plot:
-    found = _PLOT.fullmatch(text)
-    if found is None:
-        raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
-    return Plot(found["kind"], found["x"], found["y"], found["by"])
-
-
-def _sort_by_dependency(models: Mapping[str, Model]) -> list[Model]:
-    graph = {name: [read for read in model.reads if read in models] for name, model in models.items()}
-    try:
-        return [models[name] for name in TopologicalSorter(graph).static_order()]
-    except CycleError as error:
-        raise ConfigError(f"SQL models read each other in a circle: {' <- '.join(error.args[1])}") from error
 
 
 def _load_column_types(models: Sequence[Model]) -> dict[str, dict[str, str]]:
@@ -139,14 +133,6 @@ def _load_column_types(models: Sequence[Model]) -> dict[str, dict[str, str]]:
         for model in models:
             duck.create_view(model.name, model.sql)
         return {model.name: duck.column_types(model.name) for model in models}
-
-
-def _column_comments(select: exp.Query) -> dict[str, str]:
-    """The comment at the end of each column's line."""
-    return {
-        column.alias_or_name: " ".join(comment.strip() for comment in column.comments or [])
-        for column in select.selects
-    }
 
 
 def _add_columns(

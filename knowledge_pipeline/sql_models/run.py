@@ -46,10 +46,7 @@ class SqlResult:
 def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None = None) -> Iterator[ModelRun]:
     """Run models and tests, yield each when it is done, and write marts.
 
-    Args:
-        lake: the store.
-        models: all of them, from `load_models`.
-        names: of the models to yield; what they read is run, but neither kept nor yielded.
+    `models` are all of them. What the models of `names` read is run, but neither kept nor yielded.
 
     Raises:
         ConfigError: a model cannot run; those before it are done.
@@ -62,8 +59,15 @@ def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None =
         for model in running:
             started = time.perf_counter()
             _create_model(duck, model)
-            if model.name in wanted:
-                yield _to_model_run(duck, model, started)
+            if model.name not in wanted:
+                continue
+            kept = model.layer == "marts"
+            path = duck.write_parquet(model.name, lake.folder / "marts") if kept else None
+            select = _select_all(model.name)
+            count, sample = duck.count_rows(select), duck.fetch_rows(select, limit=_SAMPLE_ROWS)
+            plots = model.plots if count else ()
+            data = [(plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in plots]
+            yield ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, data)
 
 
 def query_model(lake: Lake, models: Sequence[Model], name: str, *, limit: int | None) -> SqlResult:
@@ -136,15 +140,6 @@ def _load_raw_tables(
 def _create_model(duck: DuckSession, model: Model) -> None:
     create = duck.create_table if model.layer in ("intermediate", "marts") else duck.create_view
     create(model.name, model.sql)
-
-
-def _to_model_run(duck: DuckSession, model: Model, started: float) -> ModelRun:
-    path = duck.write_parquet(model.name, duck.lake.folder / "marts") if model.layer == "marts" else None
-    select = _select_all(model.name)
-    count, sample = duck.count_rows(select), duck.fetch_rows(select, limit=_SAMPLE_ROWS)
-    plots = model.plots if count else ()
-    plot_data = [(plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in plots]
-    return ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, plot_data)
 
 
 def _select_all(name: str) -> str:

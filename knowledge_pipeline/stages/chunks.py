@@ -52,7 +52,7 @@ def refresh(ctx: RefreshContext) -> Stats:
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     table = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     with measure_stage("chunks", ctx.source.id) as stats:
-        desired = _desired_fingerprints(ctx, snapshot)
+        desired = _compute_fingerprints(ctx, snapshot)
         plan = plan_changes(desired, load_fingerprints(table, "uri", "fingerprint"), full=ctx.options.full)
         if plan:
             builder = _ChunkRowBuilder(ctx, snapshot, table, desired, stats)
@@ -64,7 +64,7 @@ def refresh(ctx: RefreshContext) -> Stats:
     return stats
 
 
-def _desired_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str]:
+def _compute_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str]:
     space = open_embedder(ctx.settings.resolve_embedding(ctx.source)).space
     chunker = hash_strings(
         chunking.fingerprint(ctx.source, model_tokens=space.max_tokens, tokenizer=space.name),
@@ -73,11 +73,8 @@ def _desired_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str
         _build_name_scope(ctx.source).fingerprint(),
     )
     rows = snapshot.read_rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
-    columns = (rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at"))
-    return {
-        uri: hash_strings(content_hash, str(archived_at is not None), chunker)
-        for uri, content_hash, archived_at in zip(*columns, strict=True)
-    }
+    columns = zip(*(rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at")), strict=True)
+    return {uri: hash_strings(hash_, str(at is not None), chunker) for uri, hash_, at in columns}
 
 
 class _ChunkRowBuilder:
@@ -85,9 +82,14 @@ class _ChunkRowBuilder:
 
     def __init__(
         self, ctx: RefreshContext, snapshot: Table, table: Table, desired: dict[str, str], stats: Stats
-    ) -> None:
-        self._ctx, self._snapshot, self._table = ctx, snapshot, table
-        self._desired, self._stats = desired, stats
+    ):
+        self._ctx, self._snapshot, self._table, self._desired, self._stats = (
+            ctx,
+            snapshot,
+            table,
+            desired,
+            stats,
+        )
         embedder = open_embedder(ctx.settings.resolve_embedding(ctx.source))
         self._tokenize: Tokenize = embedder.tokenizer()
         self._model_tokens = embedder.space.max_tokens
@@ -106,7 +108,7 @@ class _ChunkRowBuilder:
 
     def _build_rows(self, document_row: dict[str, Any]) -> list[dict[str, Any]]:
         source, sanitize_settings = self._ctx.source, resolve_sanitize(self._ctx.source)
-        names = ("uri", "path", "title", "language", "url", "author", "last_modified")
+        names = ("uri", "path", "language", "url", "author", "last_modified")
         fields: dict[str, Any] = {name: document_row[name] for name in names}
         fields["title"] = sanitizing.sanitize(document_row["title"] or "", sanitize_settings).text
         columns = fields | {
@@ -114,10 +116,8 @@ class _ChunkRowBuilder:
             "fingerprint": self._desired[document_row["uri"]],
         }
         metadata = json.loads(document_row["metadata"])
-        pages = [
-            sanitizing.sanitize(page, sanitize_settings)
-            for page in _split_pages(document_row["text"], metadata)
-        ]
+        texts = _split_pages(document_row["text"], metadata)
+        pages = [sanitizing.sanitize(text, sanitize_settings) for text in texts]
         findings = sum((Counter(page.findings_by_kind) for page in pages), Counter[str]())
         self._stats.found.update(findings)
         if any(page.dropped for page in pages):
@@ -133,7 +133,13 @@ class _ChunkRowBuilder:
         self._stats.tokens += sum(chunk.tokens for chunk in chunks)
         shared = {key: value for key, value in metadata.items() if key not in _CHUNKER_ONLY_METADATA}
         related = _ChunkRelations(_build_name_scope(source, fields["path"]), document, shared, chunks)
-        return _build_chunk_rows(source.id, columns, shared, related) or [_skip_row(columns, "no text")]
+        duplicates, rows = Counter[tuple[str, str]](), list[dict[str, Any]]()
+        for chunk in chunks:  # the order distinguishes only chunks that are equal in place and content
+            key = (chunk.anchor, chunk.text)
+            id_ = hash_strings(source.id, chunk.uri, *key, str(duplicates[key]))
+            duplicates[key] += 1
+            rows.append(_build_chunk_row(columns, shared | related.build_metadata(chunk), chunk, id_=id_))
+        return rows or [_skip_row(columns, "no text")]
 
 
 def _split_pages(text: str, metadata: dict[str, Any]) -> list[str]:
@@ -161,7 +167,7 @@ class _ChunkRelations:
     def __init__(
         self, scope: DocumentContext, document: Document, shared: dict[str, Any], chunks: list[Chunk]
     ) -> None:
-        self.chunks, self._scope = chunks, scope
+        self._chunks, self._scope = chunks, scope
         known = {**shared, **chunks[0].metadata} if chunks else shared
         self._document_names = list_names(
             scope, document.uri, url=document.url, title=document.title, metadata=known
@@ -174,7 +180,7 @@ class _ChunkRelations:
 
     def build_metadata(self, chunk: Chunk) -> dict[str, Any]:
         """Names of the document, and what the chunk mentions; only the first chunk has the changed files."""
-        leads = chunk is self.chunks[0]
+        leads = chunk is self._chunks[0]
         of_document = [each for each in self._document_mentions if leads or each.kind != "changes"]
         text = chunk.text[: max(0, self._mentions_end_char - chunk.start_char)]
         links = chunk.metadata.get("links", ()) if chunk.end_char <= self._mentions_end_char else ()
@@ -188,27 +194,6 @@ class _ChunkRelations:
             "mentions": [mention.as_json() for mention in mentions],
             **({"leads": True} if leads else {}),
         }
-
-
-def _build_chunk_rows(
-    source: str,
-    document_columns: dict[str, Any],
-    document_metadata: dict[str, Any],
-    relations_by_chunk: _ChunkRelations,
-) -> list[dict[str, Any]]:
-    """Rows of one document. An id consists of source, place in the structure, and content.
-
-    The order distinguishes only chunks that are equal in all of these.
-    """
-    duplicates: Counter[tuple[str, str]] = Counter()
-    rows: list[dict[str, Any]] = []
-    for chunk in relations_by_chunk.chunks:
-        key = (chunk.anchor, chunk.text)
-        id_ = hash_strings(source, chunk.uri, *key, str(duplicates[key]))
-        duplicates[key] += 1
-        metadata = document_metadata | relations_by_chunk.build_metadata(chunk)
-        rows.append(_build_chunk_row(document_columns, metadata, chunk, id_=id_))
-    return rows
 
 
 def _build_chunk_row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -99,7 +99,7 @@ class Stats:
 
 
 @contextmanager
-def measure_stage(stage: str, source: str) -> Iterator[Stats]:
+def measure_stage(stage: str, source: str) -> Generator[Stats]:
     """Yield the statistics of a stage, and set the time it took at the end."""
     stats, started = Stats(stage, source), time.perf_counter()
     yield stats

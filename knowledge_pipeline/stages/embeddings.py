@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Embedder, find_invalid_vectors
 from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
 from knowledge_pipeline.embedding.registry import open_embedder
@@ -73,29 +72,23 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
     return stats
 
 
-def _reconcile_distributed(
-    table: Table, plan: ReconcilePlan, builder: _VectorRowBuilder, folder: Path
-) -> None:
-    """Carry out a plan in one commit, or in as few as memory and the loss by a crash allow.
-
-    Vectors are collected on disk, so that the commit starts when all of them exist.
-    """
+def _reconcile_distributed(table: Table, plan: ReconcilePlan, rows: _VectorRowBuilder, folder: Path) -> None:
+    """Carry out a plan in few commits, each of vectors collected on disk before it starts."""
     commits = [(keys, table.append) for keys in split_batches(plan.added, _DISTRIBUTED_TEXTS_PER_COMMIT)]
     commits += [(keys, table.upsert) for keys in split_batches(plan.changed, _DISTRIBUTED_TEXTS_PER_UPSERT)]
     for keys, write in commits:
         with Spool(table.schema, folder) as spool:
-            for batch in builder.build_distributed_batches(keys):
+            for batch in rows.build_distributed_batches(keys):
                 spool.add_batch(batch)
             write(spool.iter_batches())
-    reconcile(table, replace(plan, added=[], changed=[]), builder.build_batches)
+    reconcile(table, replace(plan, added=[], changed=[]), rows.build_batches)
 
 
 class _VectorRowBuilder:
     """Builds the vectors of chosen texts: copied from the index where it has them, else embedded."""
 
     def __init__(self, ctx: RefreshContext, embedder: Embedder, chunks: Table, table: Table) -> None:
-        self._ctx, self._embedder = ctx, embedder
-        self._chunks, self._table = chunks, table
+        self._ctx, self._embedder, self._chunks, self._table = ctx, embedder, chunks, table
         self.reused = 0
 
     def build_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
@@ -109,24 +102,20 @@ class _VectorRowBuilder:
     def _iter_batches(
         self, keys: list[str], embed: Callable[[set[str]], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        missing = set(keys)
+        missing, embedding = set(keys), self._ctx.settings.resolve_embedding(self._ctx.source)
         if not self._ctx.options.reembed:
-            for batch in self._reuse_indexed_vectors(keys):
-                missing.difference_update(batch["text_key"].to_pylist())
-                self.reused += batch.num_rows
-                yield batch
+            space = self._embedder.space
+            index = self._ctx.lake.index(space.name, space.dimensions)
+            for rows in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
+                if row_by_key := {key: row for row, key in enumerate(rows["text_key"].to_pylist())}:
+                    unique = rows.take(list(row_by_key.values())).cast(self._table.schema)
+                    missing.difference_update(row_by_key)
+                    self.reused += len(row_by_key)
+                    yield from unique.combine_chunks().to_batches()
         claim_slot = claim_immediately if len(missing) <= SLOT_MIN_TEXTS else self._ctx.claim_slot
-        with claim_slot(_pool_name(self._ctx.settings.resolve_embedding(self._ctx.source))):
+        host = None if embedding.provider == "local" else urlsplit(embedding.base_url).hostname
+        with claim_slot(host or "embedder"):  # this machine has one embedder
             yield from embed(missing)
-
-    def _reuse_indexed_vectors(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
-        space = self._embedder.space
-        index = self._ctx.lake.index(space.name, space.dimensions)
-        for rows in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
-            row_by_key = {key: row for row, key in enumerate(rows["text_key"].to_pylist())}
-            if row_by_key:
-                unique = rows.take(list(row_by_key.values())).cast(self._table.schema)
-                yield from unique.combine_chunks().to_batches()
 
     def _embed_locally(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         done, texts = 0, self._iter_texts(missing)
@@ -143,8 +132,7 @@ class _VectorRowBuilder:
             yield self._to_batch(keys, vectors)
 
     def _iter_texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
-        left = set(missing)
-        where = is_null("skipped")
+        left, where = set(missing), is_null("skipped")
         if len(left) <= KEYS_PER_FILTER:
             where = where & one_of("text_key", sorted(left))
         for batch in self._chunks.iter_batches(["text_key", "header", "text"], where) if left else ():
@@ -154,12 +142,9 @@ class _VectorRowBuilder:
                     yield row["text_key"], build_embedded_text(row["header"], row["text"])
 
     def _embed_commit(self, texts: Mapping[str, str], *, done: int, total: int) -> pa.RecordBatch:
-        """Embed in small portions, to report progress, and return one commit's rows.
-
-        They are sorted by length, because the texts of one batch are padded to the longest.
-        """
-        keys = sorted(texts, key=lambda key: len(texts[key]))
-        vectors: list[np.ndarray] = []
+        """Embed in small portions, to report progress, and return one commit's rows."""
+        keys = sorted(texts, key=lambda key: len(texts[key]))  # a batch is padded to its longest text
+        vectors = list[np.ndarray]()
         local = self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
         step = _LOCAL_TEXTS_PER_REPORT if local else _TEXTS_PER_COMMIT
         for start in range(0, len(keys), step):
@@ -174,18 +159,8 @@ class _VectorRowBuilder:
         return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
 
 
-def _pool_name(embedding: EmbeddingSettings) -> str:
-    """This machine's one embedder, or an endpoint's host."""
-    host = None if embedding.provider == "local" else urlsplit(embedding.base_url).hostname
-    return host or "embedder"
-
-
 def require_valid_vectors(vectors: np.ndarray, source: str) -> None:
-    """Refuse vectors that are not finite or not of length 1.
-
-    Raises:
-        StoreError: names the source; nothing is written.
-    """
+    """Raise `StoreError`, before anything is written, for vectors not finite or not of length 1."""
     if find_invalid_vectors(vectors).any():
         raise StoreError(
             f"the embedding model gave vectors for source {source!r} that are not finite or not of length 1: "

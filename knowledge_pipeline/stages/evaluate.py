@@ -97,19 +97,13 @@ def find_release_problem(lake: Lake, settings: Settings) -> str | None:
         return f"{answers}, below evaluation.floor ({limits.floor:g})"
     before = _overall_quality(load_scores(lake, live.tables, key)) if live else None
     if before is not None and before - score > limits.allowed_drop + 1e-9:
-        return (
-            f"{answers}, the live release with {before:.3f}: more below it than evaluation.allowed_drop "
-            f"({limits.allowed_drop:g})"
-        )
+        drop = f"more below it than evaluation.allowed_drop ({limits.allowed_drop:g})"
+        return f"{answers}, the live release with {before:.3f}: {drop}"
     return None
 
 
 def needs_evaluation(lake: Lake, settings: Settings) -> bool:
-    """Whether the log has no scores of the newest index.
-
-    Raises:
-        ConfigError: a file of questions is missing or wrong.
-    """
+    """Whether the log has no scores of the newest index. Raises `ConfigError` as `refresh` does."""
     tables, questions = newest_index_versions(lake), settings.evaluation.questions
     if not questions or not tables:
         return False
@@ -137,15 +131,20 @@ def run_questions(
 
     async def run() -> list[QuestionResponse]:
         spaces = {resolve_space(settings.resolve_embedding(source)).name for source in settings.sources}
-        calls = ModelCallLog(lake)
+        calls, responses = ModelCallLog(lake), list[QuestionResponse]()
         engine = Engine(settings, lake, index=PinnedIndex(lake, tables), record=calls.record)
-        responses: list[QuestionResponse] = []
         try:
             for question in questions[:1]:  # loads models and tables, which is not part of the search's time
                 await _search(engine, question, limit)
             for done, question in enumerate(questions, start=1):
                 response = await _search(engine, question, limit)
-                _require_vectors(response, spaces)
+                reasons: dict[str, str] = (
+                    response.explain["degraded"].get("vector", {}) if response.explain else {}
+                )
+                if reason := next((reasons[space] for space in reasons if space in spaces), None):
+                    raise EmbeddingUnavailable(
+                        f"the golden questions cannot be asked without vectors: {reason}"
+                    )
                 chunks = tuple(map(_to_retrieved_chunk, response.results))
                 timings, degraded = dict(response.timings_ms), response.degraded
                 responses.append(QuestionResponse(question, chunks, response.took_ms, timings, degraded))
@@ -161,10 +160,9 @@ def run_questions(
 def evaluation_key(golden: GoldenSet, settings: Settings) -> str:
     """Equal where the same questions are asked in the same way: only then do scores compare."""
     parts = [VERSION, golden.digest, settings.query.model_dump_json(by_alias=True)]
-    model = settings.language_model
+    model, keys = settings.language_model, {"model", "base_url", "max_input_tokens", "reasoning_effort"}
     if model is not None and settings.query.list_language_model_keys():
-        affects_results = {"model", "base_url", "max_input_tokens", "reasoning_effort"}
-        parts.append(model.model_dump_json(include=affects_results))
+        parts.append(model.model_dump_json(include=keys))
     return hash_strings(*parts)
 
 
@@ -181,7 +179,8 @@ def load_scores(lake: Lake, tables: Mapping[str, int], golden_key: str) -> Metri
 def list_evaluations(lake: Lake) -> list[dict[str, Any]]:
     """Every evaluation, the newest last: `at`, `tables`, `golden`, and a key for each overall metric."""
     columns = ["at", "tables", "golden", "metric", "value"]
-    rows = lake.log_table("evaluations").read_rows(columns, eq("type", ALL)).to_pylist()
+    found = lake.log_table("evaluations").read_rows(columns, eq("type", ALL))
+    rows: list[dict[str, Any]] = found.to_pylist()
     evaluations: dict[tuple[datetime, str, str], dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["at"]):
         shared = {name: row[name] for name in ("at", "tables", "golden")}
@@ -217,34 +216,17 @@ def _evaluate_tables(
 
 
 async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> SearchResponse:
+    filters, access = Filters(**question.filters), Access.operator()
     return await engine.search(
-        question.text,
-        Access.operator(),
-        type=question.type,
-        filters=Filters(**question.filters),
-        limit=limit,
-        explain=True,
+        question.text, access, type=question.type, filters=filters, limit=limit, explain=True
     )
-
-
-def _require_vectors(response: SearchResponse, spaces: set[str]) -> None:
-    """Refuse results without vectors, in a space that the settings fill."""
-    reasons = response.explain["degraded"].get("vector", {}) if response.explain else {}
-    for space, reason in reasons.items():
-        if space in spaces:
-            raise EmbeddingUnavailable(f"the golden questions cannot be asked without vectors: {reason}")
 
 
 def _to_retrieved_chunk(result: SearchResult) -> RetrievedChunk:
-    metadata = result.metadata
-    symbols = {metadata.get("symbol") or "", *(metadata.get("symbols") or ())}
-    return RetrievedChunk(
-        id=result.id,
-        source=result.citation.source,
-        uri=str(metadata.get("uri", "")),
-        path=result.citation.path,
-        symbols=frozenset(map(str, symbols - {""})),
-    )
+    metadata, citation = result.metadata, result.citation
+    symbols = frozenset(map(str, {metadata.get("symbol") or "", *(metadata.get("symbols") or ())} - {""}))
+    uri = str(metadata.get("uri", ""))
+    return RetrievedChunk(id=result.id, source=citation.source, uri=uri, path=citation.path, symbols=symbols)
 
 
 def _tables_key(tables: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Literal
+from typing import Any, Literal
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
@@ -56,12 +56,7 @@ class ExportResult:
 
 
 def iter_documents(
-    lake: Lake,
-    settings: Settings,
-    source: str,
-    *,
-    uris: Collection[str] = (),
-    include_archived: bool = False,
+    lake: Lake, settings: Settings, source: str, *, uris: Collection[str] = (), include_archived: bool = False
 ) -> Iterator[ExportedDocument]:
     """The stored documents of a source, or some of them; skipped ones have no content.
 
@@ -89,11 +84,8 @@ def iter_documents(
 def write_document(document: ExportedDocument, folder: Path, *, force: bool = False) -> ExportResult:
     """Write a document into a folder, atomically.
 
-    Args:
-        document: a stored one.
-        folder: created where it is missing.
-        force: replace a file that differs. Otherwise it stays, and the stored document is written next to it
-            as `NAME.stored`.
+    `force` replaces a file that differs. Otherwise it stays, and the stored document is written next to it
+    as `NAME.stored`.
     """
     file = folder / document.name
     try:
@@ -108,8 +100,14 @@ def write_document(document: ExportedDocument, folder: Path, *, force: bool = Fa
         if force:
             _write_atomically(file, document.content)
             return ExportResult(document.uri, "replaced", file)
-        stored_copy = _write_stored_copy(file, document.content)
-        return ExportResult(document.uri, "differs", file, stored_copy=stored_copy)
+        for number in count(1):  # `NAME.stored`, or the next free name where that holds something else
+            stored_copy = file.with_name(f"{file.name}.stored{number if number > 1 else ''}")
+            if not os.path.lexists(stored_copy):
+                _write_atomically(stored_copy, document.content)
+            elif not _has_content(stored_copy, document.content):
+                continue
+            return ExportResult(document.uri, "differs", file, stored_copy=stored_copy)
+        raise AssertionError("there is always a next name")
     except OSError as error:
         return ExportResult(document.uri, "failed", file, error=error.strerror or "it cannot be written")
 
@@ -126,7 +124,7 @@ def export_path(uri: str, source_type: str, language: str | None) -> str:
 
 def _require_stored(table: Table, source: str, uris: Collection[str], *, include_archived: bool) -> None:
     rows = table.read_rows(["uri", "skipped", "archived_at"], one_of("uri", uris)).to_pylist()
-    by_uri = {row["uri"]: row for row in rows}
+    by_uri: dict[str, dict[str, Any]] = {row["uri"]: row for row in rows}
     for uri in uris:
         row = by_uri.get(uri)
         if row is None:
@@ -149,29 +147,13 @@ def _write_atomically(file: Path, content: bytes) -> None:
         try:
             temporary.write(content)
             temporary.flush()
-            Path(temporary.name).chmod(0o666 & ~_read_umask())
+            mask = os.umask(0)  # the only way to read it
+            os.umask(mask)
+            Path(temporary.name).chmod(0o666 & ~mask)
             Path(temporary.name).replace(file)
         except OSError:
             Path(temporary.name).unlink(missing_ok=True)
             raise
-
-
-def _read_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _write_stored_copy(file: Path, content: bytes) -> Path:
-    """Write `NAME.stored`, or the next free name where that holds something else."""
-    for number in count(1):
-        path = file.with_name(f"{file.name}.stored{number if number > 1 else ''}")
-        if not os.path.lexists(path):
-            _write_atomically(path, content)
-            return path
-        if _has_content(path, content):
-            return path
-    raise AssertionError("there is always a next name")
 
 
 def count_outcomes(written: Sequence[ExportResult]) -> dict[ExportOutcome, int]:

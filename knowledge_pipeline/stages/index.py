@@ -59,7 +59,17 @@ def refresh(ctx: RefreshContext) -> Stats:
         if plan or _find_stale_tables(ctx, space.name):
             claim_slot = claim_immediately if len(plan.keys_to_write) <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
-                _write_index(ctx, space, plan, duplicate_ids, fingerprints)
+                table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
+                rows = _IndexRowBuilder(ctx, space, table, fingerprints)
+                if plan.keys_to_write:
+                    rows.require_vectors()
+                    table.delete_keys(duplicate_ids)  # an upsert would replace both and leave both
+                reconcile(table, plan, rows.build_batches, single_commit=True)
+                for stale in _find_stale_tables(ctx, space.name):
+                    stale.delete_where(eq("source", ctx.source.id))
+                    stale.compact_if_due()
+                if plan:
+                    indexes.maintain_indexes(table)
         table = ctx.lake.index(space.name, space.dimensions)
         stats.seen = len(plan.keys_to_write) + plan.unchanged
         stats.add_plan(plan)
@@ -94,32 +104,15 @@ def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[
     rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], is_null("skipped"))
     fingerprints = _build_row_fingerprints(rows, build_source_columns(ctx))
     stored = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
-    duplicate_ids = _find_duplicate_ids(stored["id"])
+    duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
+    if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
+        times = Counter(stored["id"].to_pylist())
+        duplicate_ids = [id_ for id_ in times if times[id_] > 1]
     is_duplicate = pc.is_in(stored["id"], value_set=pa.array(duplicate_ids, pa.string()))
     stored = stored.filter(pc.invert(is_duplicate))
     desired = rows["id"], fingerprints.compute(rows)
     plan = plan_changes_arrow(desired, (stored["id"], stored["fingerprint"]), full=ctx.options.full)
     return plan, duplicate_ids, fingerprints
-
-
-def _write_index(
-    ctx: RefreshContext,
-    space: Space,
-    plan: ReconcilePlan,
-    duplicate_ids: list[str],
-    fingerprints: _RowFingerprints,
-) -> None:
-    table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
-    rows = _IndexRowBuilder(ctx, space, table, fingerprints)
-    if plan.keys_to_write:
-        rows.require_vectors()
-        table.delete_keys(duplicate_ids)  # an upsert would replace both and leave both
-    reconcile(table, plan, rows.build_batches, single_commit=True)
-    for stale in _find_stale_tables(ctx, space.name):
-        stale.delete_where(eq("source", ctx.source.id))
-        stale.compact_if_due()
-    if plan:
-        indexes.maintain_indexes(table)
 
 
 def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
@@ -149,13 +142,6 @@ def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _
     return _RowFingerprints(digest, {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes})
 
 
-def _find_duplicate_ids(ids: pa.ChunkedArray) -> list[str]:
-    """Ids that two writers without a common lock left twice: they count as missing and are rebuilt."""
-    if pc.count_distinct(ids).as_py() == len(ids):
-        return []
-    return [id_ for id_, times in Counter(ids.to_pylist()).items() if times > 1]
-
-
 def _find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
     """The tables of other spaces that hold rows of the source, from its former models."""
     others = {name: dimensions for name, dimensions in ctx.lake.list_spaces().items() if name != space}
@@ -166,9 +152,7 @@ def _find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
 class _IndexRowBuilder:
     """Builds the index rows of chosen chunks."""
 
-    def __init__(
-        self, ctx: RefreshContext, space: Space, table: Table, fingerprints: _RowFingerprints
-    ) -> None:
+    def __init__(self, ctx: RefreshContext, space: Space, table: Table, fingerprints: _RowFingerprints):
         self._ctx, self._table, self._fingerprints = ctx, table, fingerprints
         self._chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
         self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
@@ -183,7 +167,9 @@ class _IndexRowBuilder:
             found = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
             chunks = found.append_column("fingerprint", self._fingerprints.compute(found)).to_pylist()
             words = self._load_document_words({row["uri"] for row in chunks if self._shares_words(row)})
-            indexed_at = self._load_indexed_at(batch)
+            indexed_at: dict[str, datetime] = {}
+            for known in self._table.iter_rows_by_values("id", batch, ["id", "indexed_at"]):
+                indexed_at.update(zip(known["id"].to_pylist(), known["indexed_at"].to_pylist(), strict=True))
             rows = [
                 self._build_row(chunk, words)
                 | {"indexed_at": indexed_at.get(chunk["id"], self._now), "updated_at": self._now}
@@ -194,11 +180,7 @@ class _IndexRowBuilder:
             yield self._to_batch(rows)
 
     def require_vectors(self) -> None:
-        """Refuse to start while a chunk has no vector, because nothing may fail within the one commit.
-
-        Raises:
-            StoreError: names the source and the number of missing vectors.
-        """
+        """Raise `StoreError` while a chunk has no vector, because nothing may fail within the one commit."""
         needed = self._chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
         missing = exclude_keys(needed, self._embeddings.read_rows(["text_key"])["text_key"])
         if len(missing):
@@ -212,15 +194,12 @@ class _IndexRowBuilder:
         schema = self._table.schema
         position = schema.get_field_index("vector")
         batch = pa.RecordBatch.from_pylist(rows, schema=schema.remove(position))
-        return batch.add_column(position, schema.field(position), self._load_vectors(batch["text_key"]))
-
-    def _load_vectors(self, keys: pa.Array) -> pa.Array:
-        """The vector of each key, in their order."""
-        wanted = sorted(set(keys.to_pylist()))
-        found = pa.concat_tables(
-            self._embeddings.iter_rows_by_values("text_key", wanted, ["text_key", "vector"])
+        wanted, columns = sorted(set(batch["text_key"].to_pylist())), ["text_key", "vector"]
+        found = pa.concat_tables(self._embeddings.iter_rows_by_values("text_key", wanted, columns))
+        order = pc.index_in(batch["text_key"], value_set=found["text_key"])
+        return batch.add_column(
+            position, schema.field(position), found["vector"].combine_chunks().take(order)
         )
-        return found["vector"].combine_chunks().take(pc.index_in(keys, value_set=found["text_key"]))
 
     def _load_document_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
         """The words of all chunks of some documents: uri -> chunk id -> words, in the document's order."""
@@ -233,28 +212,20 @@ class _IndexRowBuilder:
             words[chunk["uri"]][chunk["id"]] = expand_identifiers(chunk["text"])
         return words
 
-    def _load_indexed_at(self, ids: list[str]) -> dict[str, datetime]:
-        found: dict[str, datetime] = {}
-        for rows in self._table.iter_rows_by_values("id", ids, ["id", "indexed_at"]):
-            found.update(zip(rows["id"].to_pylist(), rows["indexed_at"].to_pylist(), strict=True))
-        return found
-
     def _shares_words(self, chunk: dict[str, Any]) -> bool:
         return self._fingerprints.shares_words(chunk["uri"], chunk["archived"])
 
     def _build_row(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> dict[str, Any]:
         metadata = json.loads(chunk["metadata"])
-        tags = sorted({*self._source_columns["tags"], *metadata.get("tags", ())})
+        web_url = self._web_prefix + quote(chunk["path"]) if self._web_prefix else None
         row = {
             **self._source_columns,
             **{name: chunk[name] for name in _CHUNK_COLUMNS},
-            "url": chunk["url"] or self._web_url(chunk["path"]),
-            "tags": tags,
+            "url": chunk["url"] or web_url,
+            "tags": sorted({*self._source_columns["tags"], *metadata.get("tags", ())}),
             "extension": PurePosixPath(chunk["path"]).suffix.lower() or None,
             "labels": list(metadata.get("labels", ())),
-            "project": metadata.get("project"),
-            "status": metadata.get("status"),
-            "wiki_space": metadata.get("wiki_space"),
+            **{name: metadata.get(name) for name in ("project", "status", "wiki_space")},
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._build_words(chunk, document_words),
@@ -269,6 +240,3 @@ class _IndexRowBuilder:
         texts = document_words[chunk["uri"]]
         own = build_embedded_text(expand_identifiers(chunk["header"]), texts[chunk["id"]])
         return "\n\n".join((own, *texts.values()))
-
-    def _web_url(self, path: str) -> str | None:
-        return self._web_prefix + quote(path) if self._web_prefix else None

@@ -48,8 +48,7 @@ class RefreshOutcome:
 class IdleSources:
     """Remembers sources for which no stage had anything to do, so that the next look reads no table.
 
-    A long-running process holds one for each store. It is valid for one `Settings` object and empties itself
-    for another one, so that it never holds more than the sources of one configuration.
+    A long-running process holds one for each store. It empties itself for another `Settings` object.
     """
 
     def __init__(self) -> None:
@@ -80,10 +79,7 @@ def select_stages(source_type: SourceType) -> dict[str, Callable[[RefreshContext
 def refresh_source(ctx: RefreshContext, idle: IdleSources | None = None) -> list[Stats]:
     """Bring one source up to date, stage by stage, without releasing it.
 
-    Args:
-        ctx: the source.
-        idle: what the caller keeps from call to call. A source that is in it, and unchanged since, is only
-            listed.
+    The caller keeps `idle` from call to call: a source in it, and unchanged since, is only listed.
 
     Raises:
         Busy: another process refreshes the same source.

@@ -35,13 +35,10 @@ def refresh(lake: Lake, settings: Settings) -> Stats:
         newest = newest_index_versions(lake), newest_graph_versions(lake)
         if last is None or (last.tables, last.graph) != newest:
             for problem in iter_release_problems(lake, settings):
+                live = "the last release stays live"
                 if problem.may_recover:
-                    raise Busy(
-                        f"{problem.message}: release again when it is done; the last release stays live"
-                    )
-                raise ReleaseRefused(
-                    f"{problem.message}; the last release stays live: docs/checks.md says what to do"
-                )
+                    raise Busy(f"{problem.message}: release again when it is done; {live}")
+                raise ReleaseRefused(f"{problem.message}; {live}: docs/checks.md says what to do")
         published = publish_release(lake, keep=settings.releases.keep)
         stats.added, stats.unchanged = (1, 0) if published else (0, 1)
         if live := published or last:

@@ -17,14 +17,7 @@ _LOGGED_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost
 def log_refreshes(
     lake: Lake, settings: Settings, stats: Iterable[Stats], *, run_id: str | None = None
 ) -> None:
-    """Add a row to `refreshes` for each stage of each source, in one commit.
-
-    Args:
-        lake: the store.
-        settings: name each source's type.
-        stats: of the finished stages.
-        run_id: the Dagster run, if there is one.
-    """
+    """Add a row to `refreshes` for each finished stage, in one commit; `run_id` is the Dagster run."""
     types = {source.id: source.type for source in settings.sources}
     rows = [
         {
@@ -44,15 +37,7 @@ def log_refreshes(
 def log_embedding_calls(ctx: RefreshContext, usage: Usage, *, seconds: float) -> None:
     """Add a row to `llm_calls` for the texts that an embeddings stage embedded."""
     embedding = ctx.settings.resolve_embedding(ctx.source)
-    row = {
-        "at": datetime.now(UTC),
-        "kind": "embedding",
-        "provider": embedding.provider,
-        "model": embedding.model,
-        "source": ctx.source.id,
-        "calls": usage.texts,
-        "tokens": usage.tokens,
-        "cost": usage.cost,
-        "seconds": seconds,
-    }
+    model = {"kind": "embedding", "provider": embedding.provider, "model": embedding.model}
+    counts = {"calls": usage.texts, "tokens": usage.tokens, "cost": usage.cost, "seconds": seconds}
+    row = {"at": datetime.now(UTC), **model, "source": ctx.source.id, **counts}
     append_rows(ctx.lake, "llm_calls", [row])

@@ -29,11 +29,11 @@ def list_scheduled_sources(settings: Settings, schedule: Schedule) -> list[Sourc
 
 def sort_by_repository(sources: Iterable[SourceConfig]) -> list[SourceConfig]:
     """Sort sources by address and branch, or by folder, so that those of one repository are adjacent."""
-    return sorted(sources, key=_repository_key)
 
+    def key(source: SourceConfig) -> tuple[str, str]:
+        connection = source.connection
+        if isinstance(connection, GitConnection):
+            return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
+        return connection.location, ""
 
-def _repository_key(source: SourceConfig) -> tuple[str, str]:
-    connection = source.connection
-    if isinstance(connection, GitConnection):
-        return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
-    return connection.location, ""
+    return sorted(sources, key=key)

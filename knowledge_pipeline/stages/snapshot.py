@@ -58,7 +58,13 @@ def refresh(ctx: RefreshContext) -> Stats:
         items, actual = listing.items, _load_fingerprints(table)
         desired = {uri: _item_fingerprint(item) for uri, item in items.items()}
         if listing.is_full:
-            _require_not_suddenly_empty(ctx, items, actual)
+            live = sum(1 for fingerprint in actual.values() if fingerprint != _ARCHIVED)
+            if live and not items and not ctx.options.allow_empty:
+                raise SourceRefused(
+                    f"source {ctx.source.id!r} lists no document at all, but {live} are stored: nothing was "
+                    "changed; check its connection and patterns, or refresh with --allow-empty if it is "
+                    "empty now"
+                )
             stored = table.read_rows(["uri"], is_null("skipped"))["uri"].to_pylist()  # others have no content
             desired |= dict.fromkeys((uri for uri in stored if uri not in items), _ARCHIVED)
         else:
@@ -108,7 +114,11 @@ class _Listing:
 def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
     if not isinstance(source, ApiSource):
         return _Listing({item.uri: item for item in _report_items(ctx, source.discover())}, is_full=True)
-    started_at, notes, digest = datetime.now(UTC), table.metadata_notes, _listing_settings_digest(ctx.source)
+    started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
+    location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
+    filters = ctx.source.model_dump(mode="json", include=set(FILTER_TYPES))
+    # Changes where a service may list other, also older, documents.
+    digest = hash_strings(ctx.source.type, location, json.dumps(filters))
     listed_at, since = notes.get(_FULL_LISTING_AT), notes.get(_KNOWN_UNTIL)
     is_due = not listed_at or datetime.fromisoformat(listed_at) + source.full_listing_interval <= started_at
     if ctx.options.full or is_due or since is None or notes.get(_LISTED_WITH) != digest:
@@ -117,14 +127,6 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
     updated = source.discover_updated(datetime.fromisoformat(since))
     items = {item.uri: item for item in _report_items(ctx, updated)}
     return _Listing(items, False, started_at, digest, Counter({f"listed since {since}": 1}))
-
-
-def _listing_settings_digest(source: SourceConfig) -> str:
-    """Changes where a service may list other, also older, documents."""
-    connection = source.connection
-    location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
-    filters = source.model_dump(mode="json", include=set(FILTER_TYPES))
-    return hash_strings(source.type, location, json.dumps(filters))
 
 
 def _report_items(ctx: RefreshContext, listing: Iterable[Item]) -> Iterator[Item]:
@@ -140,22 +142,8 @@ def _item_fingerprint(item: Item) -> str:
 
 def _load_fingerprints(table: Table) -> dict[str, str]:
     rows = table.read_rows(["uri", "revision", "archived_at"])
-    columns = (rows[name].to_pylist() for name in ("uri", "revision", "archived_at"))
-    return {
-        uri: _ARCHIVED if archived_at else revision
-        for uri, revision, archived_at in zip(*columns, strict=True)
-    }
-
-
-def _require_not_suddenly_empty(
-    ctx: RefreshContext, items: Mapping[str, Item], actual: Mapping[str, str]
-) -> None:
-    live = sum(1 for fingerprint in actual.values() if fingerprint != _ARCHIVED)
-    if live and not items and not ctx.options.allow_empty:
-        raise SourceRefused(
-            f"source {ctx.source.id!r} lists no document at all, but {live} are stored: nothing was "
-            "changed; check its connection and patterns, or refresh with --allow-empty if it is empty now"
-        )
+    columns = zip(*(rows[name].to_pylist() for name in ("uri", "revision", "archived_at")), strict=True)
+    return {uri: _ARCHIVED if archived_at else revision for uri, revision, archived_at in columns}
 
 
 def _require_any_readable(ctx: RefreshContext, stats: Stats) -> None:
@@ -206,7 +194,11 @@ def _iter_rows(
         elif isinstance(source, ApiSource):
             readable.append(item)
         else:
-            yield _build_row(item, _fetch_or_skip(source, item))
+            try:
+                result = source.fetch(item)
+            except DocumentSkipped as reason:
+                result = reason
+            yield _build_row(item, result)
     if not isinstance(source, ApiSource):
         return
     missing = {item.uri for item in readable}
@@ -218,13 +210,6 @@ def _iter_rows(
             f"the source did not return {len(missing)} listed documents, such as {min(missing)}: "
             "refresh again"
         )
-
-
-def _fetch_or_skip(source: Source, item: Item) -> Document | DocumentSkipped:
-    try:
-        return source.fetch(item)
-    except DocumentSkipped as reason:
-        return reason
 
 
 def _build_row(item: Item, result: Document | DocumentSkipped) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,12 +71,18 @@ def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) ->
     reasons = Counter[str]()
     for table in (snapshot, chunks):
         reasons.update(table.read_rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
+    # A refresh that finds nothing new adds no version.
+    times = [
+        datetime.fromtimestamp(newest_version_time(table), UTC)
+        for table in (snapshot, chunks)
+        if table.exists
+    ]
     row: dict[str, Any] = {
         "documents": snapshot.count_rows(is_null("archived_at") & is_null("skipped")),
         "archived": snapshot.count_rows(~is_null("archived_at")),
         "skipped": reasons.total(),
         "chunks": chunks.count_rows(is_null("skipped")),
-        "last_change": _find_last_change([snapshot, chunks]),
+        "last_change": max(times).isoformat(timespec="seconds") if times else None,
     }
     if detailed:
         facts = lake.facts(type_, source)
@@ -86,12 +91,6 @@ def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) ->
         row["disk_bytes"] = sum(map(compute_size, [snapshot.path, chunks.path, facts.path, *embeddings]))
         row["skipped_reasons"] = dict(reasons.most_common())
     return row
-
-
-def _find_last_change(tables: Iterable[Table]) -> str | None:
-    """When one of the tables last got a new version: a refresh that finds nothing new adds none."""
-    times = [newest_version_time(table) for table in tables if table.exists]
-    return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else None
 
 
 def _count_versions(table: Table) -> int:

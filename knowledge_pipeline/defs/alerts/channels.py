@@ -4,11 +4,12 @@ import logging
 import smtplib
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
+from functools import partial
 
 from pydantic import SecretStr
 
@@ -47,13 +48,13 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     import httpx
 
     deadline_s = time.monotonic() + MAX_TOTAL_WAIT_S
+    lines = [f"*{_escape_for_slack(alert.title)}*", _escape_for_slack(alert.text)]
+    message = "\n".join([*lines, *([f"<{alert.url}|Open the run>"] if alert.url else [])])
     for tried in range(1, MAX_TRIES + 1):
         wait_s = _FIRST_PAUSE_S * 2 ** (tried - 1)
         try:
             with _silence_loggers("httpx", "httpcore"):
-                response = httpx.post(
-                    webhook.get_secret_value(), json={"text": _format_for_slack(alert)}, timeout=TIMEOUT_S
-                )
+                response = httpx.post(webhook.get_secret_value(), json={"text": message}, timeout=TIMEOUT_S)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise PermanentError("alerts.slack_webhook is not an https URL: correct it") from error
         except httpx.HTTPError as error:
@@ -80,9 +81,11 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
     """
     place = f"the mail server {settings.host}:{settings.port}"
     try:
-        with _connect(settings) as server:
+        over_tls, context = settings.port == _SUBMISSION_OVER_TLS, ssl.create_default_context()
+        connect = partial(smtplib.SMTP_SSL, context=context) if over_tls else smtplib.SMTP
+        with connect(settings.host, settings.port, timeout=TIMEOUT_S) as server:
             if settings.starttls:
-                server.starttls(context=ssl.create_default_context())
+                server.starttls(context=context)
             if settings.user is not None:
                 server.login(settings.user, settings.password.get_secret_value() if settings.password else "")
             refused = server.send_message(_build_message(settings, alert))
@@ -97,7 +100,9 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
             f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
         ) from error
     except smtplib.SMTPResponseException as error:
-        problem = f"{place} refused the message ({error.smtp_code} {_decode_reply(error.smtp_error)})"
+        reply = error.smtp_error
+        text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+        problem = f"{place} refused the message ({error.smtp_code} {' '.join(text.split())[:200]})"
         raise (PermanentError if error.smtp_code >= 500 else TransientError)(problem) from error
     except ssl.SSLCertVerificationError as error:
         raise PermanentError(
@@ -109,13 +114,6 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
         raise PermanentError(f"{place} refused {', '.join(refused)}: correct alerts.email.to")
 
 
-def _connect(settings: EmailAlertSettings) -> smtplib.SMTP:
-    if settings.port == _SUBMISSION_OVER_TLS:
-        context = ssl.create_default_context()
-        return smtplib.SMTP_SSL(settings.host, settings.port, timeout=TIMEOUT_S, context=context)
-    return smtplib.SMTP(settings.host, settings.port, timeout=TIMEOUT_S)
-
-
 def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
     message = EmailMessage()
     message["Subject"] = " ".join(alert.title.split())
@@ -124,18 +122,9 @@ def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=settings.sender.rpartition("@")[2] or None)
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
-    message.set_content(
-        "\n".join(line for line in (alert.title, "", alert.text, alert.url) if line is not None)
-    )
+    lines = (alert.title, "", alert.text, alert.url)
+    message.set_content("\n".join(line for line in lines if line is not None))
     return message
-
-
-def _format_for_slack(alert: Alert) -> str:
-    """Slack's own markup: three characters are escaped, and a link's text follows a bar."""
-    lines = [f"*{_escape_for_slack(alert.title)}*", _escape_for_slack(alert.text)]
-    if alert.url:
-        lines.append(f"<{alert.url}|Open the run>")
-    return "\n".join(lines)
 
 
 def _escape_for_slack(text: str) -> str:
@@ -143,12 +132,8 @@ def _escape_for_slack(text: str) -> str:
     return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _decode_reply(reply: bytes | str) -> str:
-    return " ".join((reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply).split())[:200]
-
-
 @contextmanager
-def _silence_loggers(*names: str) -> Iterator[None]:
+def _silence_loggers(*names: str) -> Generator[None]:
     """Let these log nothing below a warning: httpx logs every URL, and this one is a secret."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]

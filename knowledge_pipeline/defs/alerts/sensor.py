@@ -32,14 +32,11 @@ _MAX_REASONS_SHOWN = 3
 _MAX_REASON_CHARS = 1500
 _VARIABLE_PARTS = re.compile(r"[0-9a-f]{8,}|\d+(?:[.,]\d+)*")  # run ids, commits, counts, seconds
 
-Channel = Callable[[Alert], None]
-
 
 def build_failed_runs_sensor(*, quiet_s: float = QUIET_S) -> dg.SensorDefinition:
     """The sensor that reports failed runs, except those that Dagster itself retries.
 
-    Args:
-        quiet_s: seconds between two alerts of one job and one reason.
+    Alerts of one job and one reason are at least `quiet_s` apart.
     """
 
     @dg.run_failure_sensor(
@@ -61,7 +58,12 @@ def build_failed_runs_sensor(*, quiet_s: float = QUIET_S) -> dg.SensorDefinition
             return
         alert = _build_alert(context.dagster_run, reason, repeats)
         context.log.error(f"{alert.title}\n{alert.text}" + (f"\n{alert.url}" if alert.url else ""))
-        if _send_to_channels(context, alert, _load_alert_settings(context, project)):
+        try:
+            alerts = project.load_settings().alerts
+        except ConfigError as error:
+            context.log.error(f"the alert is only in this log: {error}")
+            alerts = AlertSettings()
+        if _send_to_channels(context, alert, alerts):
             context.instance.add_run_tags(context.dagster_run.run_id, {ALERT_TAG: cause})
 
     return failed_runs
@@ -139,17 +141,9 @@ def _format_sources(tags: Mapping[str, str]) -> str:
     return tags.get("knowledge/sources", "")
 
 
-def _load_alert_settings(context: dg.RunFailureSensorContext, project: ProjectResource) -> AlertSettings:
-    try:
-        return project.load_settings().alerts
-    except ConfigError as error:
-        context.log.error(f"the alert is only in this log: {error}")
-        return AlertSettings()
-
-
 def _send_to_channels(context: dg.RunFailureSensorContext, alert: Alert, alerts: AlertSettings) -> bool:
     """Send by every configured channel; False if there are some and all of them failed."""
-    channels: dict[str, Channel] = {}
+    channels: dict[str, Callable[[Alert], None]] = {}
     if alerts.slack_webhook is not None:
         channels["Slack"] = partial(post_to_slack, alerts.slack_webhook)
     if alerts.email is not None:

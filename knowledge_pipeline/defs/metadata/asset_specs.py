@@ -106,17 +106,9 @@ _STAGE_DESCRIPTIONS: Mapping[str, str] = {
     "`confidence` of the edges with its `path`.",
 }
 _SOURCE_KINDS: Mapping[SourceType, str] = {
-    "code": "source",
-    "markdown": "markdown",
-    "openapi": "yaml",
-    "git_history": "git",
-    "github_pr": "github",
-    "github_issues": "github",
-    "jira": "jira",
-    "confluence": "confluence",
-    "slack": "slack",
-    "archive": "markdown",
-    "files": "pdf",
+    **{"code": "source", "markdown": "markdown", "openapi": "yaml", "archive": "markdown", "files": "pdf"},
+    **{"git_history": "git", "github_pr": "github", "github_issues": "github"},
+    **{"jira": "jira", "confluence": "confluence", "slack": "slack"},
 }
 _CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "id": ("uri", "text"),
@@ -159,8 +151,7 @@ def list_upstream(stage: str) -> tuple[str, ...]:
 def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.AssetSpec]:
     """The assets of a type in their order, with everything that the UI can show of them.
 
-    They are `skippable`, because a run of many sources logs its materializations itself, each with the
-    provenance of its own partition.
+    They are `skippable`, because a run of many sources logs its materializations itself.
     """
     versions = compute_code_versions(source_type)
     return [
@@ -185,11 +176,9 @@ def describe_stage(source_type: SourceType, stage: str) -> str:
     """What one row is, what it is made from, what changes it, where to look when it is wrong."""
     if stage == "snapshot":
         changes = _CHANGE_DESCRIPTIONS.get(source_type, _DEFAULT_CHANGE_DESCRIPTION)
-        return (
-            f"One row per {DOCUMENT_DESCRIPTIONS[source_type]}, as read from "
-            f"{_ORIGIN_DESCRIPTIONS[source_type]}. {changes} If one is missing, look at `skipped`, then at "
-            "patterns and limits of the source."
-        )
+        document, origin = DOCUMENT_DESCRIPTIONS[source_type], _ORIGIN_DESCRIPTIONS[source_type]
+        look = "If one is missing, look at `skipped`, then at patterns and limits of the source."
+        return f"One row per {document}, as read from {origin}. {changes} {look}"
     rows = {
         "chunks": f"One row per {CHUNK_DESCRIPTIONS[source_type]}.",
         "embeddings": f"One row per embedded text of sources of the type {source_type}: its vector.",
@@ -205,13 +194,8 @@ def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[s
         mine = [source for source in settings.sources if source.type == source_type]
         providers = {settings.resolve_embedding(source).provider for source in mine}
         return {"lancedb", *("openai" if name == "openai" else "huggingface" for name in providers)}
-    words = {
-        "snapshot": _SOURCE_KINDS[source_type],
-        "chunks": "python",
-        "index": "table",
-        "graph": "treesitter",
-    }
-    return {"lancedb", words[stage]}
+    words = {"chunks": "python", "index": "table", "graph": "treesitter"}
+    return {"lancedb", words.get(stage) or _SOURCE_KINDS[source_type]}
 
 
 def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnLineage:
@@ -222,10 +206,7 @@ def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnL
     elif stage == "graph":
         origins = _from_stage("snapshot", _GRAPH_COLUMN_ORIGINS)
     elif stage == "embeddings":
-        origins = {
-            "text_key": [("chunks", "text_key")],
-            "vector": [("chunks", "header"), ("chunks", "text")],
-        }
+        origins = {"text_key": [("chunks", "text_key")], "vector": [("chunks", "header"), ("chunks", "text")]}
     elif stage == "index":
         chunk_columns = set(arrow_schema("chunks").names)
         copied = {name: (name,) for name in arrow_schema("index").names if name in chunk_columns}
@@ -248,12 +229,9 @@ def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
 
     The variable names the root of the code in a browser: `https://<host>/<owner>/<name>/blob/<branch>`.
     """
-    root = Path(knowledge_pipeline.__file__).parent
-    code = STAGES[stage].__code__
-    places = (
-        (Path(code.co_filename), code.co_firstlineno, "stage"),
-        (root / "defs" / "assets.py", 1, "asset"),
-    )
+    root, code = Path(knowledge_pipeline.__file__).parent, STAGES[stage].__code__
+    assets = root / "defs" / "assets.py"
+    places = (Path(code.co_filename), code.co_firstlineno, "stage"), (assets, 1, "asset")
     site = os.environ.get("KNOWLEDGE_CODE_URL", "").rstrip("/")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # these classes may change in a minor version

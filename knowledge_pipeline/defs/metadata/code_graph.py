@@ -14,13 +14,8 @@ def build_graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
     """Symbols and edges of a source by kind, and the share resolved by language."""
     counts = count_graph(lake, eq("source", source))
     resolved = [
-        {
-            "language": it.language,
-            "in the source": it.internal,
-            "outside": it.external,
-            "unknown": it.unknown,
-            "share resolved": it.resolved_share,
-        }
+        {"language": it.language, "in the source": it.internal, "outside": it.external}
+        | {"unknown": it.unknown, "share resolved": it.resolved_share}
         for it in counts.by_language
     ]
     return {

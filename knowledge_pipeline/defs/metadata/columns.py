@@ -135,15 +135,13 @@ def arrow_schema(stage: str) -> pa.Schema:
 
 def table_schema(stage: str) -> dg.TableSchema:
     """The columns of a stage's table, with types in words, constraints, and what they mean."""
-    return dg.TableSchema(
-        [_build_column(field, COLUMN_DESCRIPTIONS[stage][field.name]) for field in arrow_schema(stage)]
-    )
-
-
-def _build_column(field: pa.Field, description: str) -> dg.TableColumn:
-    unique = bool(field.metadata and b"lance-schema:unenforced-primary-key:position" in field.metadata)
-    constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=unique)
-    return dg.TableColumn(field.name, _format_type(field.type), description, constraints)
+    columns: list[dg.TableColumn] = []
+    for field in arrow_schema(stage):
+        unique = bool(field.metadata and b"lance-schema:unenforced-primary-key:position" in field.metadata)
+        constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=unique)
+        description = COLUMN_DESCRIPTIONS[stage][field.name]
+        columns.append(dg.TableColumn(field.name, _format_type(field.type), description, constraints))
+    return dg.TableSchema(columns)
 
 
 def _format_type(type_: pa.DataType) -> str:

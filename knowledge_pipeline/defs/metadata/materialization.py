@@ -29,11 +29,7 @@ def build_stage_metadata(ctx: RefreshContext, stats: Stats) -> dict[str, Any]:
         ROW_COUNT: stats.rows,
         "table": dg.MetadataValue.path(str(table.path)),
         "table_version": table.version,
-        "seen": stats.seen,
-        "added": stats.added,
-        "changed": stats.changed,
-        "removed": stats.removed,
-        "unchanged": stats.unchanged,
+        **{name: getattr(stats, name) for name in ("seen", "added", "changed", "removed", "unchanged")},
         "seconds": stats.seconds,
         **({"per_second": round(written / stats.seconds, 1)} if written and stats.seconds else {}),
         "tokens": stats.tokens,
@@ -50,13 +46,12 @@ def _reason_tables(stats: Stats) -> dict[str, Any]:
     counted = {"skipped_reasons": stats.skipped, "secrets_found": stats.found, "notes": stats.notes}
     for name, counts in counted.items():
         if counts:
-            rows = [f"| {_escape_cell(reason)} | {count} |" for reason, count in counts.most_common(50)]
+            cells = [
+                (truncate(reason).replace("|", "\\|"), count) for reason, count in counts.most_common(50)
+            ]
+            rows = [f"| {reason} | {count} |" for reason, count in cells]
             shown[name] = dg.MetadataValue.md("\n".join(["| what | count |", "| --- | ---: |", *rows]))
     return shown
-
-
-def _escape_cell(text: str) -> str:
-    return truncate(text).replace("|", "\\|")
 
 
 def _open_table(ctx: RefreshContext, stage: str) -> Table:

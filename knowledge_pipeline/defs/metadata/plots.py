@@ -37,9 +37,7 @@ _Points = dict[Any, float]
 def render_plot(plot: Plot, rows: pa.Table) -> dg.MarkdownMetadataValue | None:
     """A mart's plot as an image in Markdown; None where there is nothing to see.
 
-    Args:
-        plot: what is drawn against what.
-        rows: columns `x`, `y` (float) and `series`, in the order of `x` for a line.
+    The rows have the columns `x`, `y` (float) and `series`, in the order of `x` for a line.
     """
     if not rows.num_rows or (plot.kind == "bar" and not any(rows["y"].to_pylist())):
         return None
@@ -58,7 +56,13 @@ def render_png(plot: Plot, rows: pa.Table) -> bytes:
     figure = Figure(figsize=_INCHES, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    series = _limit_series(_group_by_series(rows), averaged=_is_average(plot.y))
+    series: dict[str, _Points] = {}  # values at the same x are summed
+    for x, y, name in zip(*(rows[c].to_pylist() for c in ("x", "y", "series")), strict=True):
+        points = series.setdefault(name or "", {})
+        points[x] = points.get(x, 0.0) + y
+    # The values of several series may have no meaningful sum.
+    kinds = ("_ms", "_10", "_1", "_5", "per_second", "_hours")
+    series = _limit_series(series, averaged=_is_share(plot.y) or plot.y.endswith(kinds))
     if plot.kind == "line":
         _draw_lines(axes, series)
         _label_axes(axes, plot)
@@ -71,15 +75,6 @@ def render_png(plot: Plot, rows: pa.Table) -> bytes:
         title = _format_column(plot.by)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, title=title)
     return _encode_png(figure)
-
-
-def _group_by_series(rows: pa.Table) -> dict[str, _Points]:
-    """Points by the name of their series; values at the same x are summed."""
-    series: dict[str, _Points] = {}
-    for x, y, name in zip(*(rows[c].to_pylist() for c in ("x", "y", "series")), strict=True):
-        points = series.setdefault(name or "", {})
-        points[x] = points.get(x, 0.0) + y
-    return series
 
 
 def _limit_series(series: Mapping[str, _Points], *, averaged: bool) -> dict[str, _Points]:
@@ -202,12 +197,6 @@ def _format_column(column: str) -> str:
 
 def _is_share(column: str) -> bool:
     return column.endswith(("_rate", "_share")) or column in ("rate", "share", "coverage")
-
-
-def _is_average(column: str) -> bool:
-    """Whether the values of several series have no meaningful sum."""
-    kinds = ("_ms", "_10", "_1", "_5", "per_second", "_hours")
-    return _is_share(column) or column.endswith(kinds)
 
 
 def _truncate(name: str) -> str:

@@ -41,33 +41,20 @@ class Provenance:
     def __init__(
         self,
         instance: dg.DagsterInstance,
-        deps: Mapping[dg.AssetKey, Collection[dg.AssetKey]],
+        deps: Mapping[dg.AssetKey, Collection[dg.AssetKey]],  # upstream assets of each that may be made
         code_versions: Mapping[dg.AssetKey, str],
-        known: Mapping[tuple[dg.AssetKey, str], str],
+        known: Mapping[tuple[dg.AssetKey, str], str],  # data versions that need no look-up: settings
     ) -> None:
-        """Take the end of the event log as the state of every input.
-
-        Args:
-            instance: whose event log it is.
-            deps: upstream assets of those that the run may materialize.
-            code_versions: of those that the run may materialize.
-            known: data versions of inputs and partitions that need no look-up: settings.
-        """
-        self._instance, self._deps, self._code_versions = instance, deps, code_versions
-        self._known = known
+        """Take the end of the event log as the state of every input."""
+        self._instance, self._deps = instance, deps
+        self._code_versions, self._known = code_versions, known
         self._log_end_at_start = read_log_end(instance)
         self._materialized: dict[tuple[dg.AssetKey, str | None], str] = {}
         self._log_end_after: dict[dg.AssetKey, str] = {}  # of assets that this run made
         self._versions_by_partition: dict[dg.AssetKey, Mapping[str, str]] = {}
 
     def build_tags(self, key: dg.AssetKey, partition: str | None, version: str) -> dict[str, str]:
-        """Build the tags of one materialization, and remember it.
-
-        Args:
-            key: of the asset.
-            partition: None for an asset without partitions.
-            version: the data version that it has now.
-        """
+        """Build the tags of one materialization with its data version, and remember it."""
         inputs = {
             dep: (self._find_input_version(dep, partition), self._find_event_pointer(dep, partition))
             for dep in self._deps[key]
@@ -138,12 +125,8 @@ def track_release_inputs(
 ) -> Provenance:
     """Remember the index of every configured type, and the code graph, right before a release reads them.
 
-    Args:
-        instance: whose event log it is.
-        settings: with all types.
-        key: of the release.
-        code_version: of the release.
-        intermediate: code versions of what is made from the indexes for the release: its evaluation.
+    `key` and `code_version` are those of the release; `intermediate` holds the code versions of what is made
+    from the indexes for it: its evaluation.
     """
     intermediate, types = intermediate or {}, list_source_types(settings)
     indexes = [dg.AssetKey([type_, "index"]) for type_ in types]

@@ -15,26 +15,25 @@ _TYPES = {bool: "bool", int: "int", float: "float"}
 def build_table(
     rows: Sequence[Mapping[str, Any]], types: Sequence[str] = (), *, max_chars: int = MAX_CELL_CHARS
 ) -> dg.TableMetadataValue:
-    """A table of rows that all have the keys of the first one.
-
-    Args:
-        rows: at least one.
-        types: of the columns; by default those of the first row's values.
-        max_chars: of a cell; longer texts are cut.
-    """
+    """A table of at least one row, all with the keys of the first one, which also gives missing types."""
     types = types or [_TYPES.get(type(value), "string") for value in rows[0].values()]
     columns = [dg.TableColumn(name, type_) for name, type_ in zip(rows[0], types, strict=True)]
-    records = [
-        dg.TableRecord({name: _to_cell(value, max_chars) for name, value in row.items()}) for row in rows
-    ]
+
+    def to_cell(value: Any) -> str | int | float | bool | None:
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float) and isfinite(value):  # JSON has no other numbers
+            return round(value, 6)
+        return truncate(str(value), max_chars)
+
+    records = [dg.TableRecord({name: to_cell(value) for name, value in row.items()}) for row in rows]
     return dg.MetadataValue.table(records, dg.TableSchema(columns))
 
 
 def build_arrow_table(rows: pa.Table, *, max_chars: int = MAX_CELL_CHARS) -> dg.TableMetadataValue:
     """The same of at least one Arrow row, typed by its schema."""
-    return build_table(
-        rows.to_pylist(), [_describe_type(field.type) for field in rows.schema], max_chars=max_chars
-    )
+    types = [_describe_type(field.type) for field in rows.schema]
+    return build_table(rows.to_pylist(), types, max_chars=max_chars)
 
 
 def build_list(lines: Sequence[str], *, max_lines: int) -> dg.MarkdownMetadataValue:
@@ -54,14 +53,6 @@ def list_names(names: Iterable[str], *, max_names: int = 10) -> str:
     names = list(names)
     more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return ", ".join(names[:max_names]) + more
-
-
-def _to_cell(value: Any, max_chars: int) -> str | int | float | bool | None:
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float) and isfinite(value):  # JSON has no other numbers
-        return round(value, 6)
-    return truncate(str(value), max_chars)
 
 
 def _describe_type(type_: pa.DataType) -> str:

@@ -6,7 +6,6 @@ does. Nobody does where the code server died with it, or where a command recorde
 
 import os
 import socket
-from contextlib import suppress
 
 import dagster as dg
 
@@ -32,10 +31,12 @@ def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     ended: list[str] = []
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         host, pid, tagged_run = [*run.tags.get(PROCESS_TAG, "").split(":"), "", "", ""][:3]
-        is_local = host == socket.gethostname() and tagged_run == run.run_id[:8]
-        if is_local and not _is_alive(int(pid)):
-            instance.report_run_failed(run, "the run's process died; a retry finishes what is left")
-            ended.append(run.run_id)
+        if host == socket.gethostname() and tagged_run == run.run_id[:8]:
+            try:
+                os.kill(int(pid), 0)  # asks whether it is alive
+            except ProcessLookupError:
+                instance.report_run_failed(run, "the run's process died; a retry finishes what is left")
+                ended.append(run.run_id)
     return ended
 
 
@@ -48,10 +49,3 @@ def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
     """Request nothing: Dagster itself retries a run that lost its process."""
     ended = fail_lost_runs(context.instance)
     return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
-
-
-def _is_alive(pid: int) -> bool:
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False

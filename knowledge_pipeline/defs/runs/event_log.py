@@ -24,7 +24,6 @@ from knowledge_pipeline.stages import release as release_stage
 from knowledge_pipeline.stages.context import RefreshOptions, Stats
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.lake import Lake
 
 RELEASE = dg.AssetKey("release")
 
@@ -69,8 +68,7 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
         ReleaseRefused: a check failed; the last release stays live.
         KnowledgeError: as the evaluation does.
     """
-    settings = project.load_settings()
-    lake = Lake(settings.store)
+    settings, lake = project.load_settings(), project.open_lake()
     provenance = track_release_inputs(
         context.instance, settings, RELEASE, schemas.VERSION, intermediate={EVALUATION: evaluate.VERSION}
     )

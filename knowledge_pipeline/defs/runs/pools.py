@@ -5,7 +5,7 @@ slot when it comes to it, as Dagster's executors claim one for a whole step.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from knowledge_pipeline.defs.dagster_internals import PoolSlots
@@ -23,7 +23,7 @@ def build_slot_claim(context: Context) -> SlotClaim:
     """
 
     @contextmanager
-    def hold_pool_slot(pool: str) -> Iterator[None]:
+    def hold_pool_slot(pool: str) -> Generator[None]:
         claim = f"turn:{pool}"  # in the place of a step's key
         with PoolSlots(context.instance, context.run) as slots:
             started, is_logged = time.monotonic(), False

@@ -5,7 +5,7 @@ It launches nothing and needs no daemon; `dagster dev` shows the run.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,10 +36,7 @@ def record_refresh(
 ) -> RecordedRun:
     """Refresh chosen sources, or all, and release what changed, on the instance of `DAGSTER_HOME`.
 
-    Args:
-        config_path: a `knowledge.yaml`; without `DAGSTER_HOME`, the folder `.dagster` next to it is used.
-        sources: ids; none means all.
-        options: of the refresh.
+    Without `DAGSTER_HOME`, the folder `.dagster` next to the `knowledge.yaml` is used.
 
     Raises:
         ConfigError: the file is missing or wrong.
@@ -62,19 +59,16 @@ def record_refresh(
             raise_on_error=False,
             tags={"knowledge/trigger": "command", **build_source_tags(ids)},
         )
-        return RecordedRun(result.run_id, _find_failure(result))
-
-
-def _find_failure(result: dg.ExecuteInProcessResult) -> str | None:
-    for event in result.get_step_failure_events():
-        failure = event.step_failure_data
-        message = failure.user_failure_data.description if failure.user_failure_data else None
-        return message or (failure.error.message.strip() if failure.error else "failed")
-    return None if result.success else f"run {result.run_id} failed before its first step"
+        problem = None if result.success else f"run {result.run_id} failed before its first step"
+        for event in result.get_step_failure_events()[:1]:
+            failure = event.step_failure_data
+            message = failure.user_failure_data.description if failure.user_failure_data else None
+            problem = message or (failure.error.message.strip() if failure.error else "failed")
+        return RecordedRun(result.run_id, problem)
 
 
 @contextmanager
-def open_local_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
+def open_local_instance(folder: Path) -> Generator[dg.DagsterInstance]:
     """The instance of `DAGSTER_HOME`, or one in `folder`; `dagster dev` shows the same one.
 
     The one in `folder` gets the project's `dagster.yaml`, as from `make dev`, with telemetry off.

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from knowledge_pipeline.defs.runs.recorded_refresh import record_refresh
 from knowledge_pipeline.errors import KnowledgeError
@@ -29,13 +29,7 @@ def handle_request(request: dict[str, Any]) -> dict[str, Any]:
     return {"run": recorded.run_id, "failure": recorded.failure}
 
 
-def _redirect_stdout() -> TextIO:
-    """Return the real stdout; what others print to stdout from now on goes to stderr."""
-    stdout = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return stdout
-
-
 if __name__ == "__main__":
-    with _redirect_stdout() as stdout:
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as stdout:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # where others print from now on
         json.dump(handle_request(json.loads(sys.argv[1])), stdout)

@@ -75,14 +75,9 @@ def refresh_source(
         KnowledgeError: as the stages do; the stages before are logged.
     """
     (found,) = select_sources(settings, [source])
-    ctx = RefreshContext(
-        Lake(settings.store),
-        settings,
-        found,
-        options,
-        report=build_progress_report(context.log, source),
-        claim_slot=build_slot_claim(context) if project.pools else claim_immediately,
-    )
+    report = build_progress_report(context.log, source)
+    claim_slot = build_slot_claim(context) if project.pools else claim_immediately
+    ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)
     finished: list[Stats] = []
     try:
         with ctx.lake.lock_source(source):
@@ -93,7 +88,13 @@ def refresh_source(
                     version = data_version(settings, found, stats)
                     yield StageResult(found.type, stats, version, build_stage_metadata(ctx, stats))
     finally:
-        context.log.info(_format_summary(source, finished))  # one line: each is a commit to the event log
+        done: list[str] = []
+        for stats in finished:
+            counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
+            changes = " ".join(f"{count} {name}" for name, count in counts.items() if count)
+            done.append(f"{stats.stage} {changes or 'unchanged'}")
+        seconds = sum(stats.seconds for stats in finished)  # one line: each is a commit to the event log
+        context.log.info(f"{source}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s")
         log_refreshes(ctx.lake, settings, finished, run_id=context.run.run_id)
 
 
@@ -121,14 +122,3 @@ def refresh_all_sources(
             refreshed.failed[source] = error
             context.log.error(f"{source}: {error}")
     return refreshed
-
-
-def _format_summary(source: str, finished: Iterable[Stats]) -> str:
-    """`docs: snapshot 1 changed, chunks 2 added 1 removed, embeddings 2 added, index unchanged; 0.4 s`."""
-    parts, seconds = list[str](), 0.0
-    for stats in finished:
-        counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
-        changes = " ".join(f"{count} {name}" for name, count in counts.items() if count)
-        parts.append(f"{stats.stage} {changes or 'unchanged'}")
-        seconds += stats.seconds
-    return f"{source}: {', '.join(parts) or 'no stage finished'}; {seconds:.2g} s"

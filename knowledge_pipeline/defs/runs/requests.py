@@ -33,19 +33,14 @@ def read_sources_per_run() -> int:
 def build_refresh_requests(
     sources: Sequence[SourceConfig],
     *,
-    trigger: str,
+    trigger: str,  # why: "commit", "files", "daily", "added", ...; shown as a tag
     run_key: str | None = None,
     options: RefreshOptions = ORDINARY_REFRESH,
     tags: Mapping[str, str] | None = None,
 ) -> Iterator[dg.RunRequest]:
     """Requests of the job `refresh` for some sources, at most `read_sources_per_run()` in each.
 
-    Args:
-        sources: in the order of their refresh.
-        trigger: why: "commit", "files", "daily", "added", ...; shown as a tag.
-        run_key: Dagster starts one run for equal keys. Numbered from the second run on.
-        options: of the refresh.
-        tags: further ones.
+    Dagster starts one run for equal `run_key`s, which are numbered from the second run on.
     """
     batches = split_batches((source.id for source in sources), read_sources_per_run())
     for number, ids in enumerate(batches, start=1):

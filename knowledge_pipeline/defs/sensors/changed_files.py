@@ -7,7 +7,7 @@ differs. `knowledge watch` is quicker, and needs no daemon.
 import json
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -79,19 +79,28 @@ def changed_files(
 ) -> dg.SensorResult | dg.SkipReason:
     """Request one refresh of everything that changed; a busy source is listed when its run is over."""
     started_s = time.monotonic()
-    settings, cursor = project.load_settings(), _load_cursor(context.cursor)
+    settings = project.load_settings()
+    try:
+        cursor = FilesCursor(**json.loads(context.cursor or "{}"))
+    except (TypeError, ValueError):  # of another version
+        cursor = FilesCursor()
     sources = select_file_sources(settings.sources)
     excluded = ExcludedSources(
         busy=list_unfinished_sources(context.instance),
         new=list_unpartitioned_sources(context.instance, sources),
     )
-    deadline_s = started_s + BUDGET_S
-    scan = scan_folders(sources, cursor, Lake(settings.store), until_s=deadline_s, excluded=excluded)
+    lake, until_s = Lake(settings.store), started_s + BUDGET_S
+    scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
     for source, error in scan.failed.items():
         context.log.warning(f"{source}: {error}")
     for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES):
         cursor.digests.pop(source, None)  # its run may have read it before this listing
-    requests = list(_build_requests(scan.changed, cursor))
+    requests: list[dg.RunRequest] = []
+    if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
+        cursor.requests += 1
+        digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
+        key = f"files {cursor.requests} {_short_digest(digests)}"
+        requests = list(build_refresh_requests(scan.changed, trigger="files", run_key=key))
     skip = None if requests else dg.SkipReason(_explain_skip(sources, scan))
     return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
 
@@ -119,15 +128,9 @@ def scan_folders(
 ) -> FolderScan:
     """List sources, beginning where the last tick ended, and record what is new in the cursor.
 
-    Args:
-        sources: in their order.
-        cursor: changed in place.
-        lake: what is stored of them.
-        until_s: on the monotonic clock; at least one source is listed.
-        excluded: sources that other runs refresh.
+    At least one is listed, then others until `until_s` on the monotonic clock.
     """
-    scan = FolderScan()
-    ids = [source.id for source in sources]
+    scan, ids = FolderScan(), [source.id for source in sources]
     cursor.digests = {id_: digest for id_, digest in cursor.digests.items() if id_ in set(ids)}
     start = ids.index(cursor.next) if cursor.next in set(ids) else 0
     cursor.next = ""
@@ -135,26 +138,21 @@ def scan_folders(
         if number and time.monotonic() >= until_s:
             cursor.next, scan.waiting = source.id, len(sources) - number
             break
-        if source.id not in excluded.busy:
-            _scan_source(source, cursor, lake, scan, is_new=source.id in excluded.new)
+        if source.id in excluded.busy:
+            continue
+        known, is_new = cursor.digests.get(source.id), source.id in excluded.new
+        try:
+            items = list_items(source, lake.cache)
+            digest = compute_listing_digest(items)
+            # Seen for the first time, it counts as changed only if its snapshot is out of date.
+            if digest != known and not (known is None and (is_new or is_up_to_date(lake, source, items))):
+                scan.changed.append(source)
+        except KnowledgeError as error:
+            digest = _short_digest(f"failed: {error}")
+            if digest != known:  # reported once; when it can be listed again, it is refreshed
+                scan.failed[source.id] = error
+        cursor.digests[source.id] = digest
     return scan
-
-
-def _scan_source(
-    source: SourceConfig, cursor: FilesCursor, lake: Lake, scan: FolderScan, *, is_new: bool
-) -> None:
-    """A source that is seen for the first time counts as changed only if its snapshot is out of date."""
-    known = cursor.digests.get(source.id)
-    try:
-        items = list_items(source, lake.cache)
-        digest = compute_listing_digest(items)
-        if digest != known and not (known is None and (is_new or is_up_to_date(lake, source, items))):
-            scan.changed.append(source)
-    except KnowledgeError as error:
-        digest = _short_digest(f"failed: {error}")
-        if digest != known:  # reported once; when it can be listed again, it is refreshed
-            scan.failed[source.id] = error
-    cursor.digests[source.id] = digest
 
 
 def list_items(source: SourceConfig, cache: Path) -> list[Item]:
@@ -165,31 +163,13 @@ def list_items(source: SourceConfig, cache: Path) -> list[Item]:
 
 def compute_listing_digest(items: Iterable[Item]) -> str:
     """Equal for listings of equal uris and revisions, whatever their order."""
-    return _short_digest(
-        "\0\0".join(sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items))
-    )
+    lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
+    return _short_digest("\0\0".join(lines))
 
 
 def _short_digest(text: str) -> str:
     """48 bits in eight characters, because Dagster stores the cursor with every tick."""
     return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
-
-
-def _build_requests(changed: Sequence[SourceConfig], cursor: FilesCursor) -> Iterator[dg.RunRequest]:
-    """The run key contains the digests: a tick that is repeated after a crash may find more."""
-    if changed:
-        cursor.requests += 1
-        digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in changed)
-        key = f"files {cursor.requests} {_short_digest(digests)}"
-        yield from build_refresh_requests(changed, trigger="files", run_key=key)
-
-
-def _load_cursor(text: str | None) -> FilesCursor:
-    """The stored cursor; an empty one where there is none, or one of another version."""
-    try:
-        return FilesCursor(**json.loads(text or "{}"))
-    except (TypeError, ValueError):
-        return FilesCursor()
 
 
 def _explain_skip(sources: Sequence[SourceConfig], scan: FolderScan) -> str:

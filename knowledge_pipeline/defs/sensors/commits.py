@@ -134,20 +134,19 @@ def _build_requests(scan: CommitScan, tick: int) -> Iterator[dg.RunRequest]:
     The run keys contain the tick, so that a commit that a force push brings back is refreshed again.
     """
     if scan.unseen:
-        yield from build_refresh_requests(
-            sort_by_repository(scan.unseen), trigger="first_sight", run_key=f"first sight {tick}"
-        )
+        sources, key = sort_by_repository(scan.unseen), f"first sight {tick}"
+        yield from build_refresh_requests(sources, trigger="first_sight", run_key=key)
     if len({repository for repository, _ in scan.commits}) > MAX_SEPARATE_REPOSITORIES:
         sources = sort_by_repository(source for found in scan.commits.values() for source in found)
         yield from build_refresh_requests(sources, trigger="commit", run_key=f"many commits {tick}")
         return
     for (repository, commit), sources in scan.commits.items():
-        yield from build_refresh_requests(
-            sort_by_repository(sources),
-            trigger="commit",
-            run_key=f"{repository}@{commit or 'gone'} {tick}",
-            tags={"knowledge/repository": repository, "knowledge/commit": commit or "gone"},
+        sources, state = sort_by_repository(sources), commit or "gone"
+        key, tags = (
+            f"{repository}@{state} {tick}",
+            {"knowledge/repository": repository, "knowledge/commit": state},
         )
+        yield from build_refresh_requests(sources, trigger="commit", run_key=key, tags=tags)
 
 
 def _explain_skip(scan: CommitScan, watches: Mapping[WatchedBranch, object]) -> str:

@@ -28,11 +28,7 @@ from knowledge_pipeline.store.lake import Lake
 
 
 def build_sources_sensor(types: Sequence[SourceType]) -> dg.SensorDefinition:
-    """The sensor that gives every configured source a partition, and new ones a refresh.
-
-    Args:
-        types: that had assets when the code location was loaded.
-    """
+    """The sensor that gives every source a partition, and new ones a refresh; `types` have assets."""
 
     @dg.sensor(
         name="sources_in_config",
@@ -57,9 +53,8 @@ def build_sources_sensor(types: Sequence[SourceType]) -> dg.SensorDefinition:
         requests = list(build_refresh_requests(sources, trigger="added"))
         unloaded = sorted({source.type for source in settings.sources} - set(types))
         if unloaded:
-            reason = (
-                f"knowledge.yaml has sources of a new type ({', '.join(unloaded)}): reload the code location"
-            )
+            names = ", ".join(unloaded)
+            reason = f"knowledge.yaml has sources of a new type ({names}): reload the code location"
         elif additions.add:
             reason = f"{len(additions.add)} partitions added"
         else:

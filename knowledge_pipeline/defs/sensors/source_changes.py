@@ -61,18 +61,11 @@ class Removals:
 
 def plan_additions(
     configured: Iterable[SourceKey],
-    existing: Collection[SourceKey],
-    stored: Collection[SourceKey],
-    requested: Collection[SourceKey],
+    existing: Collection[SourceKey],  # partitions
+    stored: Collection[SourceKey],  # with a snapshot
+    requested: Collection[SourceKey],  # by the last tick
 ) -> Additions:
-    """Find the sources without a partition, and those with nothing stored and no request yet.
-
-    Args:
-        configured: the file's sources.
-        existing: the partitions.
-        stored: the sources that have a snapshot.
-        requested: from the last tick.
-    """
+    """Find the sources without a partition, and those with no snapshot stored and no request yet."""
     configured, existing, stored, requested = list(configured), set(existing), set(stored), set(requested)
     add = [key for key in configured if key not in existing][:ADDITIONS_PER_TICK]
     new = set(add) | {key for key in configured if key in existing and key not in stored}
@@ -87,14 +80,7 @@ def plan_removals(
     stored: Collection[SourceKey],
     cursor: RemovalCursor,
 ) -> Removals:
-    """Find the partitions whose source is no longer configured.
-
-    Args:
-        configured: the file's sources. Without any, nothing is purged.
-        existing: the partitions.
-        stored: the sources that have a snapshot.
-        cursor: of the last tick.
-    """
+    """Find the partitions whose source is no longer configured; without any source, nothing is purged."""
     configured, existing, stored = set(configured), set(existing), set(stored)
     missing, purging = set(cursor.missing), set(cursor.purging)
     removed = sorted(existing - configured)
