@@ -37,9 +37,9 @@ class Access:
     caller: Caller = field(default=Caller(), compare=False)
 
     def __post_init__(self) -> None:
-        names = [*self.principals, *([] if self.tenant is None else [self.tenant])]
-        for name in names:
-            if not name or "\x00" in name or not _is_unicode(name):
+        for name in (*self.principals, *([] if self.tenant is None else [self.tenant])):
+            storable = name.encode(errors="ignore").decode()  # without halves of surrogate pairs
+            if not name or "\x00" in name or name != storable:
                 raise ValueError(f"{name!r} cannot name a tenant or a principal")
 
     @classmethod
@@ -51,14 +51,6 @@ class Access:
     def public(cls) -> Access:
         """Sees public rows only."""
         return cls(tenant=None, principals=frozenset())
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
 
 
 def build_visibility_filter(access: Access) -> Filter:

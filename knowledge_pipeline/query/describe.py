@@ -9,22 +9,10 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours, Relation
 
 _INCOMING_KINDS = {
-    "closes": "closed by",
-    "implements": "implemented by",
-    "supersedes": "superseded by",
-    "duplicates": "duplicated by",
-    "changes": "changed by",
-    "references": "referenced by",
+    **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
+    **{"duplicates": "duplicated by", "changes": "changed by", "references": "referenced by"},
 }
-_KINDS = {
-    "calls": "calls",
-    "called_by": "called by",
-    "extends": "extends",
-    "implemented_by": "implemented by",
-    "imports": "imports",
-}
-
-
+_NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports")
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
     "hyde": "Searched without a hypothetical answer: the language model did not write one.",
@@ -47,12 +35,12 @@ def describe_relation(relation: Relation) -> str:
 
 def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterator[str]:
     """A line for each kind, such as `calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`."""
-    for name, word in _KINDS.items():
-        found: Sequence[CodeNeighbour] = getattr(neighbours, name)
+    for kind in _NEIGHBOUR_KINDS:
+        found: Sequence[CodeNeighbour] = getattr(neighbours, kind)
         named = [_format_neighbour(neighbour) for neighbour in found[:max_named]]
-        more = len(found) - len(named) + neighbours.omitted.get(name, 0)
+        more = len(found) - len(named) + neighbours.omitted.get(kind, 0)
         if named:
-            yield f"{word} {', '.join([*named, *([f'{more} more'] if more else [])])}"
+            yield f"{kind.replace('_', ' ')} {', '.join([*named, *([f'{more} more'] if more else [])])}"
 
 
 def _format_neighbour(neighbour: CodeNeighbour) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from operator import and_
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.languages import detect_language
@@ -28,7 +27,7 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
         conditions.append(filters.eq("archived", False))
     for restriction in restrictions:
         conditions += to_conditions(restriction)
-    return reduce(and_, conditions)
+    return reduce(lambda left, right: left & right, conditions)
 
 
 def to_conditions(restriction: Filters) -> list[Filter]:

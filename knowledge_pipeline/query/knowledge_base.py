@@ -261,11 +261,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
 
     @classmethod
     def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
-        """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
-
-        Raises:
-            ConfigError: there is no `knowledge.yaml`, or it is wrong.
-        """
+        """See `AsyncKnowledgeBase.open`."""
         return cls(_load_settings(place), access=access)
 
     search = blocking(AsyncKnowledgeBase.search)

@@ -49,9 +49,8 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
         document = filters.eq("source", source) & filters.eq("uri", uri)
         rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
     if not rows:
-        raise NotFound(
-            f"there is no chunk or document {_format_name(name)}: ids are in the results of a search"
-        )
+        shown = _format_name(name)
+        raise NotFound(f"there is no chunk or document {shown}: ids are in the results of a search")
     chunks = {chunk.id: chunk for chunk in map(IndexedChunk.from_row, rows)}
     return sorted(chunks.values(), key=lambda chunk: (chunk.start_char, chunk.id))
 

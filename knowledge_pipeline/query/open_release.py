@@ -106,10 +106,8 @@ async def find_rows(
     readers: Sequence[IndexReader], where: Filter, columns: Sequence[str], *, limit: int = MAX_CHUNKS
 ) -> list[Row]:
     """Rows of all spaces, at most `limit` of each."""
-    by_space = await asyncio.gather(
-        *(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
-    )
-    return [row for rows in by_space for row in rows]
+    found = await asyncio.gather(*(each.find_rows(where, limit=limit, columns=columns) for each in readers))
+    return [row for rows in found for row in rows]
 
 
 class Index(Protocol):
@@ -136,10 +134,9 @@ class PinnedIndex:
         if self._opened is None:
             listed = await asyncio.to_thread(releases.list_releases, self._lake)
             graphs = [each.graph for each in listed if each.tables == self._tables]
-            graph = (
-                graphs[-1] if graphs else await asyncio.to_thread(releases.newest_graph_versions, self._lake)
-            )
-            release = Release(0, datetime.now(UTC), self._tables, 0, graph=graph)
+            if not graphs:
+                graphs = [await asyncio.to_thread(releases.newest_graph_versions, self._lake)]
+            release = Release(0, datetime.now(UTC), self._tables, 0, graph=graphs[-1])
             self._opened = OpenRelease(release, self._lake)
         return self._opened
 
@@ -172,12 +169,9 @@ class LiveIndex:
             live = await asyncio.to_thread(releases.find_live_release, self._lake)
             if live is None:
                 raise NotFound("nothing is released yet: run `knowledge index`")
-            if (
-                self._opened and self._stamp and stamp[0] == self._stamp[0]
-            ):  # the same table, so keep what is open
-                self._opened = self._opened.advance_to(live)
-            else:
-                self._opened = OpenRelease(live, self._lake)
+            same_table = self._stamp and stamp[0] == self._stamp[0]  # so what is open is kept
+            previous = self._opened if same_table else None
+            self._opened = previous.advance_to(live) if previous else OpenRelease(live, self._lake)
             self._stamp = stamp
         return self._opened
 

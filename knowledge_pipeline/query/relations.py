@@ -11,7 +11,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from knowledge_pipeline.contract.responses import RelatedDocument, Relation, RelationsResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
@@ -84,27 +84,17 @@ async def describe_relations(open_release: OpenRelease, target: str, access: Acc
     )
 
 
-async def _read_documents(
-    readers: Sequence[IndexReader], visible_rows: Filter, target: str
-) -> list[list[Row]]:
-    """The rows of each document that a key, number, commit, address, path or id means, if any.
-
-    Raises:
-        InvalidQuery: there are too many.
-    """
+async def _read_documents(readers: Sequence[IndexReader], visible: Filter, target: str) -> list[list[Row]]:
+    """The rows of each document that a key, number, commit, address, path or id means, if not too many."""
     found: list[Row] = []
     for condition in _iter_conditions(target):
-        found = found or await find_rows(readers, visible_rows & condition, ("source", "uri"))
+        found = found or await find_rows(readers, visible & condition, ("source", "uri"))
     documents = sorted({(row["source"], row["uri"]) for row in found})
     if len(documents) > _MAX_DOCUMENTS:
         raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
     columns = (*_DOCUMENT_COLUMNS, "metadata")
-    return [
-        await find_rows(
-            readers, visible_rows & filters.eq("source", source) & filters.eq("uri", uri), columns
-        )
-        for source, uri in documents
-    ]
+    conditions = [filters.eq("source", source) & filters.eq("uri", uri) for source, uri in documents]
+    return [await find_rows(readers, visible & condition, columns) for condition in conditions]
 
 
 async def find_relations(
@@ -128,35 +118,26 @@ async def find_relations(
         for name in row["names"]:
             rows_by_name.setdefault(name, []).append(row)
     rows_with_mentions = [(row, list(_parse_mentions(json.loads(row["metadata"])))) for row in mentioning]
-    found = [
-        _order_relations(
-            [*_iter_outgoing(subject, rows_by_name), *_iter_incoming(subject, rows_with_mentions)]
-        )
-        for subject in subjects
-    ]
+    found = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
     return found, len(mentioning) >= _MAX_ROWS
 
 
-def _iter_outgoing(subject: Subject, rows_by_name: Mapping[str, Sequence[Row]]) -> Iterator[Relation]:
-    for mention in subject.mentions:
-        for row in rows_by_name.get(mention.name, ()):
-            if (row["source"], row["uri"]) != (subject.source, subject.uri):
-                yield Relation(mention.kind, "to", mention.target, _to_related_document(row))
-
-
-def _iter_incoming(
-    subject: Subject, rows_with_mentions: Iterable[tuple[Row, Sequence[Mention]]]
-) -> Iterator[Relation]:
-    names = frozenset(subject.names)
-    for row, mentions in rows_with_mentions:
-        if (row["source"], row["uri"]) != (subject.source, subject.uri):
-            for mention in mentions:
-                if mention.name in names:
-                    yield Relation(mention.kind, "from", mention.target, _to_related_document(row))
-
-
-def _order_relations(relations: Iterable[Relation]) -> list[Relation]:
+def _relate(
+    subject: Subject,
+    rows_by_name: Mapping[str, Sequence[Row]],
+    rows_with_mentions: Iterable[tuple[Row, Sequence[Mention]]],
+) -> list[Relation]:
     """Each document once for a direction, by its most telling kind; then the newest first."""
+    names = frozenset(subject.names)
+    out = [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())]
+    back = [(mention, row) for row, found in rows_with_mentions for mention in found if mention.name in names]
+    both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {"to": out, "from": back}
+    relations = [
+        Relation(mention.kind, direction, mention.target, _to_related_document(row))
+        for direction, pairs in both.items()
+        for mention, row in pairs
+        if (row["source"], row["uri"]) != (subject.source, subject.uri)
+    ]
     newest = sorted(relations, key=lambda each: str(each.document.last_modified or ""), reverse=True)
     best: dict[tuple[str, str, str], Relation] = {}
     for each in sorted(newest, key=lambda each: KINDS.index(each.kind)):

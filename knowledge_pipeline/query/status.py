@@ -33,13 +33,10 @@ async def read_status(settings: Settings, lake: Lake, index: Index, access: Acce
     for id_, rows in by_source.items():
         by_type[types[id_]] += rows
     by_space = {reader.space: await reader.count_rows(compile_filter(access)) for reader in readers}
-    unindexed_rows = {
-        reader.space: await asyncio.to_thread(
-            indexes.count_unindexed_rows, lake.index(reader.space, reader.dimensions)
-        )
-        for reader in readers
-        if access.everything  # they are rows of all tenants
-    }
+    unindexed_rows: dict[str, int] = {}
+    for reader in readers if access.everything else ():  # they are rows of all tenants
+        table = lake.index(reader.space, reader.dimensions)
+        unindexed_rows[reader.space] = await asyncio.to_thread(indexes.count_unindexed_rows, table)
     return StatusResponse(
         release=opened.release.release,
         released_at=opened.release.created_at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from knowledge_pipeline.contract.responses import Step
@@ -21,17 +21,18 @@ class Stopwatch:
         self.steps: list[Step] = []
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> Generator[None]:
         """Time what happens inside, under a name."""
         with self.substep(name):
-            start_s = time.perf_counter()
+            start_ms = self.took_ms
             try:
                 yield
             finally:
-                self.timings_ms[name] = max(_ms_since(start_s), self.timings_ms.get(name, 0.0))
+                took_ms = round(self.took_ms - start_ms, 3)
+                self.timings_ms[name] = max(took_ms, self.timings_ms.get(name, 0.0))
 
     @contextmanager
-    def substep(self, name: str) -> Iterator[None]:
+    def substep(self, name: str) -> Generator[None]:
         """Tell when something within a step was done; the times by step are those of whole steps."""
         start_ms = self.took_ms
         try:
@@ -42,8 +43,4 @@ class Stopwatch:
     @property
     def took_ms(self) -> float:
         """Since the start."""
-        return _ms_since(self._start_s)
-
-
-def _ms_since(start_s: float) -> float:
-    return round((time.perf_counter() - start_s) * 1000, 3)
+        return round((time.perf_counter() - self._start_s) * 1000, 3)

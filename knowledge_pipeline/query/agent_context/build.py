@@ -6,17 +6,13 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.responses import (
-    Citation,
-    ContextExcerpt,
-    ContextResponse,
-    to_json,
-)
+from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, ContextResponse, to_json
 from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
@@ -50,13 +46,8 @@ async def get_context(
 ) -> ContextResponse:
     """The excerpts that help with a task, as a prompt of at most `max_tokens` tokens.
 
-    Args:
-        engine: runs the searches.
-        access: the caller's; no search sees more.
-        task: what is to be done.
-        settings: the section `context` of `knowledge.yaml`.
-        max_tokens: the budget in the reader's tokens; by default that of the settings.
-        template: see `load_template`; by default that of the task's kind.
+    No search sees more than the access allows. By default the budget is that of the settings, the section
+    `context` of `knowledge.yaml`, and the template (see `load_template`) that of the task's kind.
 
     Raises:
         InvalidQuery: the task or the template is wrong, or they alone exceed the budget.
@@ -71,13 +62,11 @@ async def get_context(
     fitter = await asyncio.to_thread(_PromptFitter.load, task, budget, settings, template)
     limit = min(max(budget // _TOKENS_PER_RESULT, _MIN_RESULTS), _MAX_RESULTS)
     searches = await run_task_searches(engine, access, task, limit=limit)
-    candidates = rank_candidates(searches.weighted_results)
+    weighted = searches.weighted_results
+    candidates = rank_candidates(weighted)
     text, selection = await asyncio.to_thread(fitter.fit, candidates)
     shown_ids = {id_ for excerpt in selection.excerpts for id_ in excerpt.chunks}
-    shown_counts = {
-        found.name: sum(result.id in shown_ids for result in found.results)
-        for found in searches.weighted_results
-    }
+    shown_counts = {run.name: sum(each.id in shown_ids for each in run.results) for run in weighted}
     steps = [step for run in searches.runs for step in run.degraded]
     failed = [run.name for run in searches.runs if run.problem]
     return ContextResponse(
@@ -108,9 +97,7 @@ class _PromptFitter:
     count: CountTokens
 
     @classmethod
-    def load(
-        cls, task: Task, budget: int, settings: ContextSettings, template: str | Path | None
-    ) -> _PromptFitter:
+    def load(cls, task: Task, budget: int, settings: ContextSettings, template: str | Path | None) -> Self:
         prompt = load_template(template or task.kind, settings.templates)
         return cls(task, budget, prompt, open_token_counter(settings.tokenizer))
 
@@ -120,14 +107,9 @@ class _PromptFitter:
         What an excerpt costs is only estimated, because a template may put anything around it: while the
         whole is too large, fewer are selected.
         """
-        costs: dict[str, int] = {}
-
-        def select_within(max_tokens: int) -> ContextSelection:
-            return select_excerpts(
-                candidates, max_tokens=max_tokens, cost=lambda excerpt: self._estimate(excerpt, costs)
-            )
-
-        bare_tokens = self.count(self._render(select_within(0)))
+        cost = partial(self._estimate, costs={})
+        select = partial(select_excerpts, candidates, cost=cost)
+        bare_tokens = self.count(self._render(select(max_tokens=0)))
         allowance = room = self.budget - bare_tokens
         if room < 0:
             raise InvalidQuery(
@@ -135,7 +117,7 @@ class _PromptFitter:
                 f"max_tokens is {self.budget}: shorten the task, or allow more"
             )
         while True:
-            selection = select_within(allowance)
+            selection = select(max_tokens=allowance)
             text = self._render(selection)
             spent = self.count(text) - bare_tokens
             if spent <= room:

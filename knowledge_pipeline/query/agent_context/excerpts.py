@@ -53,7 +53,12 @@ class Excerpt:
     @property
     def text(self) -> str:
         """The document's text, with the indentation of its first line."""
-        return _find_indentation(self.parts[0].result) + self.body
+        span = self.parts[0].result.span
+        space = span.space_before or ""
+        _, line_break, indentation = space.rpartition("\n")
+        if line_break or len(space) == span.start_char:
+            return indentation + self.body
+        return self.body  # the line has more before it than white space
 
     @property
     def missing_lines(self) -> int:
@@ -74,9 +79,8 @@ def document_key(result: SearchResult) -> DocumentKey:
 def build_excerpts(parts: Iterable[ChunkPart]) -> list[Excerpt]:
     """Parts of one document, in any order, as its excerpts in reading order."""
     excerpts: list[Excerpt] = []
-    for part in sorted(
-        parts, key=lambda part: (part.result.span.start_char, -len(part.text), part.result.id)
-    ):
+    ordered = sorted(parts, key=lambda part: (part.result.span.start_char, -len(part.text), part.result.id))
+    for part in ordered:
         span = part.result.span
         excerpt = Excerpt(span.start_char, part.text, span.start_line, part.end_line, (part,))
         if excerpts and (joined := _join_excerpts(excerpts[-1], excerpt)):
@@ -101,12 +105,3 @@ def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:
         body = first.body + second.body[len(shared) :]
     end_line = max(first.end_line, second.end_line)
     return Excerpt(first.start_char, body, first.start_line, end_line, (*first.parts, *second.parts))
-
-
-def _find_indentation(result: SearchResult) -> str:
-    """The white space before a chunk on its first line; "" where the line has more before it."""
-    span = result.span
-    space = span.space_before or ""
-    if "\n" in space:
-        return space.rpartition("\n")[2]
-    return space if len(space) == span.start_char else ""

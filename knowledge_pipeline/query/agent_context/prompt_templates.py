@@ -28,11 +28,7 @@ _LANGUAGE = re.compile(r"[\w+#-]{1,20}")
 
 
 def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
-    """Load a template.
-
-    Args:
-        template: a name, with or without `.j2`; or the path of a file.
-        folder: `context.templates`.
+    """Load a template by name, with or without `.j2`, or by path; the folder is `context.templates`.
 
     Raises:
         InvalidQuery: there is no such template, or it is wrong.

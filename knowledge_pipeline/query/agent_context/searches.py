@@ -10,12 +10,7 @@ from functools import partial
 
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
-from knowledge_pipeline.contract.types import (
-    MAX_EXAMPLE_CHARS,
-    MAX_QUERY_CHARS,
-    SearchName,
-    TaskKind,
-)
+from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, MAX_QUERY_CHARS, SearchName, TaskKind
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.select import WeightedResults
@@ -107,31 +102,20 @@ async def _run_search(
     engine: Engine, access: Access, task: Task, run: SearchRun, limit: int
 ) -> SearchResponse | KnowledgeError:
     try:
-        if run.name == "similar":
-            return await _search_similar(engine, access, task, limit)
-        return await engine.search(
-            run.query,
-            access,
-            type=run.type,
-            filters=replace(task.filters, source_types=run.source_types),
-            limit=limit,
-            explain=True,
-            include_near_duplicates=True,
-        )
+        if run.name != "similar":
+            filters = replace(task.filters, source_types=run.source_types)
+            search = partial(engine.search, run.query, access, type=run.type, filters=filters, limit=limit)
+            return await search(explain=True, include_near_duplicates=True)
+        text = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
+        similar = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
+        try:
+            return await similar(path=task.file, source=task.source)
+        except NotFound:  # the file must be in the index unless there is a snippet
+            if task.file is None or text is None:
+                raise
+            return await similar()
     except KnowledgeError as error:
         return error
-
-
-async def _search_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:
-    """Like the snippet, else like the file, which must be in the index unless there is a snippet."""
-    text = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
-    similar = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
-    try:
-        return await similar(path=task.file, source=task.source)
-    except NotFound:
-        if task.file is None or text is None:
-            raise
-        return await similar()
 
 
 def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, release: int) -> SearchRun:

@@ -71,7 +71,18 @@ def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidat
             found_by = tuple(dict.fromkeys((*known.found_by, search.name)))
             best[result.id] = replace(known, score=known.score + score, found_by=found_by)
     ordered = sorted(best.values(), key=lambda each: (-each.score, each.result.id))
-    return _merge_near_duplicates(ordered)
+    kept: dict[int, ContextCandidate] = {}
+    for index, first in enumerate(find_first_duplicates(each.result.content for each in ordered)):
+        candidate, original = ordered[index], kept.get(first)
+        if original is None:
+            kept[index] = candidate
+            continue
+        kept[first] = replace(
+            original,
+            found_by=tuple(dict.fromkeys((*original.found_by, *candidate.found_by))),
+            near_duplicates=(*original.near_duplicates, candidate.result.citation),
+        )
+    return list(kept.values())
 
 
 def select_excerpts(
@@ -83,30 +94,9 @@ def select_excerpts(
         packer.add(candidate)
     by_id = {candidate.result.id: candidate for candidate in candidates}
     excerpts = (excerpt for parts in packer.parts.values() for excerpt in build_excerpts(parts))
-    return ContextSelection(
-        tuple(
-            _to_context_excerpt(number, excerpt, by_id, cost(excerpt))
-            for number, excerpt in enumerate(excerpts, start=1)
-        ),
-        tuple(packer.omitted),
-        sum(packer.costs.values()),
-    )
-
-
-def _merge_near_duplicates(candidates: Sequence[ContextCandidate]) -> list[ContextCandidate]:
-    kept: dict[int, ContextCandidate] = {}
-    for index, first in enumerate(find_first_duplicates(each.result.content for each in candidates)):
-        candidate = candidates[index]
-        if first == index:
-            kept[index] = candidate
-            continue
-        original = kept[first]
-        kept[first] = replace(
-            original,
-            found_by=tuple(dict.fromkeys((*original.found_by, *candidate.found_by))),
-            near_duplicates=(*original.near_duplicates, candidate.result.citation),
-        )
-    return list(kept.values())
+    numbered = enumerate(excerpts, start=1)
+    shown = tuple(_to_context_excerpt(number, each, by_id, cost(each)) for number, each in numbered)
+    return ContextSelection(shown, tuple(packer.omitted), sum(packer.costs.values()))
 
 
 @dataclass

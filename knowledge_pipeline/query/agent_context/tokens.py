@@ -9,12 +9,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from knowledge_pipeline.errors import ModelError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 CountTokens = Callable[[str], int]
 """Tokens of a text, without special ones. Of two joined texts: about the sum."""
@@ -40,11 +36,9 @@ def estimate_tokens(text: str) -> int:
 
 
 def open_token_counter(tokenizer: str) -> CountTokens:
-    """The counter that a setting names.
+    """The counter that a setting names: `estimate`, a folder with a `tokenizer.json`, or such a file.
 
-    Args:
-        tokenizer: `estimate`; a folder with a `tokenizer.json`, or such a file; else a name
-            of the Hugging Face hub, from its cache or downloaded.
+    Another name is that of a tokenizer of the Hugging Face hub, from its cache or downloaded.
 
     Raises:
         ModelError: it does not exist, or is not a tokenizer.
@@ -54,7 +48,19 @@ def open_token_counter(tokenizer: str) -> CountTokens:
 
 @lru_cache(maxsize=8)
 def _build_exact_counter(tokenizer: str) -> CountTokens:
-    loaded = _load_tokenizer(tokenizer)
+    from tokenizers import Tokenizer
+
+    path = Path(tokenizer).expanduser()
+    try:
+        if path.is_dir() or path.suffix == ".json" or path.is_absolute() or tokenizer.startswith("."):
+            loaded = Tokenizer.from_file(str(path / "tokenizer.json" if path.is_dir() else path))
+        else:
+            loaded = Tokenizer.from_pretrained(tokenizer)
+    except Exception as error:  # whatever tokenizers, the hub and the network raise
+        raise ModelError(
+            f"the tokenizer {tokenizer!r} cannot be loaded ({type(error).__name__}): set context.tokenizer "
+            f"to {ESTIMATE}, to a folder with a tokenizer.json, or to a name that the Hugging Face hub has"
+        ) from error
     loaded.no_truncation()
     loaded.no_padding()
 
@@ -63,18 +69,3 @@ def _build_exact_counter(tokenizer: str) -> CountTokens:
         return len(loaded.encode(encodable, add_special_tokens=False).ids)
 
     return count
-
-
-def _load_tokenizer(tokenizer: str) -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    path = Path(tokenizer).expanduser()
-    try:
-        if path.is_dir() or path.suffix == ".json" or path.is_absolute() or tokenizer.startswith("."):
-            return Tokenizer.from_file(str(path / "tokenizer.json" if path.is_dir() else path))
-        return Tokenizer.from_pretrained(tokenizer)
-    except Exception as error:  # whatever tokenizers, the hub and the network raise
-        raise ModelError(
-            f"the tokenizer {tokenizer!r} cannot be loaded ({type(error).__name__}): set context.tokenizer "
-            f"to {ESTIMATE}, to a folder with a tokenizer.json, or to a name that the Hugging Face hub has"
-        ) from error

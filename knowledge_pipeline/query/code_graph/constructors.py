@@ -10,9 +10,7 @@ from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 
 _CONSTRUCTORS_BY_LANGUAGE = {
     "python": frozenset({"__init__", "__new__", "__post_init__"}),
-    "javascript": frozenset({"constructor"}),
-    "typescript": frozenset({"constructor"}),
-    "tsx": frozenset({"constructor"}),
+    **dict.fromkeys(("javascript", "typescript", "tsx"), frozenset({"constructor"})),
     "php": frozenset({"__construct"}),
     "ruby": frozenset({"initialize"}),
     "swift": frozenset({"init"}),
@@ -37,7 +35,8 @@ def map_constructors(nodes: Iterable[GraphNode], direction: Literal["in", "out"]
         if direction == "in" and around:
             ids[node_id(source, path, around)] = node.id
         elif direction == "out" and node.kind == "class":
-            for name in _constructor_names(node.name, node.language):
+            same_name = frozenset({node.name.rpartition(".")[2]})  # in Java, C#, C++ and others
+            for name in _CONSTRUCTORS_BY_LANGUAGE.get(node.language or "", same_name):
                 ids[node_id(source, path, f"{node.name}.{name}")] = node.id
     return ids
 
@@ -46,8 +45,3 @@ def class_of_constructor(constructor: str) -> str | None:
     """The class that a function constructs, by its name within a file; None: it is no constructor."""
     around, _, last = constructor.rpartition(".")
     return around if around and (last in _ALL_CONSTRUCTORS or last == around.rpartition(".")[2]) else None
-
-
-def _constructor_names(name: str, language: str | None) -> frozenset[str]:
-    """In Java, C#, C++ and others it has the name of the class."""
-    return _CONSTRUCTORS_BY_LANGUAGE.get(language or "", frozenset({name.rpartition(".")[2]}))

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
 
 _ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
-_STYLES = {
-    "references": "dashed",
-    "imports": "dashed",
-    "depends": "solid",
-    "extends": "bold",
-    "implements": "bold",
-}
+_STYLES = {"references": "dashed", "imports": "dashed", "extends": "bold", "implements": "bold"}
 _MAX_NAME_CHARS = 80  # shown
+_MERMAID_ESCAPES = {ord(char): f"#{ord(char)};" for char in '"#<>&`'}
 
 
 def render_mermaid(response: GraphResponse) -> str:
@@ -22,57 +15,39 @@ def render_mermaid(response: GraphResponse) -> str:
 
     Syntax: https://mermaid.js.org/syntax/flowchart.html
     """
-    return "\n".join(_iter_mermaid_lines(response)) + "\n"
+    numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
+    lines = ["flowchart LR"]
+    for node in response.nodes:
+        # quotes would end the text, and `#` starts the number of a character
+        label = "<br/>".join(part.translate(_MERMAID_ESCAPES) for part in _label_lines(node))
+        start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
+        lines.append(f"    {numbers[node.id]}{start}{label}{end}")
+    for edge in response.edges:
+        arrow = _ARROWS.get(edge.kind, "-->")
+        lines.append(f"    {numbers[edge.source]} {arrow}|{edge.kind}| {numbers[edge.target]}")
+    if targets := [numbers[node.id] for node in response.targets]:
+        lines.append(f"    style {','.join(targets)} stroke-width:3px")
+    return "\n".join(lines) + "\n"
 
 
 def render_dot(response: GraphResponse) -> str:
     """A directed graph in the language of Graphviz: https://graphviz.org/doc/info/lang.html"""
-    return "\n".join(_iter_dot_lines(response)) + "\n"
-
-
-def _iter_mermaid_lines(response: GraphResponse) -> Iterator[str]:
     numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
-    yield "flowchart LR"
+    lines = ["digraph code {"]
+    lines.append('    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];')
     for node in response.nodes:
-        start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
-        yield f"    {numbers[node.id]}{start}{_escape_for_mermaid(node)}{end}"
-    for edge in response.edges:
-        arrow = _ARROWS.get(edge.kind, "-->")
-        yield f"    {numbers[edge.source]} {arrow}|{edge.kind}| {numbers[edge.target]}"
-    targets = [numbers[node.id] for node in response.targets]
-    if targets:
-        yield f"    style {','.join(targets)} stroke-width:3px"
-
-
-def _escape_for_mermaid(node: GraphNode) -> str:
-    """Quotes would end the text, and `#` starts the number of a character."""
-    escaped = (
-        "".join(f"#{ord(char)};" if char in '"#<>&`' else char for char in part)
-        for part in _build_label_lines(node)
-    )
-    return "<br/>".join(escaped)
-
-
-def _iter_dot_lines(response: GraphResponse) -> Iterator[str]:
-    numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
-    yield "digraph code {"
-    yield '    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];'
-    for node in response.nodes:
+        label = "\\n".join(part.replace("\\", "\\\\").replace('"', '\\"') for part in _label_lines(node))
         shape = "ellipse" if node.kind == "outside" else "box"
         weight = 3 if node.role == "target" else 1
-        yield f"    {numbers[node.id]} [label={_quote_for_dot(node)}, shape={shape}, penwidth={weight}];"
+        lines.append(f'    {numbers[node.id]} [label="{label}", shape={shape}, penwidth={weight}];')
     for edge in response.edges:
         style = _STYLES.get(edge.kind, "solid")
-        yield f"    {numbers[edge.source]} -> {numbers[edge.target]} [label={edge.kind}, style={style}];"
-    yield "}"
+        ends = f"{numbers[edge.source]} -> {numbers[edge.target]}"
+        lines.append(f"    {ends} [label={edge.kind}, style={style}];")
+    return "\n".join(lines) + "\n}\n"
 
 
-def _quote_for_dot(node: GraphNode) -> str:
-    escaped = (part.replace("\\", "\\\\").replace('"', '\\"') for part in _build_label_lines(node))
-    return '"' + "\\n".join(escaped) + '"'
-
-
-def _build_label_lines(node: GraphNode) -> list[str]:
+def _label_lines(node: GraphNode) -> list[str]:
     """The name, and the path unless it is a file, each on one line."""
     lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
     spaced = (" ".join(line.split()) for line in lines)

@@ -7,13 +7,14 @@ is answered with the candidates alone.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from operator import attrgetter
+from typing import Any
 
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod, GraphOperation
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
 from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
@@ -30,6 +31,9 @@ USE_KINDS = ("calls", "references", "extends", "implements", "imports")
 INHERITANCE_KINDS = ("extends", "implements")
 _ALLOWED_FILTERS = frozenset({"languages", "sources", "source_types", "repos", "branches", "paths", "tags"})
 _DEPENDENT_KINDS = ("calls", "references", "extends", "implements")
+_EDGE_ORDER = attrgetter("path", "lines", "kind", "source", "target")
+_CallDirections = Mapping[CallDirection, Sequence[EdgeDirection]]
+_CALL_DIRECTIONS: _CallDirections = {"callers": ("in",), "callees": ("out",), "both": ("in", "out")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,8 @@ class GraphRequest:
             raise InvalidQuery(f"found limit {self.limit}; allowed: 1 to {MAX_NODES}")
         if not 1 <= self.max_depth <= MAX_DEPTH:
             raise InvalidQuery(f"found depth {self.depth}; allowed: 1 to {MAX_DEPTH}")
-        if self.direction not in get_args(CallDirection):
-            allowed = ", ".join(get_args(CallDirection))
-            raise InvalidQuery(f"found direction {self.direction!r}; allowed: {allowed}")
+        if self.direction not in _CALL_DIRECTIONS:
+            raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
         if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
             raise InvalidQuery(
                 f"the code graph is not narrowed by {', '.join(sorted(unsupported))}; "
@@ -104,7 +107,7 @@ class CodeGraph:
         if target.nodes:
             with watch.step("walk"):
                 walk.add_start_nodes(target.nodes)
-                await _TRAVERSALS[request.method](walk, target.nodes, request)
+                await _traverse(walk, target.nodes, request)
         return GraphResponse(
             query_id=str(uuid.uuid4()),
             took_ms=watch.took_ms,
@@ -113,7 +116,7 @@ class CodeGraph:
             operation=request.operation.path,
             target=request.target,
             nodes=tuple(sorted(walk.nodes.values(), key=_node_sort_key)),
-            edges=tuple(sorted(walk.edges.values(), key=_edge_sort_key)),
+            edges=tuple(sorted(walk.edges.values(), key=_EDGE_ORDER)),
             candidates=target.candidates,
             notes=tuple(_build_notes(request, target, walk)),
             timings_ms=watch.timings_ms,
@@ -121,82 +124,37 @@ class CodeGraph:
         )
 
 
-async def _walk_usages(walk: Walk, targets: Sequence[GraphNode], _: GraphRequest) -> None:
-    await walk.follow(_include_members(walk, targets), "in", USE_KINDS)
+async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
+    """Walk as the request's operation does: from the targets alone, or from their members, too."""
+    ids, depth = {node.id for node in targets}, request.max_depth
+    between_files = all(node.kind == "file" for node in targets)
+    match request.method:
+        case "find_references":
+            return await walk.follow(ids, "in", USE_KINDS)
+        case "get_class_hierarchy":
+            paths = [EdgePath("in", INHERITANCE_KINDS, depth), EdgePath("out", INHERITANCE_KINDS, depth)]
+            return await walk.follow_all(ids, *paths)
+        case "get_dependencies" if between_files:
+            return await walk.follow(ids, "out", DEPENDENCY_KINDS, depth=depth)
+        case "analyze_dependencies" if between_files:
+            paths = [EdgePath("in", DEPENDENCY_KINDS, depth), EdgePath("out", DEPENDENCY_KINDS)]
+            return await walk.follow_all(ids, *paths)
+        case _:
+            walk.member_scope = MemberScope.from_nodes(targets)
+    match request.method:
+        case "find_related_code":
+            return await rank_related_code(walk, targets, ids)
+        case "find_usages":
+            await walk.follow(ids, "in", USE_KINDS)
+        case "get_dependencies":
+            await walk.follow(ids, "out", USE_KINDS, depth=depth)
+        case "get_call_graph":
+            paths = [EdgePath(way, CALL_KINDS, depth) for way in _CALL_DIRECTIONS[request.direction]]
+            await walk.follow_all(ids, *paths)
+        case "analyze_dependencies":
+            dependents = (EdgePath("in", _DEPENDENT_KINDS, depth), EdgePath("in", ("imports",)))
+            await walk.follow_all(ids, *dependents, EdgePath("out", USE_KINDS))
     _drop_internal_edges(walk)
-
-
-async def _walk_references(walk: Walk, targets: Sequence[GraphNode], _: GraphRequest) -> None:
-    await walk.follow({node.id for node in targets}, "in", USE_KINDS)
-
-
-async def _walk_calls(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
-    directions: Mapping[CallDirection, Sequence[EdgeDirection]] = {
-        "callers": ("in",),
-        "callees": ("out",),
-        "both": ("in", "out"),
-    }
-    ways = (EdgePath(way, CALL_KINDS, request.max_depth) for way in directions[request.direction])
-    await walk.follow_all(_include_members(walk, targets), *ways)
-    _drop_internal_edges(walk)
-
-
-async def _walk_hierarchy(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
-    depth = request.max_depth
-    await walk.follow_all(
-        {node.id for node in targets},
-        EdgePath("in", INHERITANCE_KINDS, depth),
-        EdgePath("out", INHERITANCE_KINDS, depth),
-    )
-
-
-async def _walk_dependencies(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
-    if all(node.kind == "file" for node in targets):
-        ids = {node.id for node in targets}
-        await walk.follow(ids, "out", DEPENDENCY_KINDS, depth=request.max_depth)
-        return
-    await walk.follow(_include_members(walk, targets), "out", USE_KINDS, depth=request.max_depth)
-    _drop_internal_edges(walk)
-
-
-async def _walk_impact(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
-    if all(node.kind == "file" for node in targets):
-        await walk.follow_all(
-            {node.id for node in targets},
-            EdgePath("in", DEPENDENCY_KINDS, request.max_depth),
-            EdgePath("out", DEPENDENCY_KINDS, 1),
-        )
-        return
-    await walk.follow_all(
-        _include_members(walk, targets),
-        EdgePath("in", _DEPENDENT_KINDS, request.max_depth),
-        EdgePath("in", ("imports",), 1),
-        EdgePath("out", USE_KINDS, 1),
-    )
-    _drop_internal_edges(walk)
-
-
-async def _walk_related(walk: Walk, targets: Sequence[GraphNode], _: GraphRequest) -> None:
-    await rank_related_code(walk, targets, _include_members(walk, targets))
-
-
-_TRAVERSALS: Mapping[
-    GraphMethod, Callable[[Walk, Sequence[GraphNode], GraphRequest], Coroutine[Any, Any, None]]
-] = {
-    "find_usages": _walk_usages,
-    "find_references": _walk_references,
-    "get_call_graph": _walk_calls,
-    "get_class_hierarchy": _walk_hierarchy,
-    "get_dependencies": _walk_dependencies,
-    "analyze_dependencies": _walk_impact,
-    "find_related_code": _walk_related,
-}
-
-
-def _include_members(walk: Walk, targets: Sequence[GraphNode]) -> set[str]:
-    """Start from the members of the targets, too; returns the ids of the targets."""
-    walk.member_scope = MemberScope.from_nodes(targets)
-    return {node.id for node in targets}
 
 
 def _drop_internal_edges(walk: Walk) -> None:
@@ -215,10 +173,6 @@ def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
     role = ("target", "member", "used_by", "uses").index(node.role)
     rank = (2, -node.score) if node.score is not None else (role, 0.0)
     return *rank, node.distance, node.source or "~", node.path or "", node.name
-
-
-def _edge_sort_key(edge: GraphEdge) -> tuple[Any, ...]:
-    return edge.path, edge.lines, edge.kind, edge.source, edge.target
 
 
 def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> list[str]:

@@ -60,10 +60,8 @@ class MemberScope:
 
     def _iter_paths_by_source(self) -> Iterator[tuple[Filter, list[str]]]:
         for source in sorted({source or "" for source, _ in self.files}):
-            yield (
-                filters.eq("source", source),
-                sorted(path or "" for held_in, path in self.files if held_in == source),
-            )
+            paths = sorted(path or "" for held_in, path in self.files if held_in == source)
+            yield filters.eq("source", source), paths
 
 
 def _match_file(node: GraphNode, path: str) -> Filter:

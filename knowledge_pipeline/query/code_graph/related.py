@@ -22,12 +22,7 @@ _Scores = defaultdict[str, float]
 
 
 async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Collection[str]) -> None:
-    """Leave in the walk the targets and what is related to them, each with its score.
-
-    Args:
-        walk: has the targets, and the scope of their members.
-        targets: the nodes that were asked for.
-        ids: of the targets.
+    """Add to a walk that has its targets what is related to them, each node with its score.
 
     A definition that uses the same things as the target scores for each of them one over the logarithm
     of how many use it, because what everybody uses relates nobody.
@@ -48,19 +43,15 @@ async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Colle
     nodes.update(await walk.graph.read_nodes(unread))
     _add_place_bonuses(targets, own, scores, nodes)
 
-    ranked = [
-        (id_, score)
-        for id_, score in _rank_scores(scores)
-        if id_ in nodes and nodes[id_].kind not in ("outside", "file") and id_ not in own
-    ]
+    others = {id_ for id_, node in nodes.items() if node.kind not in ("outside", "file")} - own
+    ranked = [(id_, score) for id_, score in _rank_scores(scores) if id_ in others]
     for id_, score in ranked[: walk.limit]:
         role = near.nodes[id_].role if id_ in near.nodes else "uses"
         walk.nodes[id_] = replace(nodes[id_], role=role, distance=1, score=round(score / (1 + score), 4))
     walk.left_out = max(0, len(ranked) - walk.limit)
     walk.add_start_nodes(node for node in near.nodes.values() if node.role == "member")
-    walk.edges = {
-        key: edge for key, edge in near.edges.items() if {edge.source, edge.target} <= walk.nodes.keys()
-    }
+    edges = near.edges.items()
+    walk.edges = {key: edge for key, edge in edges if {edge.source, edge.target} <= walk.nodes.keys()}
     walk.drop_unconnected_members()
 
 
@@ -89,7 +80,6 @@ async def _score_shared_uses(near: Walk, own_ids: set[str]) -> _Scores:
 def _add_place_bonuses(
     targets: Sequence[GraphNode], own_ids: set[str], scores: _Scores, nodes: dict[str, GraphNode]
 ) -> None:
-    """Raise the scores of what is in the same class or file."""
     files = {(node.source, node.path) for node in targets}
     classes = {(node.source, node.path, node.name.rpartition(".")[0]) for node in targets if "." in node.name}
     for id_ in scores.keys() & nodes.keys() - own_ids:

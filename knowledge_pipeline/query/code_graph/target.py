@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
-from operator import and_
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode
@@ -54,7 +53,7 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
     target = replace_invalid_characters(text).strip()
     if not target or len(target) > MAX_TARGET_CHARS:
         raise InvalidQuery(f"give a symbol, a path, or path:line, of at most {MAX_TARGET_CHARS:,} characters")
-    visibility = reduce(and_, to_conditions(target_filters), graph.visibility)
+    visibility = reduce(lambda left, right: left & right, to_conditions(target_filters), graph.visibility)
     graph = VisibleGraph(graph.reader, visibility)
     in_file = _PATH_AND_REST.match(target)
     if in_file and "::" not in target:

@@ -28,6 +28,7 @@ MIN_CONFIDENCE = 0.5  # with less, the target name of an edge out of its source 
 EDGE_COLUMNS = ("kind", "source_id", "target_id", "line", "confidence")
 OUTGOING_EDGE_COLUMNS = (*EDGE_COLUMNS, "source", "target_name")  # of edges that may lead to another source
 IS_DEFINITION = ~filters.eq("kind", "alias")
+_NODE_COLUMNS = ("kind", "full_name", "source", "path", "language", "signature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,8 @@ class VisibleGraph:
         if as_files:
             file_rows: list[Row] = []
             for batch in split_batches(sorted({row["path"] for row in rows})):
-                file_rows += await self.read_symbols(
-                    filters.one_of("path", batch) & filters.eq("kind", "file")
-                )
+                is_file = filters.one_of("path", batch) & filters.eq("kind", "file")
+                file_rows += await self.read_symbols(is_file)
             nodes = to_nodes(file_rows)
             file_ids = {(row["source"], row["path"]): row["node"] for row in file_rows}
             ids = [file_ids.get((row["source"], row["path"]), "") for row in rows]
@@ -139,16 +139,11 @@ def to_nodes(rows: Iterable[Row], *, role: NodeRole = "target", distance: int = 
         nodes[row["node"]] = GraphNode(
             id=row["node"],
             name=row["name"] or row["path"],
-            kind=row["kind"],
-            full_name=row["full_name"],
-            source=row["source"],
-            path=row["path"],
             lines=lines,
-            language=row["language"],
-            signature=row["signature"],
             url=link_to_lines(row["url"], lines) if lines else row["url"],
             role=role,
             distance=distance,
+            **{column: row[column] for column in _NODE_COLUMNS},
         )
     return nodes
 

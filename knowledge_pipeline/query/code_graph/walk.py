@@ -24,6 +24,7 @@ from knowledge_pipeline.query.code_graph.visible_graph import (
     build_external_node,
 )
 from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.readers import Row
 
 EdgeDirection = Literal["in", "out"]
@@ -45,8 +46,6 @@ class EdgePath(NamedTuple):
 
 
 class _Hop(NamedTuple):
-    """An edge, and the ids of the nodes that it connects."""
-
     edge: Row
     start: str
     end: str
@@ -74,14 +73,11 @@ class Walk:
 
     async def follow_all(self, ids: Collection[str], *paths: EdgePath) -> None:
         """Walk several paths at the same time, each up to the limit; of all nodes the nearest stay."""
-        walks = [
-            Walk(self.graph, self.limit, dict(self.nodes), member_scope=self.member_scope) for _ in paths
-        ]
+        scope = self.member_scope
+        walks = [Walk(self.graph, self.limit, dict(self.nodes), member_scope=scope) for _ in paths]
+        pairs = zip(paths, walks, strict=True)
         await asyncio.gather(
-            *(
-                walk.follow(ids, path.direction, path.kinds, depth=path.depth)
-                for path, walk in zip(paths, walks, strict=True)
-            )
+            *(walk.follow(ids, way, kinds, depth=depth) for (way, kinds, depth), walk in pairs)
         )
         found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
         self.add_start_nodes(node for node in found.values() if node.role == "member")
@@ -90,15 +86,13 @@ class Walk:
                 self._found_count += 1
                 self.nodes[node.id] = node
             self.left_out += node.id not in self.nodes
+        kept = self.nodes.keys()
         for walk in walks:
             self.left_out += walk.left_out
             self.unresolved += walk.unresolved
             self.is_truncated |= walk.is_truncated
-            self.edges |= {
-                key: edge
-                for key, edge in walk.edges.items()
-                if edge.source in self.nodes and edge.target in self.nodes
-            }
+            edges = walk.edges.items()
+            self.edges |= {key: edge for key, edge in edges if {edge.source, edge.target} <= kept}
 
     async def follow(
         self, ids: Collection[str], direction: EdgeDirection, kinds: Collection[str], *, depth: int = 1
@@ -117,10 +111,7 @@ class Walk:
                 return
 
     async def _step_in(self, frontier: set[str], kinds: Collection[str], distance: int) -> set[str]:
-        """Walk against the edges; those of other sources are found by full names.
-
-        Members of the start nodes that are used join the frontier.
-        """
+        """Walk against the edges, those of other sources by full names; used members join the frontier."""
         between_files = kinds == DEPENDENCY_KINDS
         conditions = [] if distance > 1 or between_files else list(self.member_scope.incoming_conditions())
         names: dict[str, set[str]] = {}
@@ -142,11 +133,7 @@ class Walk:
             hops += [_Hop(edge, edge["source_id"], end) for end in ends]
         if conditions:
             frontier |= await self._admit_members(hop.end for hop in hops)
-        hops = [
-            hop
-            for hop in hops
-            if hop.end in frontier and (hop.edge["target_id"] or self._leads_to(hop.edge, hop.end))
-        ]
+        hops = [hop for hop in hops if hop.end in frontier and self._leads_to(hop)]
         far = await self._read_far_nodes((hop.start for hop in hops), "in", distance, between_files)
         self._add_edges(hop for hop in hops if hop.start in far)
         return far
@@ -159,8 +146,8 @@ class Walk:
         where = filters.one_of("source_id", sorted({*frontier, *ids}))
         for condition in conditions:
             where |= condition
-        edges = await self._read_edges(kinds, where, OUTGOING_EDGE_COLUMNS)
-        edges = [{**edge, "source_id": ids.get(edge["source_id"], edge["source_id"])} for edge in edges]
+        rows = await self._read_edges(kinds, where, OUTGOING_EDGE_COLUMNS)
+        edges: list[Row] = [{**row, "source_id": ids.get(row["source_id"], row["source_id"])} for row in rows]
         if conditions:
             frontier |= await self._admit_members(edge["source_id"] for edge in edges)
         edges = [edge for edge in edges if edge["source_id"] in frontier]
@@ -176,10 +163,8 @@ class Walk:
     async def _admit_members(self, ids: Iterable[str]) -> set[str]:
         """Add members of the start nodes; returns the ids that the walk has then."""
         wanted = set(ids)
-        nodes = await self.graph.read_nodes(wanted - self.nodes.keys())
-        self.add_start_nodes(
-            replace(node, role="member") for node in nodes.values() if node in self.member_scope
-        )
+        nodes = (await self.graph.read_nodes(wanted - self.nodes.keys())).values()
+        self.add_start_nodes(replace(node, role="member") for node in nodes if node in self.member_scope)
         return wanted & self.nodes.keys()
 
     def _map_constructor_ids(
@@ -214,9 +199,12 @@ class Walk:
         self._add_nodes((nodes[id_] for id_ in dict.fromkeys(hop.end for hop in hops)), "out", distance)
         return [hop for hop in hops if hop.end in self.nodes]
 
-    def _leads_to(self, edge: Row, target: str) -> bool:
-        """Whether an edge by full name means a node: it is sure, and the node is of another source."""
-        return edge["confidence"] >= MIN_CONFIDENCE and edge["source"] != self.nodes[target].source
+    def _leads_to(self, hop: _Hop) -> bool:
+        """Whether an edge means a node: by its id, or surely by the full name of one of another source."""
+        edge = hop.edge
+        return bool(edge["target_id"]) or (
+            edge["confidence"] >= MIN_CONFIDENCE and edge["source"] != self.nodes[hop.end].source
+        )
 
     async def _read_far_nodes(
         self, ids: Iterable[str], direction: EdgeDirection, distance: int, between_files: bool
@@ -225,9 +213,8 @@ class Walk:
         distinct = list(dict.fromkeys(ids))
         new = [id_ for id_ in distinct if id_ not in self.nodes]
         room = max(0, self.limit - self._found_count)
-        nodes, names = await self.graph.read_nodes_with_names(
-            new[:room], role=_ROLES[direction], distance=distance
-        )
+        role = _ROLES[direction]
+        nodes, names = await self.graph.read_nodes_with_names(new[:room], role=role, distance=distance)
         if not between_files:
             self._full_names |= names
         self._add_nodes((nodes[id_] for id_ in new[:room] if id_ in nodes), direction, distance)
@@ -247,9 +234,8 @@ class Walk:
     def drop_unconnected_members(self) -> None:
         """Drop members of the start nodes that have no edge."""
         connected = {end for edge in self.edges.values() for end in (edge.source, edge.target)}
-        self.nodes = {
-            id_: node for id_, node in self.nodes.items() if node.role != "member" or id_ in connected
-        }
+        nodes = self.nodes.items()
+        self.nodes = {id_: node for id_, node in nodes if node.role != "member" or id_ in connected}
 
     def _add_edges(self, hops: Iterable[_Hop]) -> None:
         places: dict[EdgeKey, list[Row]] = {}
@@ -280,9 +266,7 @@ class Walk:
         self.is_truncated |= len(ids) > _MAX_NAMES
         return dict(list(ids.items())[:_MAX_NAMES])
 
-    async def _read_edges(
-        self, kinds: Collection[str], where: filters.Filter, columns: Sequence[str]
-    ) -> list[Row]:
+    async def _read_edges(self, kinds: Collection[str], where: Filter, columns: Sequence[str]) -> list[Row]:
         """Edges to a definition first, then the surest, then in a fixed order."""
         limit = min(_EDGES_PER_NODE * self.limit, _MAX_EDGES)
         where = filters.one_of("kind", sorted(kinds)) & where
@@ -290,12 +274,7 @@ class Walk:
         self.is_truncated |= len(edges) >= limit
         return sorted(
             edges,
-            key=lambda edge: (
-                edge["target_id"] is None,
-                -edge["confidence"],
-                edge["source_id"],
-                edge["line"],
-            ),
+            key=lambda row: (row["target_id"] is None, -row["confidence"], row["source_id"], row["line"]),
         )
 
 

@@ -22,13 +22,7 @@ def record_judgement(
 ) -> None:
     """Append one judgement of one result.
 
-    Args:
-        lake: the store.
-        log: must have the query, from the same caller; None: queries are not logged.
-        access: the caller's.
-        query_id: of a response.
-        result_id: the chunk.
-        judgement: one of `Judgement`.
+    The log must have the query, from the same caller; it is None where queries are not logged.
 
     Raises:
         InvalidQuery: there is no such judgement, or an id is empty or too long.
@@ -55,10 +49,8 @@ def record_judgement(
     try:
         append_rows(lake, "feedback", [row])
     except (OSError, RuntimeError) as error:  # what LanceDB raises if a disk is full or read-only
-        raise StoreError(
-            f"the feedback cannot be written ({type(error).__name__}): "
-            "check the permissions and the space of the store"
-        ) from error
+        advice = "check the permissions and the space of the store"
+        raise StoreError(f"the feedback cannot be written ({type(error).__name__}): {advice}") from error
 
 
 def _is_same_caller(query: Mapping[str, Any], access: Access) -> bool:

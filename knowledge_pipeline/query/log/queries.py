@@ -9,7 +9,7 @@ from typing import Any
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.query.log.row_writer import CLOSE_S, FLUSH_INTERVAL_S, LogRow, RowWriter
+from knowledge_pipeline.query.log.row_writer import FLUSH_INTERVAL_S, LogRow, RowWriter
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
@@ -18,15 +18,14 @@ MAX_LOGGED_CHARS = 2_000  # of a query
 _CALLER_COLUMNS = ("query_id", "interface", "token", "tenant", "principals")
 
 
-class QueryLog:
+class QueryLog(RowWriter):
     """The table `queries` of one store, for one process. Threads may share it."""
 
     def __init__(
         self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S, durable: bool = False
     ) -> None:
         """Prepare; a durable log has a row on disk before `record` returns, which takes a little longer."""
-        self._lake = lake
-        self._rows = RowWriter(
+        super().__init__(
             lake,
             "queries",
             subject="queries",
@@ -36,10 +35,6 @@ class QueryLog:
             flush_interval_s=flush_interval_s,
             journal=Journal(lake.folder / "logs" / "journal") if durable else None,
         )
-
-    def start(self) -> None:
-        """Start the thread, which gets ready while the first query is answered."""
-        self._rows.start()
 
     def record(
         self, kind: str, text: str, access: Access, answer: SearchResponse | GraphResponse | RelationsResponse
@@ -60,21 +55,16 @@ class QueryLog:
             "cached": isinstance(answer, SearchResponse) and answer.cached,
             "degraded": list(answer.degraded),
         }
-        self._rows.add(row)
+        self.add(row)
 
     def find_query(self, query_id: str) -> Mapping[str, Any] | None:
         """The row of an answered query, written or not yet; None if it is unknown."""
-        unwritten = next((row for row in self._rows.list_unwritten() if row["query_id"] == query_id), None)
+        unwritten = next((row for row in self.list_unwritten() if row["query_id"] == query_id), None)
         if unwritten:
             return unwritten
-        rows = (
-            self._lake.log_table("queries").read_rows(_CALLER_COLUMNS, eq("query_id", query_id)).to_pylist()
-        )
+        table: Any = self._lake.log_table("queries")  # gives tables of pyarrow, which has no types
+        rows: list[LogRow] = table.read_rows(_CALLER_COLUMNS, eq("query_id", query_id)).to_pylist()
         return rows[0] if rows else None
-
-    def close(self, *, wait_s: float = CLOSE_S) -> None:
-        """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
-        self._rows.close(wait_s=wait_s)
 
 
 def _redact(text: str) -> str:

@@ -43,11 +43,9 @@ class RowWriter:
         flush_interval_s: float = FLUSH_INTERVAL_S,
         journal: Journal | None = None,
     ) -> None:
-        """Prepare; nothing runs before `start`.
+        """Prepare a table, one of `schemas.LOGS`; nothing runs before `start`.
 
         Args:
-            lake: the store.
-            table: one of `schemas.LOGS`.
             subject: what is not logged if the table cannot be written: "queries".
             advice: ends that warning: ", or set logs.queries to false".
             finalize_row: prepares a row for writing, in the background.
@@ -127,11 +125,11 @@ class RowWriter:
     def _recover_journals(self, journal: Journal) -> None:
         """Write the rows that processes which are gone have left in their journals."""
         try:
-            table = self._lake.log_table(self._table)
+            table: Any = self._lake.log_table(self._table)  # gives tables of pyarrow, which has no types
             for segment, rows in journal.iter_orphaned():
                 ids = (str(row["query_id"]) for row in rows)
                 written = table.iter_rows_by_values("query_id", ids, ["query_id"]) if table.exists else ()
-                known = {id_ for found in written for id_ in found["query_id"].to_pylist()}
+                known: set[str] = {id_ for found in written for id_ in found["query_id"].to_pylist()}
                 if self._write([row for row in rows if row["query_id"] not in known]):
                     segment.unlink()
         except Exception as error:  # noqa: BLE001 - the next process tries again; new rows are written
@@ -167,9 +165,5 @@ class RowWriter:
         if not self._has_warned:
             self._has_warned = True
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            _log.warning(
-                "%s are not logged (%s): check the permissions and the space of the store%s",
-                self._subject,
-                reason,
-                self._advice,
-            )
+            advice = f"check the permissions and the space of the store{self._advice}"
+            _log.warning("%s are not logged (%s): %s", self._subject, reason, advice)

@@ -36,15 +36,12 @@ _REFERS_BACK = re.compile(
     r"\b(it|its|they|them|their|theirs|this|these|those|he|him|his|she|her|there|former|latter|same)\b",
     re.IGNORECASE,
 )
+_PLEASE = r"(?:please\s+|can you\s+|could you\s+)"
 _COMPARISONS = tuple(
     (re.compile(whole, re.IGNORECASE | re.DOTALL), re.compile(between, re.IGNORECASE), max_sides)
     for whole, between, max_sides in (
         (r"\bdifferences?\s+between\s+(.+)", r"\s+and\s+", 2),
-        (
-            r"^(?:please\s+|can you\s+|could you\s+)?compare\s+(.+)",
-            r"\s+(?:and|with|to|against)\s+(?:with\s+|to\s+)?",
-            2,
-        ),
+        (rf"^{_PLEASE}?compare\s+(.+)", r"\s+(?:and|with|to|against)\s+(?:with\s+|to\s+)?", 2),
         (r"^how\s+(?:do|does|did)\s+(.+\s+differ\s+from\s+.+)", r"\s+differ\s+from\s+", 2),
         (r"^(.+\s(?:vs\.?|versus)\s.+)", r"\s+(?:vs\.?|versus)\s+", 3),
     )
@@ -64,7 +61,10 @@ def decompose(text: str) -> tuple[str, ...]:
         return (plain,)
     for rule in (_split_list, _split_questions, _split_comparison):
         if len(parts := rule(plain)) > 1:
-            return tuple(_group_parts(parts))
+            size, more = divmod(len(parts), MAX_PARTS)  # neighbours go together where there are too many
+            starts = [group * size + min(group, more) for group in range(MAX_PARTS + 1)]
+            groups = (" ".join(parts[start:end]) for start, end in pairwise(starts))
+            return tuple(filter(None, groups))
     return (plain,)
 
 
@@ -109,7 +109,6 @@ def _stands_alone(sentence: str, *, first: bool = False) -> bool:
 
 
 def _split_statements(sentence: str) -> tuple[str, str]:
-    """The statements before a question, and the question."""
     cuts = list(_AFTER_STATEMENT.finditer(sentence))
     return (sentence[: cuts[-1].start()], sentence[cuts[-1].end() :]) if cuts else ("", sentence)
 
@@ -139,11 +138,3 @@ def _prefix_each(context: str, parts: Sequence[str]) -> list[str]:
     if len(context.split()) > _MAX_CONTEXT_WORDS:
         return []
     return [f"{context} {part}" for part in parts] if context else list(parts)
-
-
-def _group_parts(parts: Sequence[str]) -> list[str]:
-    """At most `MAX_PARTS`, neighbours together where there are more."""
-    size, more = divmod(len(parts), MAX_PARTS)
-    starts = [group * size + min(group, more) for group in range(MAX_PARTS + 1)]
-    groups = (" ".join(parts[start:end]) for start, end in pairwise(starts))
-    return [group for group in groups if group]

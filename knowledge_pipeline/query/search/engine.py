@@ -133,15 +133,9 @@ class Engine:
     ) -> SearchResponse:
         """Chunks of other files that are like a text, or like a file of the index.
 
-        Args:
-            access: what the caller may see.
-            text: a piece of code or prose.
-            path: a file within its source, whose own chunks are left out. With `text` as
-                well, results are like the text, and the path says where it is from.
-            source: the file's source, where several have such a path.
-            filters: what the results are narrowed to; by default the file's source type.
-            limit: how many results.
-            explain: whether each result says where its score comes from.
+        The chunks of the file at `path` within its source (`source` says which, where several have such a
+        path) are left out. With a text as well, results are like the text, and the path says where it is
+        from. By default results are narrowed to the file's source type.
 
         Raises:
             InvalidQuery: neither is given, the text is too long, or the path names several files.
@@ -178,24 +172,17 @@ class Engine:
             readers = await open_release.open_readers()
         with watch.step("look_up"):
             chunks = await lookup.read_by_id(readers, id, access)
-        enriched = await enrich_results(
-            open_release,
-            access,
-            chunks,
-            tuple(to_result(chunk, 1.0) for chunk in chunks),
-            watch,
-            max_relations=self._max_relations,
-            with_neighbours=False,
+        results = tuple(to_result(chunk, 1.0) for chunk in chunks)
+        enriched, _ = await enrich_results(
+            open_release, access, chunks, results, watch, max_relations=self._max_relations
         )
-        return build_response(open_release, enriched.results, watch)
+        return build_response(open_release, enriched, watch)
 
     async def related(self, target: str, access: Access) -> RelationsResponse:
         """How a document is related to others: what it closes, implements or references; what mentions it.
 
-        Args:
-            target: a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a
-                result. A path that several sources have means the documents of all.
-            access: what the caller may see.
+        The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result.
+        A path that several sources have means the documents of all.
 
         Raises:
             NotFound: no document that the caller may see has this name or mentions it, or nothing is
@@ -211,8 +198,7 @@ class Engine:
             NotFound: nothing is released yet.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
-        spaces = {reader.space: reader.dimensions for reader in readers}
-        return await self._embedder.check(spaces)
+        return await self._embedder.check({reader.space: reader.dimensions for reader in readers})
 
     async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""

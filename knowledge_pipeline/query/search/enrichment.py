@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from knowledge_pipeline.contract.responses import CodeNeighbours, Relation, SearchResult
 from knowledge_pipeline.errors import StoreError
@@ -24,14 +24,6 @@ class GraphUnavailable(StoreError):
     """The release has no code graph, or it cannot be opened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enrichment:
-    """Enriched results, and why they lack neighbours in the code graph, where they should have them."""
-
-    results: tuple[SearchResult, ...]
-    graph_problem: str | None = None
-
-
 async def enrich_results(
     open_release: OpenRelease,
     access: Access,
@@ -40,12 +32,12 @@ async def enrich_results(
     watch: Stopwatch,
     *,
     max_relations: int,
-    with_neighbours: bool,
-) -> Enrichment:
+    with_neighbours: bool = False,
+) -> tuple[tuple[SearchResult, ...], str | None]:
     """Adds the most telling relations to each result, and neighbours in the code graph to the best code.
 
     `chunks` are those of the results, and maybe more, in any order. Nothing is added that the caller
-    may not see.
+    may not see. Also returns why results lack neighbours that they should have.
     """
     by_id = {chunk.id: chunk for chunk in chunks}
     shown = [by_id[result.id] for result in results]
@@ -55,13 +47,11 @@ async def enrich_results(
     )
     enriched = tuple(
         replace(
-            result,
-            related=tuple(relations.get(result.id, ()))[:max_relations],
-            graph=neighbours.get(result.id),
+            each, related=tuple(relations.get(each.id, ()))[:max_relations], graph=neighbours.get(each.id)
         )
-        for result in results
+        for each in results
     )
-    return Enrichment(enriched, graph_problem)
+    return enriched, graph_problem
 
 
 async def _find_relations(

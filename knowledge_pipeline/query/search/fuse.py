@@ -88,10 +88,8 @@ def _fuse_space(
     matches = candidates.keyword_matches or ()
     chunks = {found.chunk.id: found.chunk for found in matches if found.chunk.id in keywords}
     chunks |= {key: found.chunk for key, (_, found) in vectors.items()}
-    similarities = {
-        key: _normalize_similarity(found.score, candidates.unrelated_similarity)
-        for key, (_, found) in vectors.items()
-    }
+    unrelated = candidates.unrelated_similarity
+    similarities = {key: _normalize_similarity(found.score, unrelated) for key, (_, found) in vectors.items()}
     vector_scores = _normalize_vector_scores(vectors, similarities, scale, method)
     keyword_scores = _normalize_keyword_scores(keywords, method)
     weight = _compute_vector_weight(similarities, keywords, method, vector_weight)
@@ -126,15 +124,12 @@ def _compute_vector_weight(
     if method == "weighted":
         return configured
     strangeness = 1.0 - max(similarities.values())  # 0 for the same text, 1 for nothing in common
-    trust_in_words = KEYWORD_WEIGHT * strangeness**2 * _compute_clarity(keywords)
+    by_rank = {rank: found.score for rank, found in keywords.values()}
+    # how much the best match by words stands out: 0 where ten are equally good
+    clarity = 1.0 - by_rank.get(_CLARITY_RANK, 0.0) / by_rank[1] if by_rank[1] > 0 else 0.0
+    trust_in_words = KEYWORD_WEIGHT * strangeness**2 * clarity
     total = configured + (1 - configured) * trust_in_words
     return configured / total if total > 0 else 0.0
-
-
-def _compute_clarity(keywords: RankedChunks) -> float:
-    """How much the best match by words stands out: 0 where ten are equally good."""
-    by_rank = {rank: found.score for rank, found in keywords.values()}
-    return 1.0 - by_rank.get(_CLARITY_RANK, 0.0) / by_rank[1] if by_rank[1] > 0 else 0.0
 
 
 def _normalize_similarity(similarity: float, unrelated: float) -> float:
@@ -191,7 +186,6 @@ def _compute_boosts(hit: Hit, query: ParsedQuery, sentence: str) -> dict[str, fl
 
 
 def _fold_text(text: str) -> str:
-    """The text without differences of letter case and white space."""
     return " ".join(text.casefold().split())
 
 

@@ -42,7 +42,7 @@ class IndexedChunk:
     start_char: int = 0
     start_line: int = 0
     end_line: int = 0
-    metadata: Metadata = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict[str, Any])
 
     @classmethod
     def from_row(cls, row: Row) -> IndexedChunk:

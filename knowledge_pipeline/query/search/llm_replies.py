@@ -36,7 +36,7 @@ def parse_numbers(reply: str, count: int) -> list[int]:
         [_NUMBER.findall(each.group().replace("->", ">")) for each in _CHAIN.finditer(text)],
     ):
         found = [_keep_valid_numbers(reading, count) for reading in readings]
-        longest = max(reversed(found), key=len, default=[])
+        longest = max(reversed(found), key=len, default=list[int]())
         if len(longest) > 1:
             return longest
     if named := _keep_valid_numbers(_NAMED.findall(text), count):
@@ -68,7 +68,6 @@ def _keep_valid_numbers(numbers: Iterable[str], count: int) -> list[int]:
 
 
 def _parse_json_texts(reply: str) -> list[str] | None:
-    """The first JSON list of texts in a reply."""
     decoder = json.JSONDecoder()
     for match in list(re.finditer(r"\[", reply))[:_MAX_LISTS_TRIED]:
         try:

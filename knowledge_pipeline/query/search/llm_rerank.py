@@ -121,5 +121,4 @@ def allot_tokens(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def _escape_tags(text: str) -> str:
-    """The text without tags that look like those of the prompt."""
     return _TAG.sub("‹", text)

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
 
 from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.citations import parse_first_line
@@ -18,7 +17,7 @@ from knowledge_pipeline.query.code_graph.constructors import class_of_constructo
 from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, MIN_CONFIDENCE, VisibleGraph
 from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.filters import Filter, at_least, below
 from knowledge_pipeline.store.readers import Row
 
 MAX_PER_KIND = 5
@@ -81,26 +80,21 @@ class _ChunkInGraph:
     ) -> _ChunkInGraph:
         """Pick a chunk's own rows out of those of all chunks."""
         file = (chunk.source, chunk.path)
-        within = [
-            row
-            for row in definitions
-            if (row["source"], row["path"]) == file
-            and row["start_line"] <= chunk.end_line
-            and row["end_line"] >= chunk.start_line
-        ]
-        begun = [row for row in within if row["start_line"] >= chunk.start_line]
+        first, last = chunk.start_line, chunk.end_line
+        in_file = (row for row in definitions if (row["source"], row["path"]) == file)
+        within = [row for row in in_file if row["start_line"] <= last and row["end_line"] >= first]
+        begun = [row for row in within if row["start_line"] >= first]
         shown = begun or sorted(within, key=lambda row: row["end_line"] - row["start_line"])[:1]
         classes = {class_of_constructor(row["name"]) for row in shown}
         nodes = frozenset(row["node"] for row in shown)
         callable_nodes = nodes | {row["node"] for row in within if row["name"] in classes}
         edges = [row for row in outgoing if (row["source"], row["path"]) == file]
+        named = (row for row in (*within, *aliases) if row["node"] in callable_nodes)
         return cls(
             chunk,
             nodes,
             callable_nodes,
-            names={
-                row["full_name"]: row["node"] for row in (*within, *aliases) if row["node"] in callable_nodes
-            },
+            names={row["full_name"]: row["node"] for row in named},
             use_edges=[row for row in edges if row["kind"] != "imports" and _is_in_lines(row, chunk)],
             import_edges=[row for row in edges if row["kind"] == "imports"],
         )
@@ -171,22 +165,15 @@ async def _read_graph(
 
 async def _read_definitions(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Definitions that share lines with the chunks."""
-    lines = [
-        filters.below("start_line", chunk.end_line + 1) & filters.at_least("end_line", chunk.start_line)
-        for chunk in chunks
-    ]
-    return await graph.read_symbols(_match_files(chunks, lines) & IS_DEFINITION & ~filters.eq("kind", "file"))
+    own = [below("start_line", each.end_line + 1) & at_least("end_line", each.start_line) for each in chunks]
+    return await graph.read_symbols(_match_files(chunks, own) & IS_DEFINITION & ~filters.eq("kind", "file"))
 
 
 async def _read_outgoing_edges(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Sure uses in the lines of the chunks, and the imports of their files."""
     uses, imports = filters.one_of("kind", _USE_KINDS), filters.eq("kind", "imports")
-    lines = [
-        imports
-        | uses & filters.at_least("line", chunk.start_line) & filters.below("line", chunk.end_line + 1)
-        for chunk in chunks
-    ]
-    return await _read_sure_edges(graph, _match_files(chunks, lines))
+    own = [at_least("line", each.start_line) & below("line", each.end_line + 1) for each in chunks]
+    return await _read_sure_edges(graph, _match_files(chunks, [imports | uses & lines for lines in own]))
 
 
 async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
@@ -211,8 +198,7 @@ async def _read_incoming_edges(
 
 
 async def _read_sure_edges(graph: VisibleGraph, where: Filter) -> list[Row]:
-    sure = filters.at_least("confidence", MIN_CONFIDENCE)
-    return await graph.read_edges(where & sure, columns=_EDGE_COLUMNS)
+    return await graph.read_edges(where & at_least("confidence", MIN_CONFIDENCE), columns=_EDGE_COLUMNS)
 
 
 def _match_files(chunks: Sequence[IndexedChunk], conditions: Sequence[Filter]) -> Filter:
@@ -221,22 +207,21 @@ def _match_files(chunks: Sequence[IndexedChunk], conditions: Sequence[Filter]) -
         filters.eq("source", chunk.source) & filters.eq("path", chunk.path) & condition
         for chunk, condition in zip(chunks, conditions, strict=True)
     ]
-    return filters.one_of("path", sorted({chunk.path for chunk in chunks})) & reduce(or_, by_chunk)
+    in_chunks = reduce(lambda left, right: left | right, by_chunk)
+    return filters.one_of("path", sorted({chunk.path for chunk in chunks})) & in_chunks
 
 
 def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
     return chunk.start_line <= row["line"] <= chunk.end_line
 
 
-def _build_neighbours(
-    found: _ChunkInGraph, incoming: Sequence[Row], definitions: _Definitions
-) -> CodeNeighbours:
+def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _Definitions) -> CodeNeighbours:
     def order_by_nearness(row: Row) -> tuple[bool, float, str, str, int]:
         is_elsewhere = row["source"] != found.chunk.source
         return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
 
     def list_used(edges: Iterable[Row]) -> list[CodeNeighbour]:
-        return _deduplicate(neighbour for row in edges for neighbour in definitions.resolve(row))
+        return _deduplicate(neighbour for row in edges for neighbour in targets.resolve(row))
 
     def list_users(kinds: Sequence[str]) -> list[CodeNeighbour]:
         return _deduplicate(
@@ -250,19 +235,16 @@ def _build_neighbours(
         key=lambda row: (row["line"], row["target_id"] is None, row["target_name"]),
     )
     users = sorted((row for row in incoming if found.is_used_by(row)), key=order_by_nearness)
-    neighbours = {
+    linked = {
         "calls": list_used(row for row in uses if row["kind"] == "calls"),
         "called_by": list_users(("calls",)),
         "imports": list_used(_order_imports(found)),
         "extends": list_used(row for row in uses if row["kind"] in _INHERITANCE_KINDS),
         "implemented_by": list_users(_INHERITANCE_KINDS),
     }
-    omitted = {
-        kind: len(all_) - MAX_PER_KIND for kind, all_ in neighbours.items() if len(all_) > MAX_PER_KIND
-    }
-    return CodeNeighbours(
-        **{kind: tuple(all_[:MAX_PER_KIND]) for kind, all_ in neighbours.items()}, omitted=omitted
-    )
+    omitted = {kind: len(all_) - MAX_PER_KIND for kind, all_ in linked.items() if len(all_) > MAX_PER_KIND}
+    shown = {kind: tuple(all_[:MAX_PER_KIND]) for kind, all_ in linked.items()}
+    return CodeNeighbours(**shown, omitted=omitted)
 
 
 def _order_imports(found: _ChunkInGraph) -> list[Row]:

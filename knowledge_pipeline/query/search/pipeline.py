@@ -7,7 +7,7 @@
     rank        hits               RetrievalResult    rank.py; merged to one list of hits
     rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
     assemble    hits               SearchResults      assemble.py
-    enrich      SearchResults      Enrichment         enrichment.py
+    enrich      SearchResults      SearchResults      enrichment.py
 
 A question is one `SubQuery`, or several where the settings decompose it (query_expansion.py). Each is
 retrieved, fused and ranked on its own, with a second look at what it found where the settings ask for one
@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,27 +102,18 @@ class SearchPipeline:
 
         with watch.step("assemble"):
             results = assemble(
-                hits,
-                limit=plan.limit,
-                explain=plan.explain,
-                drop_near_duplicates=plan.drop_near_duplicates,
+                hits, limit=plan.limit, explain=plan.explain, drop_near_duplicates=plan.drop_near_duplicates
             )
 
-        enriched = await enrich_results(
-            open_release,
-            plan.access,
-            [hit.chunk for hit in hits],
-            results,
-            watch,
-            max_relations=self._settings.max_related,
-            with_neighbours=self._settings.graph.enrich and plan.profile.enrich,
+        chunks = [hit.chunk for hit in hits]
+        related, code = self._settings.max_related, plan.profile.enrich and self._settings.graph.enrich
+        enriched, graph_problem = await enrich_results(
+            open_release, plan.access, chunks, results, watch, max_relations=related, with_neighbours=code
         )
-        if enriched.graph_problem:
-            problems["graph"] = enriched.graph_problem
+        if graph_problem:
+            problems["graph"] = graph_problem
         explanation = _explain(plan, expansion, found, problems) if plan.explain else None
-        return build_response(
-            open_release, enriched.results, watch, degraded=tuple(problems), explain=explanation
-        )
+        return build_response(open_release, enriched, watch, degraded=tuple(problems), explain=explanation)
 
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
@@ -139,9 +131,8 @@ class SearchPipeline:
             readers, unreadable = await open_release.open_readable_readers()
             scope = SearchScope(readers, plan.condition, max(MIN_CANDIDATES, plan.rerank_limit))
             try:
-                found = await asyncio.gather(
-                    *(self._retrieve(plan, sub_query, scope, watch) for sub_query in sub_queries)
-                )
+                searches = (self._retrieve(plan, sub_query, scope, watch) for sub_query in sub_queries)
+                found = await asyncio.gather(*searches)
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
                 continue
@@ -160,14 +151,9 @@ class SearchPipeline:
         async def embed_query(reader: IndexReader) -> np.ndarray:
             if reader.space in plan.known_vectors:
                 return plan.known_vectors[reader.space]
+            embed = partial(self._embedder.embed, space=reader.space, dimensions=reader.dimensions)
             with watch.substep("embed"):
-                vectors = await asyncio.gather(
-                    *(
-                        self._embedder.embed(text, space=reader.space, dimensions=reader.dimensions)
-                        for text in sub_query.embedded_texts
-                    )
-                )
-            return compute_mean_vector(vectors)
+                return compute_mean_vector(await asyncio.gather(*map(embed, sub_query.embedded_texts)))
 
         settings, names = self._settings, ()
         with watch.step("retrieve"):
@@ -182,12 +168,10 @@ class SearchPipeline:
                     async with self._slots:
                         candidates = await replace_keyword_matches(scope, candidates, " ".join(words))
                     hits = self._fuse(sub_query, candidates)
-            if settings.feedback:
+            if share := settings.feedback:
                 with watch.step("refine"):
                     async with self._slots:
-                        candidates = await apply_relevance_feedback(
-                            scope, candidates, hits, share=settings.feedback
-                        )
+                        candidates = await apply_relevance_feedback(scope, candidates, hits, share=share)
                     hits = self._fuse(sub_query, candidates)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
@@ -212,19 +196,13 @@ def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQ
     keywords = " ".join((keywords, *map(identifiers.expand_identifiers, expansion.terms)))
     texts = (plan.query.text, expansion.hypothetical_passage)
     whole = SubQuery(plan.query, keywords, tuple(filter(None, texts)))
-    parts = [
-        parse_plain_text(part)
-        for part in expansion.parts
-        if part != plan.query.text and replace_invalid_characters(part).strip()
-    ]
+    others = (part for part in expansion.parts if part != plan.query.text)
+    parts = [parse_plain_text(part) for part in others if replace_invalid_characters(part).strip()]
     return [whole, *(SubQuery(part, part.words, (part.text,)) for part in parts)]
 
 
 def _explain(
-    plan: SearchPlan,
-    expansion: QueryExpansion,
-    found: Sequence[RetrievalResult],
-    problems: Mapping[str, Any],
+    plan: SearchPlan, expansion: QueryExpansion, found: Sequence[RetrievalResult], problems: Mapping[str, Any]
 ) -> dict[str, Any]:
     """How the question was understood, what was searched for besides it, and what is missing."""
 

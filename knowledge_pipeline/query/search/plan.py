@@ -125,12 +125,12 @@ def plan_similar(
     Raises:
         InvalidQuery: the text is empty or too long, or the limit makes no sense.
     """
-    if file is None:
-        condition, vectors = compile_filter(access, filters), {}
-    else:
+    vectors: Mapping[str, np.ndarray] = file.vectors if file and text is None else {}
+    if file:
         filters = replace(filters, source_types=filters.source_types or (file.source_type,))
-        condition = compile_filter(access, filters) & file.other_files
-        vectors = file.vectors if text is None else {}
+    condition = compile_filter(access, filters)
+    if file:
+        condition &= file.other_files
     if text is None:
         text = file.text[:MAX_EXAMPLE_CHARS] if file else ""
     query = _parse_example(text)

@@ -60,15 +60,13 @@ class QueryEmbedder:
             embedder, budget_s = await self._run_in_pool(self._open_embedder, space)
             vector = await asyncio.wait_for(self._run_in_pool(embedder.embed_query, text), budget_s)
         except TimeoutError:
-            raise VectorUnavailable(
-                f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
-            ) from None
+            problem = f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
+            raise VectorUnavailable(problem) from None
         except (ConfigError, ModelError, EmbeddingUnavailable) as error:
             raise VectorUnavailable(str(error)) from error
         if vector.shape != (dimensions,):
-            raise VectorUnavailable(
-                f"the model made {vector.shape[0]} dimensions; the space {space!r} has {dimensions}"
-            )
+            problem = f"the model made {vector.shape[0]} dimensions; the space {space!r} has {dimensions}"
+            raise VectorUnavailable(problem)
         return vector
 
     async def check(self, spaces: Mapping[str, int]) -> str | None:
@@ -105,18 +103,16 @@ class QueryEmbedder:
         if known and not (known.problems and time.monotonic() > known.read_at + RETRY_S):
             return known
         embeddings: dict[str, EmbeddingSettings] = {}
-        unrelated_similarities: dict[str, float] = {}
+        unrelated: dict[str, float] = {}
         problems: dict[str, None] = {}
         for embedding in self._embeddings:
             try:
                 space = resolve_space(embedding)
                 embeddings.setdefault(space.name, embedding)
-                unrelated_similarities[space.name] = space.baseline_score
+                unrelated[space.name] = space.baseline_score
             except (ConfigError, ModelError) as error:
                 problems[str(error)] = None
-        self._spaces = _ConfiguredSpaces(
-            embeddings, unrelated_similarities, tuple(problems), time.monotonic()
-        )
+        self._spaces = _ConfiguredSpaces(embeddings, unrelated, tuple(problems), time.monotonic())
         return self._spaces
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.search.neighbours import LinkedLocation, find_linked_locations
+from knowledge_pipeline.query.search.neighbours import find_linked_locations
 from knowledge_pipeline.times import parse_time
 
 HALF_LIFE_DAYS = 180.0  # a chunk that is so much older than the newest gets half the boost
@@ -70,9 +70,11 @@ async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight:
     for hit, locations in zip(best, linked, strict=True):
         confidences: dict[str, float] = {}  # chunk id -> that of the surest link
         for location in locations:
-            chunk_id = _find_innermost(by_file.get((location.source, location.path), ()), location)
-            if chunk_id is not None and chunk_id != hit.chunk.id:
-                confidences[chunk_id] = max(confidences.get(chunk_id, 0.0), location.confidence)
+            in_file = by_file.get((location.source, location.path), ())
+            around = [chunk for chunk in in_file if chunk.start_line <= location.line <= chunk.end_line]
+            inner = min(around, key=lambda chunk: (chunk.end_line - chunk.start_line, chunk.id), default=None)
+            if inner is not None and inner.id != hit.chunk.id:
+                confidences[inner.id] = max(confidences.get(inner.id, 0.0), location.confidence)
         for chunk_id, confidence in confidences.items():
             gains[chunk_id] = gains.get(chunk_id, 0.0) + weight * confidence * hit.score
     max_gain = max(gains.values(), default=0.0)
@@ -82,10 +84,3 @@ async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight:
         explained = {"graph": gain} if gain else {}
         boosted.append(hit.with_boost(gain, max_boost=max_gain, explained_as=explained))
     return sorted(boosted, key=lambda hit: hit.rank_key)
-
-
-def _find_innermost(chunks: Iterable[IndexedChunk], location: LinkedLocation) -> str | None:
-    """The id of the smallest chunk of a file around a line."""
-    around = [chunk for chunk in chunks if chunk.start_line <= location.line <= chunk.end_line]
-    smallest = min(around, key=lambda chunk: (chunk.end_line - chunk.start_line, chunk.id), default=None)
-    return smallest.id if smallest else None

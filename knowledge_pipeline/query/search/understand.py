@@ -24,22 +24,10 @@ Intent = Literal[
 ]
 
 _FILTER_KEYS = {
-    "lang": "languages",
-    "language": "languages",
-    "ext": "extensions",
-    "source": "sources",
-    "type": "source_types",
-    "repo": "repos",
-    "branch": "branches",
-    "path": "paths",
-    "author": "authors",
-    "tag": "tags",
-    "label": "labels",
-    "project": "projects",
-    "status": "statuses",
-    "space": "spaces",
-    "since": "since",
-    "until": "until",
+    **{"lang": "languages", "language": "languages", "ext": "extensions", "source": "sources"},
+    **{"type": "source_types", "repo": "repos", "branch": "branches", "path": "paths", "author": "authors"},
+    **{"tag": "tags", "label": "labels", "project": "projects", "status": "statuses", "space": "spaces"},
+    **{"since": "since", "until": "until"},
 }
 _FILTER_TERM = re.compile(
     rf"""(?<!\S)(?P<key>{"|".join(_FILTER_KEYS)}):(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|"""
@@ -96,9 +84,7 @@ class ParsedQuery:
 def understand(text: str, *, now: datetime | None = None) -> ParsedQuery:
     """Read filters, identifiers, paths and intent out of a question.
 
-    Args:
-        text: what was typed.
-        now: what `since:30d` counts back from; by default the present.
+    `since:30d` counts back from `now`, by default the present.
 
     Raises:
         InvalidQuery: it is empty, longer than `MAX_QUERY_CHARS`, all filters, or has an invalid date.
@@ -125,11 +111,12 @@ def parse_verbatim(text: str) -> ParsedQuery:
     if not plain:
         raise InvalidQuery(_EMPTY)
     words = remove_stopwords(identifiers.expand_identifiers(plain))
-    return ParsedQuery(text=plain, words=words, intent=_detect_intent(plain))
+    intents: list[Intent] = [intent for intent, form in _INTENTS.items() if re.search(form, plain, re.I)]
+    intents.append("find_implementation" if _extract_identifiers(plain) else "understand_concept")
+    return ParsedQuery(text=plain, words=words, intent=intents[0])
 
 
 def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
-    """The filters that a text names, and the rest of the text."""
     found: dict[str, list[str]] = {}
 
     def collect_term(match: re.Match[str]) -> str:
@@ -184,10 +171,3 @@ def _extract_paths(text: str) -> tuple[str, ...]:
         if is_path and _PATH.fullmatch(path):
             paths[path] = None
     return tuple(paths)
-
-
-def _detect_intent(text: str) -> Intent:
-    for intent, pattern in _INTENTS.items():
-        if re.search(pattern, text, re.IGNORECASE):
-            return intent
-    return "find_implementation" if _extract_identifiers(text) else "understand_concept"
