@@ -113,23 +113,37 @@ def test_the_newest_version_is_read_with_and_without_partitions(instance: dg.Dag
     assert internals.read_partition_versions(instance, other, event, ["b"]) == {"b": "1"}
 
 
-def test_the_executors_that_share_the_process_of_a_run_are_known_by_name(
-    instance: dg.DagsterInstance,
+@dg.op
+def read_process(context: dg.OpExecutionContext) -> bool:
+    return internals.is_in_run_process(context)
+
+
+@dg.job(executor_def=dg.in_process_executor)
+def in_the_process_of_the_run() -> None:
+    read_process()
+
+
+@dg.job(executor_def=dg.multiprocess_executor)
+def in_processes_of_their_own() -> None:
+    read_process()
+
+
+@pytest.mark.parametrize(
+    "job, expected", [(in_the_process_of_the_run, True), (in_processes_of_their_own, False)]
+)
+def test_the_executors_that_share_the_process_of_a_run_are_known(
+    tmp_path: Path, job: dg.JobDefinition, expected: bool
 ) -> None:
-    in_process: list[bool] = []
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path)) as instance,
+        dg.execute_job(dg.reconstructable(job), instance=instance) as result,
+    ):
+        assert result.output_for_node("read_process") is expected
 
-    @dg.op
-    def step(context: dg.OpExecutionContext) -> None:
-        in_process.append(internals.is_in_run_process(context))
 
-    @dg.job
-    def one() -> None:
-        step()
-
-    one.execute_in_process(instance=instance)
-    assert in_process == [True]
-    assert dg.in_process_executor.name in internals._IN_PROCESS_EXECUTORS
-    assert dg.multiprocess_executor.name not in internals._IN_PROCESS_EXECUTORS
+def test_a_run_within_a_program_is_in_its_process(instance: dg.DagsterInstance) -> None:
+    result = in_processes_of_their_own.execute_in_process(instance=instance)
+    assert result.output_for_node("read_process") is True
 
 
 def test_a_logged_check_is_what_the_last_check_reads(instance: dg.DagsterInstance) -> None:
