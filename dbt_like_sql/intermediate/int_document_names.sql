@@ -1,6 +1,5 @@
--- The names by which a link may call a document: its path, with and without its ending or `src/`,
--- and the folder that it is the index of; and those by which documents of all sources know it, such
--- as "key:PROJ-1".
+-- The names by which a link may refer to a document: its path, with and without its extension or `src/`,
+-- and the folder that it is the index of; and the names that hold in all sources, such as "key:PROJ-1".
 -- grain: one row per name of a document
 with places as (
     select
@@ -23,7 +22,7 @@ select
     source,
     uri,
     name,
-    min(rank) as rank -- 1 is the path itself; 9 what documents of all sources call it
+    min(rank) as rank -- 1 is the path itself; 9 a name that holds in all sources
 from (
     select source, uri, name, rank from named
     union all
@@ -33,7 +32,7 @@ from (
         source, uri,
         unnest(json_extract_string(metadata, '$.names[*]')) as name,
         9 as rank
-    from raw_chunks -- a document's first chunk leads, and has its names as the others do
+    from raw_chunks -- each chunk has the names of its document; the first one is enough
     where
         skipped is null and not archived
         and json_valid(metadata) and json_extract_string(metadata, '$.leads') = 'true'

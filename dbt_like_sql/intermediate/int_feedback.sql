@@ -1,5 +1,5 @@
--- Judgements of each question's results, counted.
--- grain: one row per question that got any
+-- How many judgements the results of each question received.
+-- grain: one row per question with a judgement
 select
     query_id,
     count(*) filter (where judgement = 'clicked') as clicked,

@@ -1,5 +1,5 @@
--- Where a link may lead within a repository: beside the document that has it, or from the top.
--- grain: one row per link and place; links to other hosts and mentions have none
+-- The paths that a link may mean within a repository: relative to its document, or to the root.
+-- grain: one row per link and possible path; links to other hosts and mentions have none
 with cleaned as (
     select
         *,
@@ -45,5 +45,5 @@ select
         ),
         '/'
     ) as place, -- a path without `.` and `..`
-    rank -- 1 is beside the document
+    rank -- 1 is relative to the document, 2 to the root
 from placed

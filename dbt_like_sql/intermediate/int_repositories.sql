@@ -1,4 +1,4 @@
--- Which sources read the same repository: code, documents and history of one are sources of their own.
+-- Which sources read the same repository: its code, documents and history are separate sources.
 -- grain: one row per source and repository
 select distinct source, repo
 from stg_index

@@ -1,4 +1,4 @@
--- Uses of a definition by another one, within its source or from another source by its full name.
+-- Where one definition uses another: within its source, or from another source by its full name.
 -- grain: one row per place where a definition is used
 select
     target_id as node,

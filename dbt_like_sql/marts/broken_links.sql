@@ -1,4 +1,4 @@
--- Links in documents that lead to no document that is indexed: dead, or to what is left out.
+-- Links in documents whose target is not indexed: it does not exist, or is excluded.
 -- answers: Which links lead nowhere?
 -- grain: one row per document, kind of link and target
 select source, source_type, uri, kind, target

@@ -1,7 +1,7 @@
--- How documents hang together: links, imports, changed files, relations and mentions, resolved to a
--- document of the same source, else of a source of the same repository, else of any source that knows
--- the target by its name: a ticket, an issue, a commit, a page. What looks like an id that nobody knows
--- is left out.
+-- How documents are connected: links, imports, changed files, relations and mentions, resolved to a
+-- document of the same source, else of a source of the same repository, else of any source that has
+-- the target under its name: a ticket, an issue, a commit, a page. What looks like an id but is none in
+-- any source is left out.
 -- answers: What does a document refer to, and what refers to it?
 -- grain: one row per document, kind of link and target
 with reached as (

@@ -1,4 +1,4 @@
--- Texts that several documents share, the costliest repetition first.
+-- Texts that several documents share, those that take the most space first.
 -- answers: What is stored more than once?
 -- grain: one row per text that more than one document has
 select
@@ -8,7 +8,7 @@ select
     count(distinct source) as sources,
     max(tokens) as tokens, -- of the text, once
     (sum(tokens) - max(tokens))::bigint as repeated_tokens,
-    min(source || '/' || uri) as first_place, -- source and uri
+    min(source || '/' || uri) as first_place, -- source and URI
     max(source || '/' || uri) as last_place
 from stg_chunks
 where not archived

@@ -1,4 +1,4 @@
--- Definitions by how many others use them: what is dear to change.
+-- Definitions by how many others use them: the riskiest to change.
 -- answers: What does everything depend on?
 -- grain: one row per definition that something else uses
 select

@@ -1,4 +1,4 @@
--- Definitions by how many others they use: what knows too much.
+-- Definitions by how many others they use: the hardest to change alone.
 -- answers: What depends on everything?
 -- grain: one row per definition that uses something else
 with used as (

@@ -1,4 +1,4 @@
--- How long ago each source was last refreshed to the end, the stalest first.
+-- How long ago each source was last refreshed completely, the stalest first.
 -- answers: How fresh is each source?
 -- grain: one row per source
 with stored as (

@@ -1,6 +1,6 @@
--- Files that import each other in a circle, all that belong to one circle together.
--- Files that nothing imports, or that import nothing, are in no circle: four rounds leave them out first,
--- so that what is followed is small. Sources with more than 3,000 files left are not looked at.
+-- Files that import each other in a cycle, all files of a cycle together.
+-- Files that nothing imports, or that import nothing, are in no cycle: four rounds remove them first,
+-- so that few imports are left to follow. Sources with more than 3,000 files left are skipped.
 -- answers: Which files cannot be understood one by one?
 -- grain: one row per strongly connected group of files
 with recursive kept_1 as (

@@ -1,4 +1,4 @@
--- Whether everything that was cut can be retrieved.
+-- Whether every chunk is in the index.
 -- answers: Is everything in the index?
 -- grain: one row per source
 with cut as (

@@ -1,4 +1,4 @@
--- How well the golden questions were answered, evaluation by evaluation, and by which release.
+-- How well each release answered the golden questions, evaluation by evaluation.
 -- answers: Does search get better or worse?
 -- grain: one row per evaluation and search type
 -- plot: line x=evaluated_at y=ndcg_10 by=type
@@ -6,8 +6,8 @@
 select
     stg_evaluations.evaluated_at,
     stg_evaluations.type,
-    stg_evaluations.golden, -- hash of the questions: compare rows that have the same
-    min(stg_releases.release) as release, -- the first one of these tables; null where none was made of them
+    stg_evaluations.golden, -- hash of the questions: only rows with the same hash compare
+    min(stg_releases.release) as release, -- the first one with these tables; null where none was made
     max(stg_evaluations.value) filter (where stg_evaluations.metric = 'nDCG@10') as ndcg_10,
     max(stg_evaluations.value) filter (where stg_evaluations.metric = 'R@10') as recall_10,
     max(stg_evaluations.value) filter (where stg_evaluations.metric = 'RR@10') as mrr_10,

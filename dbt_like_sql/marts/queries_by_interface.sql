@@ -7,7 +7,7 @@ select
     day,
     interface,
     count(*) as queries,
-    count(distinct token) as tokens, -- that asked
+    count(distinct token) as tokens, -- access tokens that asked
     quantile_cont(took_ms, 0.5) as p50_ms, -- cached answers included
     quantile_cont(took_ms, 0.95) as p95_ms,
     quantile_cont(took_ms, 0.99) as p99_ms,

@@ -1,4 +1,4 @@
--- What could not be taken, and why: reading it, or cutting it.
+-- Documents that could not be read or chunked, and why.
 -- answers: Which documents are missing, and why?
 -- grain: one row per document that gives no chunk
 select
@@ -6,7 +6,7 @@ select
     source_type,
     uri,
     skipped as reason,
-    'snapshot' as stage -- where it was left out
+    'snapshot' as stage -- where it was skipped
 from stg_documents
 where skipped is not null and not archived
 union all

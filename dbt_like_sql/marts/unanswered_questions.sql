@@ -1,4 +1,4 @@
--- Questions for which nothing was found, the most frequent first: what is missing in the index.
+-- Questions for which nothing was found, the most frequent first: what the index lacks.
 -- answers: What do people look for in vain?
 -- grain: one row per question's text and search type
 select

@@ -1,4 +1,4 @@
--- Chunks as they were cut; documents that gave none are not here.
+-- Chunks of documents; documents without one are left out.
 -- grain: one row per chunk of a source
 select
     source,

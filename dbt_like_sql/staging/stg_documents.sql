@@ -1,4 +1,4 @@
--- Documents as their sources have them now, or had them before they vanished.
+-- Documents as their sources have them now, or last had them.
 -- grain: one row per document of a source
 select
     source,
@@ -9,7 +9,7 @@ select
     language,
     author,
     last_modified,
-    skipped, -- why the document could not be taken; null where it was
+    skipped, -- why the document was skipped; null where it was read
     archived_at, -- since when the source no longer has it
     archived_at is not null as archived
 from raw_documents

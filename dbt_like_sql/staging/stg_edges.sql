@@ -1,4 +1,4 @@
--- What has to do with what in the code graph that the next release makes retrievable.
+-- How definitions and files use each other in the code graph, as the next release will have it.
 -- grain: one row per place where one definition uses another in one way
 select
     id,

@@ -2,7 +2,7 @@
 -- grain: one row per metric and search type of an evaluation
 select
     "at" as evaluated_at,
-    golden, -- hash of the questions: scores of different ones do not compare
+    golden, -- hash of the questions: only scores with the same hash compare
     type,
     metric,
     value,

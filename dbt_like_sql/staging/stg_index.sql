@@ -1,4 +1,4 @@
--- Rows that the next release makes retrievable.
+-- Rows of the index, as the next release will have them.
 -- grain: one row per chunk and space
 select
     space, -- the embedding model, as the index table is named

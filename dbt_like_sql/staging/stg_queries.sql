@@ -1,4 +1,4 @@
--- Questions that were answered.
+-- Queries that were answered.
 -- grain: one row per question
 select
     query_id,
@@ -6,10 +6,10 @@ select
     "at"::date as day, -- in UTC
     type, -- of the search: semantic, code, similar, historical, ...
     text, -- as it was asked, without secrets
-    interface, -- that it came by: cli, python, http, mcp, page
-    token, -- id of the token that it came with
+    interface, -- it came by: cli, python, http, mcp, page
+    token, -- id of the access token it came with
     tenant,
-    release, -- that answered
+    release, -- that answered it
     results,
     took_ms,
     cached,

@@ -1,4 +1,4 @@
--- What every stage of every refresh did, as it was noted when the stage was done.
+-- What every stage of every refresh did, recorded when the stage was done.
 -- grain: one row per stage of one refresh of a source
 select
     "at" as done_at, -- when the stage was done
@@ -11,7 +11,7 @@ select
     changed,
     removed,
     skipped,
-    rows, -- of the source in the stage's table, after
+    rows, -- of the source in the stage's table afterwards
     tokens,
     cost,
     seconds,

@@ -1,8 +1,8 @@
--- Files and definitions of the code graph that the next release makes retrievable.
+-- Files and definitions of the code graph, as the next release will have it.
 -- grain: one row per file, definition, and other full name of one
 select
     id,
-    node, -- what edges name it by: definitions of one name in a file share it
+    node, -- its key in edges; definitions of one name in a file share it
     source,
     repo,
     path,

@@ -1,4 +1,4 @@
--- No chunk id is there twice.
+-- No two chunks have the same id.
 select id, count(*) as times
 from stg_chunks
 group by id

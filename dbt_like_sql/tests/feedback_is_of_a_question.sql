@@ -1,4 +1,4 @@
--- Every judgement is of a question that was noted; the question may have been forgotten before it.
+-- Every judgement belongs to a logged question; the question may have been deleted before it.
 -- severity: warn
 select stg_feedback.judged_at, stg_feedback.query_id, stg_feedback.judgement
 from stg_feedback

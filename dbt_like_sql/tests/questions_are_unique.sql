@@ -1,4 +1,4 @@
--- Every question was noted once.
+-- Every question was logged once.
 select query_id, count(*) as times
 from stg_queries
 group by query_id

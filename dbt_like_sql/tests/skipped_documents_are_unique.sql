@@ -1,4 +1,4 @@
--- A document is left out for one reason.
+-- A document is skipped for one reason.
 select source, uri, count(*) as times
 from skipped_documents
 group by source, uri

@@ -40,7 +40,7 @@ class Workplace:
     def __init__(self, root: Path, embedding: str) -> None:
         self.root = root
         self.path = root / "knowledge.yaml"
-        self._embedding = embedding
+        self.embedding = embedding
         self._sources: dict[str, tuple[str, Path]] = {}
         self._write()
 
@@ -50,7 +50,7 @@ class Workplace:
             for id_, (type_, folder) in self._sources.items()
         ]
         listed = "\n".join(["sources:", *lines]) if lines else ""
-        self.path.write_text(f"version: 1\nstore: store\n{self._embedding}{listed}\n")
+        self.path.write_text(f"version: 1\nstore: store\n{self.embedding}{listed}\n")
 
     def declare(self, id_: str, type_: str = "code", **files: str) -> Path:
         """Add a source over a folder with some files; `a_py` is `a.py`. Without files there is no folder."""

@@ -147,9 +147,9 @@ def test_a_source_that_is_no_longer_configured_fails_by_name(
 def failing_endpoint(workplace: Workplace, monkeypatch: pytest.MonkeyPatch):
     """An endpoint of its own, that a test makes fail."""
     with OpenAIServer() as server:
-        text = workplace._embedding
+        text = workplace.embedding
         old = next(line for line in text.splitlines() if "base_url" in line)
-        workplace._embedding = text.replace(old, f"  base_url: {server.url}")
+        workplace.embedding = text.replace(old, f"  base_url: {server.url}")
         workplace.declare("one", a_py=ADD)
         yield server
 

@@ -37,12 +37,12 @@ class Script:
         self.answers: list[Answer] = []
         self.asked: list[tuple[str, bytes]] = []
         self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/"
+        return f"http://127.0.0.1:{self.server.server_address[1]}/"
 
     def __enter__(self) -> Script:
         self._thread.start()
@@ -50,8 +50,8 @@ class Script:
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self.server.shutdown()
+        self.server.server_close()
         self._thread.join()
 
 
@@ -240,7 +240,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_twice(
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    script._server.socket = context.wrap_socket(script._server.socket, server_side=True)
+    script.server.socket = context.wrap_socket(script.server.socket, server_side=True)
     with pytest.raises(requests.exceptions.SSLError):
         session.get(script.url.replace("http:", "https:"))
     assert waits == []

@@ -442,7 +442,7 @@ def test_throughput_counts_refreshes_that_made_something(lake: Lake, told: Calla
         [refreshed("a", DAY, added=30, changed=10, **embedding), refreshed("b", DAY, **embedding)],
     )
     (day,) = told("throughput")
-    assert (day["refreshes"], day["made"], day["seconds"], day["per_second"]) == (2, 40, 4.0, 20.0)
+    assert (day["refreshes"], day["items"], day["seconds"], day["per_second"]) == (2, 40, 4.0, 20.0)
     slow = told("slow_sources")
     assert [(row["source"], row["max_seconds"]) for row in slow] == [("a", 2.0), ("b", 2.0)]
 

@@ -217,7 +217,7 @@ def test_a_service_that_fails_loses_nothing_and_the_next_refresh_is_whole(lived:
     with pytest.raises(SourceUnavailable, match=r"\w"):
         lived.refresh()
     assert tables(lived.project) == before
-    lived.server._faults.clear()
+    lived.server.faults.clear()
     lived.refresh()
     assert lived.finds("Created after the first listing")
 
@@ -265,7 +265,7 @@ def test_a_token_is_nowhere_that_anything_was_written(
         lived.fail(40, status)
         outcome = lived.project.refresh()
         said += [f"{failure} {failure!r} {failure.__cause__!r}" for failure in outcome.failures.values()]
-        lived.server._faults.clear()
+        lived.server.faults.clear()
     assert len(said) == 6
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) > 10

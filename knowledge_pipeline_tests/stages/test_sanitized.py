@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
-from knowledge_pipeline.stages import chunks
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.sources.files.test_extraction import pdf
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
 
@@ -46,15 +47,18 @@ def test_a_dropped_document_leaves_its_reason_and_no_chunk(project: Project, tmp
     }
 
 
-def test_pages_keep_their_numbers_when_one_before_them_is_redacted() -> None:
-    text = f"first page with {TOKEN} in it.\nsecond page.\nthird page."
-    starts = [0, text.index("second"), text.index("third")]
-    assert chunks._split_pages(text, {"page_starts": starts}) == [
-        f"first page with {TOKEN} in it.\n",
-        "second page.\n",
-        "third page.",
-    ]
-    assert chunks._split_pages(text, {}) == [text]
+def test_pages_keep_their_numbers_when_one_before_them_is_redacted(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "manuals"
+    folder.mkdir()
+    lines = (f"token = {TOKEN} ", "leaf 2 says what it says. ", "leaf 3 says what it says. ")
+    (folder / "a.pdf").write_bytes(pdf(*(line * 300 for line in lines)))
+    project.declare("manuals", "files", folder)
+    project.refresh()
+    rows = tables(project)["chunks manuals"]
+    leaves = [(row["page"], set(re.findall(r"token|leaf \d", row["text"]))) for row in rows]
+    assert {page for page, found in leaves if found == {"leaf 2"}} == {2}
+    assert {page for page, found in leaves if found == {"leaf 3"}} == {3}
+    assert not any(TOKEN in row["text"] for row in rows)
 
 
 def test_a_chunk_is_an_exact_slice_of_the_sanitized_document(project: Project, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class ConfluenceServer(Rest, Served):
         self.token = "-".join(("wiki", "token", "canary"))
         self.requests: list[Request] = []
         self.now: datetime | None = None  # None: the present moment
-        self._faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()
         self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
         self._next_id = 1000
         self._lock = threading.RLock()
@@ -123,8 +123,8 @@ class ConfluenceServer(Rest, Served):
     def archive(self, uri: str) -> None:
         self._of(uri).status = "archived"
 
-    def hide(self, uri: str, status: int = 404) -> None:
-        """Restrict it: it is listed nowhere, and answered with this status."""
+    def hide(self, uri: str, status: int | None = 404) -> None:
+        """Restrict it: it is listed nowhere, and answered with this status; None shows it again."""
         self._of(uri).hidden = status
 
     def forget(self, uri: str) -> None:
@@ -146,16 +146,16 @@ class ConfluenceServer(Rest, Served):
 
     def fail_next(self, count: int = 1, *, status: int, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._faults.extend(Fault(status, named) for _ in range(count))
+        self.faults.extend(Fault(status, named) for _ in range(count))
 
     def cut_off_next(self, count: int = 1) -> None:
-        self._faults.extend(Fault(cut_off=True) for _ in range(count))
+        self.faults.extend(Fault(cut_off=True) for _ in range(count))
 
     def slow_next(self, wait_s: float) -> None:
-        self._faults.append(Fault(wait_s=wait_s))
+        self.faults.append(Fault(wait_s=wait_s))
 
     def answer_next(self, body: bytes, content_type: str = "application/json", status: int = 200) -> None:
-        self._faults.append(Fault(status, body=body, content_type=content_type))
+        self.faults.append(Fault(status, body=body, content_type=content_type))
 
     def limit(self, after: int, reset_s: float) -> None:
         """From the request after `after` more on, 429 for `reset_s` seconds."""
@@ -163,7 +163,7 @@ class ConfluenceServer(Rest, Served):
 
     def answer(self, path: str, query: Query, authorization: str) -> tuple[Fault, bytes]:
         with self._lock:
-            fault = self._limit() or (self._faults.popleft() if self._faults else Fault())
+            fault = self._limit() or (self.faults.popleft() if self.faults else Fault())
             if fault.status == 200 and not self._knows(authorization):
                 fault = Fault(401, {"X-Seraph-LoginReason": "AUTHENTICATED_FAILED"})
             body: Any = {"statusCode": fault.status, "message": "on purpose"}

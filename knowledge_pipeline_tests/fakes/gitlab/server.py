@@ -74,7 +74,7 @@ class GitlabServer(Served):
         self.before_answer: Callable[[Record], object] = lambda variables: None
         self.requests: list[Request] = []
         self.secrets_seen: list[str] = []  # Authorization headers
-        self._faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()
         self._left, self._reset = CALLS_A_MINUTE, time.time() + 60
         self._lock = threading.RLock()  # a hook may tell of faults
 
@@ -99,7 +99,7 @@ class GitlabServer(Served):
 
     def fail_next(self, times: int = 1, **fault: Any) -> None:
         with self._lock:
-            self._faults.extend([Fault(**fault)] * times)
+            self.faults.extend([Fault(**fault)] * times)
 
     def cut_off_next(self, times: int = 1) -> None:
         self.fail_next(times, cut_off=True)
@@ -116,7 +116,7 @@ class GitlabServer(Served):
     def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
         with self._lock:
             self.secrets_seen.append(authorization)
-            fault = self._faults.popleft() if self._faults else Fault()
+            fault = self.faults.popleft() if self.faults else Fault()
             asked = json.loads(content) if content else {}
             if fault.body is None and fault.status == 200:
                 status, body, headers = self._answered(verb, path, authorization, asked)

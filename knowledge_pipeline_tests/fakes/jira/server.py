@@ -62,7 +62,7 @@ class JiraServer(JiraAnswers, Served):
         self.to_login = False  # every question is sent to a login page
         self.requests: list[Request] = []
         self.context = context
-        self._faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()
         self._limit: tuple[int, float, float | None] | None = None
         self._lock = threading.RLock()
 
@@ -90,18 +90,18 @@ class JiraServer(JiraAnswers, Served):
         """The next requests fail, to be repeated at once; `headers` with `_` for `-`."""
         at_once = {"Retry-After": "0.01"} if status == 429 or status >= 500 else {}
         told = at_once | {name.replace("_", "-"): value for name, value in headers.items()}
-        self._faults.extend(Fault(status, told, body) for _ in range(count))
+        self.faults.extend(Fault(status, told, body) for _ in range(count))
 
     def answer_next(self, content: Any) -> None:
         """The next request is answered with this, whatever it asks."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self._faults.append(Fault(body=body))
+        self.faults.append(Fault(body=body))
 
     def slow_next(self, wait_s: float) -> None:
-        self._faults.append(Fault(wait_s=wait_s))
+        self.faults.append(Fault(wait_s=wait_s))
 
     def cut_off_next(self) -> None:
-        self._faults.append(Fault(cut_off=True))
+        self.faults.append(Fault(cut_off=True))
 
     def limit(self, *, after: int, reset_s: float) -> None:
         """After some more requests none is answered until the limit is reset."""
@@ -120,7 +120,7 @@ class JiraServer(JiraAnswers, Served):
     def answer(self, method: str, path: str, asked: dict[str, Any], authorization: str) -> Fault:
         """The answer to one request; a fault is one that goes wrong."""
         with self._lock:
-            fault = self._faults.popleft() if self._faults else Fault()
+            fault = self.faults.popleft() if self.faults else Fault()
             below = path.split("/rest/api/", 1)[-1].partition("/")[2]
             if fault.status == 200:
                 fault = self._answered(method, path, below, asked, authorization, fault)

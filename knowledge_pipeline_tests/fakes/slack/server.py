@@ -73,7 +73,7 @@ class SlackServer(SlackSite, Served):
         self.token_state: str | None = None  # "token_revoked", …
         self.before_page: Callable[[str, dict[str, str]], None] = lambda method, parameters: None
         self.requests: list[Request] = []
-        self._faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()
         self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
         self._lock = threading.RLock()
 
@@ -98,16 +98,16 @@ class SlackServer(SlackSite, Served):
 
     def fail_next(self, count: int = 1, *, status: int, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._faults.extend(Fault(status, named) for _ in range(count))
+        self.faults.extend(Fault(status, named) for _ in range(count))
 
     def cut_off_next(self, count: int = 1) -> None:
-        self._faults.extend(Fault(cut_off=True) for _ in range(count))
+        self.faults.extend(Fault(cut_off=True) for _ in range(count))
 
     def slow_next(self, wait_s: float) -> None:
-        self._faults.append(Fault(wait_s=wait_s))
+        self.faults.append(Fault(wait_s=wait_s))
 
     def answer_next(self, body: bytes, status: int = 200, **headers: str) -> None:
-        self._faults.append(Fault(status, dict(headers), body=body))
+        self.faults.append(Fault(status, dict(headers), body=body))
 
     def limit(self, after: int, reset_s: float) -> None:
         """From the request after `after` more on, 429 for `reset_s` seconds."""
@@ -115,7 +115,7 @@ class SlackServer(SlackSite, Served):
 
     def answer(self, method: str, parameters: dict[str, str], authorization: str) -> tuple[Fault, bytes]:
         with self._lock:
-            fault = self._limit() or (self._faults.popleft() if self._faults else Fault())
+            fault = self._limit() or (self.faults.popleft() if self.faults else Fault())
             body: Json = {"ok": False, "error": "ratelimited" if fault.status == 429 else "internal_error"}
             if fault.status == 200 and fault.body is None:
                 try:

@@ -298,7 +298,7 @@ def test_a_page_that_a_listing_leaves_out_is_found_by_the_search():
 
         def hide_from_the_listing(path: str) -> None:
             first = len([each for each in server.requests if each.path == "/api/v2/pages"]) == 0
-            server._of(left_out).hidden = 404 if path == "/api/v2/pages" and first else None
+            server.hide(left_out, 404 if path == "/api/v2/pages" and first else None)
 
         server.before_page = lambda path: hide_from_the_listing(path.removeprefix("/wiki"))
         assert set(listed(server)) == {listed_one, left_out}
