@@ -1,4 +1,4 @@
-"""Objects and lists of parsed JSON, recognised with their types: `isinstance` leaves those of the values unknown."""
+"""Objects and lists of parsed JSON, recognised with their types, which `isinstance` leaves unknown."""
 
 from typing import TYPE_CHECKING, Any
 
