@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -56,7 +57,7 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
     with measure_stage("embeddings", ctx.source.id) as stats:
         desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
         added = exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
-        changed = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
+        changed: Any = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
         unchanged = len(desired) - len(added) - len(changed)
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
         builder = _VectorRowBuilder(ctx, embedder, chunks, table)
@@ -155,8 +156,8 @@ class _VectorRowBuilder:
     def _to_batch(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
         require_valid_vectors(vectors, self._ctx.source.id)
         values = pa.array(vectors.reshape(-1), pa.float32())
-        column = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
-        return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
+        column: Any = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of the stubs
+        return pa.RecordBatch.from_pydict({"text_key": keys, "vector": column}, schema=self._table.schema)
 
 
 def require_valid_vectors(vectors: np.ndarray, source: str) -> None:
