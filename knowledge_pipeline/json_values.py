@@ -1,4 +1,4 @@
-"""Objects and lists of parsed JSON, recognised with their types: `isinstance` leaves those of the values unknown."""
+"""Objects and lists of parsed JSON, with types: after `isinstance`, those of their values are unknown."""
 
 from typing import TYPE_CHECKING, Any
 
