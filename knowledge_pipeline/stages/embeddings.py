@@ -29,9 +29,9 @@ from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, reco
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
-_TEXTS_PER_COMMIT = 512
+TEXTS_PER_COMMIT = 512  # embedded in this process: what a killed refresh loses at most
 SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
-_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the most that a killed refresh loses
+_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machines
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
 _LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
 
@@ -120,7 +120,7 @@ class _VectorRowBuilder:
 
     def _embed_locally(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         done, texts = 0, self._iter_texts(missing)
-        while batch := dict(islice(texts, min(_TEXTS_PER_COMMIT, len(missing) - done))):
+        while batch := dict(islice(texts, min(TEXTS_PER_COMMIT, len(missing) - done))):
             yield self._embed_commit(batch, done=done, total=len(missing))
             done += len(batch)
 
@@ -147,7 +147,7 @@ class _VectorRowBuilder:
         keys = sorted(texts, key=lambda key: len(texts[key]))  # a batch is padded to its longest text
         vectors = list[np.ndarray]()
         local = self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
-        step = _LOCAL_TEXTS_PER_REPORT if local else _TEXTS_PER_COMMIT
+        step = _LOCAL_TEXTS_PER_REPORT if local else TEXTS_PER_COMMIT
         for start in range(0, len(keys), step):
             vectors.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
             self._ctx.report("embeddings", done + min(start + step, len(keys)), total)

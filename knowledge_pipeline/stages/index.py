@@ -38,12 +38,12 @@ from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, plan
 from knowledge_pipeline.store.tables import Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
-_SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
+SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 _LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = 1024
 SLOT_MIN_ROWS = 1024  # fewer take less time than claiming a slot; the lock keeps the table correct anyway
-_CHUNK_COLUMNS = [name for name in schemas.build_index_schema(1).names if name in schemas.CHUNKS.names]
-_CHUNK_COLUMNS.remove("fingerprint")
+CHUNK_COLUMNS = [name for name in schemas.build_index_schema(1).names if name in schemas.CHUNKS.names]
+CHUNK_COLUMNS.remove("fingerprint")
 
 
 def refresh(ctx: RefreshContext) -> Stats:
@@ -137,7 +137,7 @@ def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _
     live = rows.filter(pc.invert(rows["archived"]))
     documents = live.group_by("uri").aggregate([("row_hash", "list")])
     counts = pc.list_value_length(documents["row_hash_list"])
-    small = documents.filter(pc.is_in(counts, value_set=pa.array(_SMALL_DOCUMENT_CHUNKS, pa.int32())))
+    small = documents.filter(pc.is_in(counts, value_set=pa.array(SMALL_DOCUMENT_CHUNKS, pa.int32())))
     hashes = zip(*small.select(["uri", "row_hash_list"]).to_pydict().values(), strict=True)
     return _RowFingerprints(digest, {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes})
 
@@ -162,7 +162,7 @@ class _IndexRowBuilder:
 
     def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some chunks."""
-        done, columns = 0, [*_CHUNK_COLUMNS, "row_hash"]
+        done, columns = 0, [*CHUNK_COLUMNS, "row_hash"]
         for batch in split_batches(ids, _BATCH_ROWS):
             found = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
             chunks = found.append_column("fingerprint", self._fingerprints.compute(found)).to_pylist()
@@ -219,7 +219,7 @@ class _IndexRowBuilder:
         web_url = self._web_prefix + quote(chunk["path"]) if self._web_prefix else None
         row = {
             **self._source_columns,
-            **{name: chunk[name] for name in _CHUNK_COLUMNS},
+            **{name: chunk[name] for name in CHUNK_COLUMNS},
             "url": chunk["url"] or web_url,
             "tags": sorted({*self._source_columns["tags"], *metadata.get("tags", ())}),
             "extension": PurePosixPath(chunk["path"]).suffix.lower() or None,
