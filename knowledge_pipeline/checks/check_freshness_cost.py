@@ -55,10 +55,10 @@ def check_cost(lake: Lake, settings: Settings, source_type: SourceType) -> Check
     since = datetime.now(UTC) - timedelta(days=_BUDGET_DAYS)
     calls = lake.log_table("llm_calls").read_rows(["kind", "model", "source", "cost"], at_least("at", since))
     by_source = calls.group_by(["source", "kind", "model"]).aggregate([("cost", "sum")])
-    costs = by_source.rename_columns({"cost_sum": "cost"}).sort_by([("cost", "descending")])
-    total, budget = float(sum(calls["cost"].to_pylist())), settings.checks.monthly_budget
+    costs = [row for row in by_source.rename_columns({"cost_sum": "cost"}).to_pylist() if row["cost"]]
+    total, budget = float(sum(calls.select(["cost"]).to_pydict()["cost"])), settings.checks.monthly_budget
     figures = {"cost": round(total, 4)} | ({} if budget is None else {"allowed": budget})
-    sample = build_sample(row for row in costs.to_pylist() if row["cost"])
+    sample = build_sample(sorted(costs, key=lambda row: -row["cost"]))
     message = f"models cost {total:.2f} in the last {_BUDGET_DAYS} days"
     if budget is None:
         return CheckResult(True, f"{message}; no budget is set", sample, figures)
@@ -73,4 +73,4 @@ def _load_refresh_times(
     where = where & at_least("at", since) if since else where
     rows = lake.log_table("refreshes").read_rows(["source", "at"], where)
     last = rows.group_by("source").aggregate([("at", "max")])
-    return dict(zip(last["source"].to_pylist(), last["at_max"].to_pylist(), strict=True))
+    return {row["source"]: row["at_max"] for row in last.to_pylist()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,10 +47,10 @@ class _UnreleasedTable:
 
 def list_unreleased_types(lake: Lake) -> list[SourceType]:
     """Source types with rows in a table whose newest version is not live."""
-    types: set[str] = set()
+    types: set[Any] = set()
     for it in _list_unreleased_tables(lake):
         types.update(it.table.read_rows(["source_type"])["source_type"].unique().to_pylist())
-    return cast("list[SourceType]", sorted(types))
+    return sorted(types)
 
 
 def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
@@ -137,7 +137,7 @@ def _format_passed(changed: list[str], message: str) -> str:
 
 def _list_unreleased_tables(lake: Lake) -> list[_UnreleasedTable]:
     live = find_live_release(lake)
-    versions, since = live.tables if live else {}, first_released_at(lake, live)
+    versions, since = live.tables if live else dict[str, int](), first_released_at(lake, live)
     tables = {space: lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()}
     return [
         _UnreleasedTable(table, versions.get(space), since if space in versions else None)
@@ -194,7 +194,7 @@ class _IndexMismatch:
 
 def _load_uris(table: Table, ids: list[str]) -> dict[str, str]:
     rows = table.read_rows(["id", "uri"], one_of("id", ids[:KEYS_PER_FILTER])) if ids else None
-    return dict(zip(rows["id"].to_pylist(), rows["uri"].to_pylist(), strict=True)) if rows else {}
+    return {row["id"]: row["uri"] for row in rows.to_pylist()} if rows else {}
 
 
 def _iter_mismatches(
@@ -206,7 +206,7 @@ def _iter_mismatches(
         if source.type == source_type and source.id in set(sources)
     }
     spaces = {model: resolve_space(model).name for model in set(models.values())}  # once each: reads files
-    ids_by_source: dict[str, dict[str, pa.Array]] = {source: {} for source in sources}  # then by space
+    ids_by_source: dict[str, dict[str, Any]] = {source: {} for source in sources}  # then by space: an array
     where = _filter_sources(source_type, sources)
     for name, dimensions in lake.list_spaces().items() if sources else ():
         rows = lake.index(name, dimensions).read_rows(["source", "id"], where)
@@ -221,7 +221,7 @@ def _iter_mismatches(
         for name, ids in indexed.items():
             wrong = exclude_keys(ids, wanted) if space in (None, name) else ids
             extra += ((name, id_) for id_ in wrong.to_pylist())
-        missing: list[str] = []
+        missing: list[Any] = []
         if space is not None:
             missing = (exclude_keys(wanted, indexed[space]) if space in indexed else wanted).to_pylist()
         if missing or extra:
@@ -239,8 +239,8 @@ def is_refreshing(lake: Lake, source: str) -> bool:
 
 
 def _find_invalid_vectors(batch: pa.RecordBatch) -> list[_Row]:
-    values = batch["vector"].flatten().to_numpy(zero_copy_only=False)
-    vectors = np.asarray(values).reshape(batch.num_rows, -1)
+    column: Any = batch["vector"]  # pyright: ignore[reportUnknownVariableType]  # no column has a type in the stubs
+    vectors = np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(batch.num_rows, -1)
     invalid = find_invalid_vectors(vectors)
     lengths = np.linalg.norm(vectors[invalid], axis=1)
     rows = batch.select(["source", "uri", "id"]).filter(pa.array(invalid)).to_pylist()

@@ -20,6 +20,7 @@ from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.tables import Table
 
 SMALL_CHUNK_TOKENS = 16  # a chunk of fewer tokens says hardly anything by itself
@@ -94,11 +95,11 @@ def check_orphaned_vectors(lake: Lake, settings: Settings, source_type: SourceTy
         present = spaces[settings.resolve_embedding(source)].name  # the only one with used vectors
         used = lake.chunks(source.type, source.id).read_rows(["text_key"], is_null("skipped"))["text_key"]
         for space, dimensions in known.items():
-            keys = lake.embeddings(space, source.id, dimensions).read_rows(["text_key"])
-            unused = keys.filter(~pc.field("text_key").isin(used.unique())) if space == present else keys
-            if keys.num_rows:
-                row = {"source": source.id, "space": space, "vectors": keys.num_rows}
-                rows.append(row | {"orphaned": unused.num_rows})
+            keys = lake.embeddings(space, source.id, dimensions).read_rows(["text_key"])["text_key"]
+            unused = exclude_keys(keys, used) if space == present else keys
+            if len(keys):
+                row = {"source": source.id, "space": space, "vectors": len(keys)}
+                rows.append(row | {"orphaned": len(unused)})
     vectors, orphaned = sum(row["vectors"] for row in rows), sum(row["orphaned"] for row in rows)
     share, limit = compute_share(orphaned, vectors), settings.checks.orphaned_share
     message = f"no chunk uses {orphaned} of {vectors} vectors ({share:.1%}; allowed: {limit:.0%})"

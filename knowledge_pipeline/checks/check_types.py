@@ -24,7 +24,9 @@ class CheckResult:
 
     passed: bool
     message: str  # what was found, and for a failure where
-    sample_rows: pa.Table = field(default_factory=lambda: pa.table({}))  # at most `SAMPLE_ROWS`, all wrong
+    sample_rows: pa.Table = field(
+        default_factory=lambda: pa.Table.from_pydict({})
+    )  # at most `SAMPLE_ROWS`, all wrong
     figures: Mapping[str, MetricValue] = field(default_factory=dict[str, MetricValue])
     may_recover: bool = False  # failed only because a refresh is running: check again when it is done
 
@@ -54,7 +56,7 @@ class Check:
 def build_sample(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """The first rows as a table; all have the same keys."""
     first = [dict(row) for row in islice(rows, SAMPLE_ROWS)]
-    return pa.Table.from_pylist(first) if first else pa.table({})
+    return pa.Table.from_pylist(first) if first else pa.Table.from_pydict({})
 
 
 def compute_share(part: float, whole: float) -> float:

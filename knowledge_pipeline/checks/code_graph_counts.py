@@ -45,12 +45,12 @@ def count_graph(lake: Lake, where: Filter) -> GraphCounts:
     """Count the matching symbols and edges, in bounded memory."""
     symbols, edges, uses = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for batch in lake.graph_table("symbols").iter_batches(["kind"], where, batch_rows=_BATCH_ROWS):
-        symbols.update(batch["kind"].to_pylist())
+        symbols.update(batch.to_pydict()["kind"])
     columns = ["language", "kind", "target_id", "confidence"]
     for batch in lake.graph_table("edges").iter_batches(columns, where, batch_rows=_BATCH_ROWS):
-        known, sure = batch["target_id"].is_valid().to_pylist(), batch["confidence"].to_pylist()
-        rows = zip(batch["language"].to_pylist(), batch["kind"].to_pylist(), known, sure, strict=True)
-        for language, kind, inside, confidence in rows:
+        known = batch["target_id"].is_valid().to_pylist()
+        others = batch.select(["language", "kind", "confidence"]).to_pydict().values()
+        for inside, language, kind, confidence in zip(known, *others, strict=True):
             edges[kind] += 1
             if kind not in _DERIVED:
                 uses[language, "inside" if inside else "outside" if confidence > 0 else "unknown"] += 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import Any, cast
+from typing import Any
 
 from knowledge_pipeline.chunking.front_matter import parse_front_matter
 from knowledge_pipeline.chunking.headings import HeadingOutline, find_title, has_headings
+from knowledge_pipeline.json_values import is_list
 from knowledge_pipeline.records import Chunk, Document, Metadata
 
 VERSION = 1
@@ -71,7 +72,7 @@ def _parse_tags(metadata: Metadata) -> list[str]:
     for key in ("tags", "keywords"):
         given = metadata.get(key)
         listed = given.split(",") if isinstance(given, str) else given
-        for tag in cast("list[Any]", listed) if isinstance(listed, list) else []:
+        for tag in listed if is_list(listed) else []:
             if isinstance(tag, str | int) and str(tag).strip():
                 found[str(tag).strip()] = None
     return list(found)[:_MAX_TAGS]

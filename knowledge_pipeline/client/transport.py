@@ -11,6 +11,7 @@ import tenacity
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.errors import KnowledgeError, TransientError
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.times import parse_retry_after
 
 MAX_WAIT_S = 60.0  # between two tries, whatever the server asks for
@@ -138,4 +139,4 @@ def _parse_problem(response: httpx.Response) -> Mapping[str, Any]:
         problem = response.json()
     except ValueError:
         return {}
-    return problem if isinstance(problem, dict) else {}
+    return problem if is_object(problem) else {}

@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
@@ -21,6 +21,7 @@ from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig, parse_config
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.json_values import is_list, is_object
 
 CONFIG_NAME = "knowledge.yaml"
 
@@ -92,8 +93,8 @@ def check_config(
     rename_keys(parsed, name=path.name)
     resolver = _ValueResolver(parsed, path.absolute().parent, allow_unset)
     values = resolver.resolve_value(parsed.value, ())
-    if isinstance(values, dict):
-        values = _apply_defaults(cast("dict[str, Any]", values), resolver.folder)
+    if is_object(values):
+        values = _apply_defaults(values, resolver.folder)
         _report_duplicate_ids(parsed)
     settings = None
     try:
@@ -143,12 +144,10 @@ class _ValueResolver:
     unset_keys: set[ConfigPath] = field(default_factory=set[ConfigPath])
 
     def resolve_value(self, value: Any, key_path: ConfigPath) -> Any:
-        if isinstance(value, dict):
-            entries = cast("dict[str, Any]", value).items()
-            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in entries}
-        if isinstance(value, list):
-            items = enumerate(cast("list[Any]", value))
-            return [self.resolve_value(inner, (*key_path, index)) for index, inner in items]
+        if is_object(value):
+            return {key: self.resolve_value(inner, (*key_path, key)) for key, inner in value.items()}
+        if is_list(value):
+            return [self.resolve_value(inner, (*key_path, index)) for index, inner in enumerate(value)]
         return self._resolve_text(value, key_path) if isinstance(value, str) else value
 
     def _resolve_text(self, written: str, key_path: ConfigPath) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from knowledge_pipeline.json_values import is_object
 
 Cron = Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]  # five fields
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -20,10 +22,9 @@ class SettingsModel(BaseModel):
     @classmethod
     def _drop_empty_values(cls, values: Any) -> Any:
         """Treat a known key without a value (`exclude:` with all its lines commented out) as not set."""
-        if not isinstance(values, dict):
+        if not is_object(values):
             return values
-        given = cast("dict[str, Any]", values)
-        return {k: v for k, v in given.items() if v is not None or k not in cls.model_fields}
+        return {k: v for k, v in values.items() if v is not None or k not in cls.model_fields}
 
 
 class ScheduleSettings(SettingsModel):

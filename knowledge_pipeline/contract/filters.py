@@ -5,7 +5,7 @@ The metadata of a field is what pydantic reads of a dataclass: a description and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar, get_args
@@ -59,7 +59,7 @@ class Filters:
     def __post_init__(self) -> None:
         """Raise `InvalidQuery` for more than `MAX_VALUES` values."""
         values = (getattr(self, each.name) for each in fields(self))
-        found = sum(len(value) for value in values if isinstance(value, tuple))
+        found = sum(len(value) for value in values if isinstance(value, Sized))
         if found > MAX_VALUES:
             raise InvalidQuery(f"found {found} filter values; allowed: at most {MAX_VALUES} in one query")
 

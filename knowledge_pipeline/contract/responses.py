@@ -6,10 +6,10 @@ keeps the field out of JSON, and `omit_none` leaves it out if it is None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from knowledge_pipeline.contract.types import (
     HealthState,
@@ -505,7 +505,7 @@ def to_json(value: Any) -> Any:
             if not (inner is None and "omit_none" in each.metadata)
         }
     if isinstance(value, Mapping):
-        return {key: to_json(inner) for key, inner in value.items()}
+        return {key: to_json(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(inner) for inner in value]
+        return [to_json(inner) for inner in cast("Sequence[Any]", value)]
     return value.isoformat() if isinstance(value, datetime) else value

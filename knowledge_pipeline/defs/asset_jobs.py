@@ -13,7 +13,7 @@ _RELEASE_SELECTION = dg.AssetSelection.assets(
     EVALUATION, RELEASE
 ).without_checks() | dg.AssetSelection.checks(dg.AssetCheckKey(EVALUATION, QUALITY_CHECK))
 
-RELEASE_JOB = dg.define_asset_job(
+RELEASE_JOB = dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     "release",
     selection=_RELEASE_SELECTION,
     description="Make live what the index holds, if the checks allow it.",
@@ -28,7 +28,7 @@ def build_refresh_job(source_type: SourceType) -> AssetJob:
     keys = stage_asset_keys(source_type)
     guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
     selection = dg.AssetSelection.assets(*keys.values()).without_checks() | dg.AssetSelection.checks(*guards)
-    return dg.define_asset_job(
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         f"refresh_{source_type}",
         selection=selection | _RELEASE_SELECTION,
         description=f"Refresh sources of the type {source_type} and release what changed.",

@@ -5,6 +5,7 @@ Code also has the code graph. A chain is one step with all its assets, as a dbt 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -64,7 +65,7 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
     )
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+    ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         tag_process(context)
         selected = {key.path[-1] for key in context.selected_asset_keys}
         stages = [stage for stage in STAGES if stage in selected]
@@ -110,7 +111,7 @@ def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.A
     )
 
     @dg.multi_asset(name="publish", specs=[spec], pool="release")  # the job has the name `release`
-    def release(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:
+    def release(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
         with translate_failures(context, project.retry_policy()):
             stats = publish(context, project)
         return dg.MaterializeResult(

@@ -5,6 +5,8 @@ cannot differ. The definitions are loaded by the first task, in the worker's chi
 must have opened no table.
 """
 
+# dagster_celery has no types.
+# pyright: reportUnknownVariableType=false
 import os
 
 from dagster_celery.make_app import make_app

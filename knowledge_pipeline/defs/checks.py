@@ -52,7 +52,7 @@ def build_informational_checks(source_type: SourceType) -> dg.AssetChecksDefinit
 
 def build_checks_job(definitions: Sequence[dg.AssetChecksDefinition]) -> AssetJob:
     """The job that runs the informational checks of all types, on a schedule."""
-    return dg.define_asset_job(
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         "checks",
         selection=dg.AssetSelection.checks(*definitions),
         description="Check everything that is stored: duplicates, skipped documents, sizes, age, cost.",
@@ -80,7 +80,7 @@ def to_check_result(
             **result.figures,
             **({"rows": build_arrow_table(result.sample_rows)} if result.sample_rows.num_rows else {}),
             **({"look further": check.inspect_command} if check.inspect_command else {}),
-            "tables": dg.MetadataValue.path(str(folder)),
+            "tables": dg.PathMetadataValue(str(folder)),
         },
     )
 

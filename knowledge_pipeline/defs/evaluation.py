@@ -52,7 +52,7 @@ def build_evaluation_asset(types: Sequence[SourceType], owners: Sequence[str] = 
     )
 
     @dg.multi_asset(name="evaluate", specs=[spec], check_specs=[check])
-    def evaluation(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:
+    def evaluation(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  # Dagster takes no other
         with translate_failures(context, project.retry_policy()):
             lake, settings = project.open_lake(), project.load_settings()
             report = build_progress_report(context.log, "golden questions")

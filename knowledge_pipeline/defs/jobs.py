@@ -5,6 +5,8 @@ the asset job to launch for a partition or a backfill. The jobs here take source
 ids: one run, one process, one step, whatever the number of sources.
 """
 
+# The signature of `dg.job` has a bare PathLike.
+# pyright: reportUnknownMemberType=false
 import dagster as dg
 from pydantic import Field
 

@@ -83,7 +83,7 @@ def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
     return metadata
 
 
-@dg.job(
+@dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     description="Keep the store small and fast; search gives the same results before, during and after.",
     tags={"knowledge/kind": "maintenance"},
 )

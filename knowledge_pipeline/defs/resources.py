@@ -11,7 +11,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.store.lake import Lake
 
 
-class ProjectResource(dg.ConfigurableResource):
+class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]  # it has no value but itself
     """One `knowledge.yaml` and its store. An edited file is read again, without a reload."""
 
     config_path: str = Field(

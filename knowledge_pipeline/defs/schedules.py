@@ -93,7 +93,7 @@ def _build_schedule(
     description: str,
 ) -> dg.ScheduleDefinition:
     cron = " ".join(getattr(times, name).split())
-    decorator = dg.schedule(
+    decorator = dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         cron_schedule=cron,
         name=name,
         job_name=job,

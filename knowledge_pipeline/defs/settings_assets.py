@@ -119,7 +119,7 @@ def report_settings(instance: dg.DagsterInstance, settings: Settings, sources: I
     return len(reported)
 
 
-@dg.sensor(
+@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "

@@ -28,9 +28,9 @@ from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline.sql_models.model import Column, Model
 from knowledge_pipeline.sql_models.run import ModelRun
 
-SQL_MODELS_JOB = dg.define_asset_job(
+SQL_MODELS_JOB = dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     "sql_models",
-    selection=dg.AssetSelection.groups("sql_staging", "sql_intermediate", "sql_marts"),
+    selection=dg.AssetSelection.groups("sql_staging", "sql_intermediate", "sql_marts"),  # pyright: ignore[reportUnknownMemberType]  # it has no types
     description="Run all models and tests of dbt_like_sql, and write the marts.",
 )
 
@@ -85,7 +85,7 @@ def build_model_assets(
     )
     def dbt_like_sql(
         context: dg.AssetExecutionContext, project: ProjectResource
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+    ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         selected = {key.path[-1] for key in context.selected_asset_keys}
         selected |= {key.name for key in context.selected_asset_check_keys}
         with translate_failures(context, project.retry_policy()):
@@ -158,7 +158,7 @@ def _build_check_spec(test: Model, models: Mapping[str, Model]) -> dg.AssetCheck
     return dg.AssetCheckSpec(test.name, asset=first, additional_deps=more, description=description)
 
 
-def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult:
+def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult[Any]:
     pictures = [(plot, render_plot(plot, rows)) for plot, rows in result.plot_data]
     return dg.MaterializeResult(
         asset_key=_asset_key(result.model),
@@ -167,7 +167,7 @@ def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult:
             **{f"plot of {plot.y}": picture for plot, picture in pictures if picture},
             **_sample_metadata("preview", result),
             "seconds": result.seconds,
-            **({"path": dg.MetadataValue.path(str(result.path))} if result.path else {}),
+            **({"path": dg.PathMetadataValue(str(result.path))} if result.path else {}),
         },
     )
 

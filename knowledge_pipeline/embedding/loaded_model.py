@@ -112,7 +112,8 @@ class _ModelCopy:
     def __init__(self, model: SentenceTransformer) -> None:
         self.model = model
         self._token_count = 0
-        preprocess = type(model).preprocess  # tokens are counted here, because tokenizing again costs as much
+        # Tokens are counted here, because tokenizing again costs as much.
+        preprocess = type(model).preprocess  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of any input
 
         def preprocess_and_count(*args: Any, **kwargs: Any) -> Any:  # as sentence-transformers calls it
             features = preprocess(model, *args, **kwargs)
@@ -151,6 +152,6 @@ def build_onnx_module(path: Path, config: Any) -> torch.nn.Module:
         def forward(self, **given: Any) -> BaseModelOutput:
             fed = {name: value.numpy() for name, value in given.items() if name in self.input_names}
             (hidden,) = self.session.run(None, fed)
-            return BaseModelOutput(last_hidden_state=torch.from_numpy(hidden))
+            return BaseModelOutput(last_hidden_state=torch.from_numpy(hidden))  # pyright: ignore[reportUnknownMemberType]  # it has no types
 
     return OnnxModel()

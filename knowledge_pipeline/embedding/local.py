@@ -92,7 +92,7 @@ class LocalEmbedder:
     def _open_model(self, texts: int) -> LoadedModel:
         """The model in memory, run by the backend of the settings, or by the one that pays."""
         backend, model_name = self._settings.backend, self._settings.model
-        model = _load_model(self._folder, model_name, self._settings.dimensions, backend, self.space.name)
+        model = load_model(self._folder, model_name, self._settings.dimensions, backend, self.space.name)
         if model.uses_onnx or backend == "torch":
             return model
         if backend != "auto":
@@ -127,7 +127,7 @@ class LocalEmbedder:
 
 
 @lru_cache(maxsize=4)
-def _load_model(folder: Path, name: str, dimensions: int | None, backend: str, space: str) -> LoadedModel:
+def load_model(folder: Path, name: str, dimensions: int | None, backend: str, space: str) -> LoadedModel:
     """The model, loaded once in a process however many sources and queries use it.
 
     The name of the space changes with the model's files: other files are another model.

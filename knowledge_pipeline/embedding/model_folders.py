@@ -114,7 +114,7 @@ def _unpack(parts: list[Path], folder: Path) -> None:
 
 
 def _find_hub_folder(hub_name: str, model: str) -> Path:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]  # a bare `type`
 
     try:
         folder = Path(snapshot_download(hub_name, local_files_only=True))

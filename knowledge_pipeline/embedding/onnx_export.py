@@ -10,7 +10,7 @@ import inspect
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,7 @@ def _write_onnx(model: Any, path: Path) -> list[str]:
     ones = torch.ones((2, 6), dtype=torch.int64)
     samples = {"input_ids": ones + 1, "attention_mask": ones, "token_type_ids": ones - 1}
     axes = {0: torch.export.Dim("texts", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=512)}
-    torch.onnx.export(
+    torch.onnx.export(  # pyright: ignore[reportUnknownMemberType]  # a bare PathLike
         Hidden().eval(),
         tuple(samples[name] for name in names),
         str(path),
@@ -131,9 +131,9 @@ def _write_onnx(model: Any, path: Path) -> list[str]:
 
 def _quantize(path: Path) -> Path:
     import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]  # it has none
 
-    model = onnx.load(str(path))
+    model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]  # a bare PathLike
     note = model.metadata_props.add()
     note.key, note.value = "onnx.quant.pre_process", "onnxruntime.quant"  # otherwise the root logger is used
     target = path.with_name("int8.onnx")
@@ -154,7 +154,7 @@ def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_co
         given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         fed = {name: given[name] for name in names}
         with torch.inference_mode():
-            expected = model(**{name: torch.from_numpy(value) for name, value in fed.items()})
+            expected = model(**{name: torch.from_numpy(value) for name, value in fed.items()})  # pyright: ignore[reportUnknownMemberType]  # it has no types
         reference = expected.last_hidden_state.numpy().mean(axis=1)[0]
         vector = session.run(None, fed)[0].mean(axis=1)[0]
         cosine = float(reference @ vector / (np.linalg.norm(reference) * np.linalg.norm(vector)))
@@ -166,7 +166,7 @@ def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_co
 
 
 @contextmanager
-def _use_eager_attention(model: Any) -> Iterator[None]:
+def _use_eager_attention(model: Any) -> Generator[None]:
     """Attention as separate operations, which onnxruntime fuses."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -177,7 +177,7 @@ def _use_eager_attention(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _silence_exporters() -> Iterator[None]:
+def _silence_exporters() -> Generator[None]:
     """Exporters log operators that no text model has."""
     logger = logging.getLogger("torch")
     before = logger.level

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -97,9 +98,8 @@ class OpenAIEmbedder:
         policy = _RetryPolicy(settings.max_tries)
         pool = ThreadPoolExecutor(max(1, min(settings.max_concurrent, len(batches))))
         try:
-            parts = pool.map(
-                lambda batch: self._request_vectors(inputs[batch.start : batch.stop], policy), batches
-            )
+            requests = (inputs[batch.start : batch.stop] for batch in batches)
+            parts = pool.map(partial(self._request_vectors, policy=policy), requests)
             for batch, rows in zip(batches, parts, strict=True):
                 vectors[batch.start : batch.stop] = rows
         finally:  # after an error, no thread waits or sends any longer

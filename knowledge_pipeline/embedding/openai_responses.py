@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from knowledge_pipeline.endpoints.responses import EndpointRefused, EndpointUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 
 
 def parse_vectors(payload: dict[str, Any], count: int, dimensions: int) -> np.ndarray:
@@ -17,8 +18,8 @@ def parse_vectors(payload: dict[str, Any], count: int, dimensions: int) -> np.nd
         EndpointRefused: vectors of another length.
     """
     entries = payload.get("data")
-    if not isinstance(entries, list) or len(entries) != count:
-        found = len(entries) if isinstance(entries, list) else "no"
+    if not is_list(entries) or len(entries) != count:
+        found = len(entries) if is_list(entries) else "no"
         raise EndpointUnavailable(f"answered with {found} vectors for {count} texts")
     try:
         order = [entry.get("index", position) for position, entry in enumerate(entries)]
@@ -46,5 +47,5 @@ def parse_vectors(payload: dict[str, Any], count: int, dimensions: int) -> np.nd
 def parse_billed_tokens(payload: dict[str, Any], estimate: int) -> int:
     """The tokens that the response bills; the estimate where it names none."""
     usage = payload.get("usage")
-    billed = usage.get("total_tokens") or usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    billed = usage.get("total_tokens") or usage.get("prompt_tokens") if is_object(usage) else None
     return billed if isinstance(billed, int) and billed > 0 else estimate

@@ -121,7 +121,7 @@ class _PackagedSession:
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(window)
+        self._tokenizer.enable_truncation(window)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs
         self._session: Any = open_onnx_session(str(folder / "model.onnx"))
         self._input_names = {given.name for given in self._session.get_inputs()}
         self._slots = threading.BoundedSemaphore(count_usable_cores())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
@@ -39,9 +39,9 @@ def open_onnx_session(path: str) -> object:
 
     Waiting threads do not spin, so that other work can use the cores.
     """
-    import onnxruntime
+    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
-    options = onnxruntime.SessionOptions()
+    options = cast("Any", onnxruntime).SessionOptions()
     options.intra_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -99,8 +100,10 @@ class RayEmbedder:
     def _collect_batch(self, result: pa.Table) -> tuple[list[str], np.ndarray]:
         used, tokens = self._cluster_usage, int(np.sum(result["tokens"].to_numpy()))
         self._cluster_usage = replace(used, texts=used.texts + result.num_rows, tokens=used.tokens + tokens)
-        flat = pa.concat_arrays([chunk.flatten() for chunk in result["vector"].chunks])
-        return result["key"].to_pylist(), flat.to_numpy().reshape(result.num_rows, -1)
+        chunks: list[Any] = result["vector"].chunks  # lists, which the stubs do not know
+        flat: pa.FloatArray = pa.concat_arrays([chunk.flatten() for chunk in chunks])
+        keys: list[Any] = result["key"].to_pylist()
+        return keys, flat.to_numpy().reshape(result.num_rows, -1)
 
 
 class _RayWorker:
@@ -125,14 +128,15 @@ class _RayWorker:
     def _embed_batch(self, batch: pa.Table) -> pa.Table:
         self._embedder = self._embedder or self._open(self._settings)
         before = self._embedder.usage.tokens
-        vectors = self._embedder.embed(batch["text"].to_pylist())
+        texts: list[Any] = batch["text"].to_pylist()
+        vectors = self._embedder.embed(texts)
         tokens = np.zeros(len(vectors), np.int64)
         tokens[0] = self._embedder.usage.tokens - before  # of the whole batch
         flat = pa.array(vectors.reshape(-1), pa.float32())
         ends = pa.array(np.arange(len(vectors) + 1) * vectors.shape[1], pa.int32())
-        column = pa.ListArray.from_arrays(ends, flat)
+        column: Any = pa.ListArray.from_arrays(ends, flat)  # pyright: ignore[reportUnknownMemberType]
         failure = pa.nulls(len(vectors), pa.string())
-        return pa.table(
+        return pa.Table.from_arrays(
             [batch["key"].cast(pa.string()), column, pa.array(tokens), failure], schema=_RESULT_SCHEMA
         )
 
@@ -143,21 +147,21 @@ def _build_blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
     while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda each: len(each[1])):
         for start in range(0, len(block), _BATCH_TEXTS):
             keys, written = zip(*block[start : start + _BATCH_TEXTS], strict=True)
-            yield pa.table({"key": list(keys), "text": list(written)})
+            yield pa.Table.from_pydict({"key": list(keys), "text": list(written)})
 
 
 def _translate_errors(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Raise the errors that workers returned, and turn those of Ray into a sentence."""
-    from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
-
+    ray_error: type[Exception] = import_module("ray.exceptions").RayError
     try:
         for batch in batches:
-            for failure in batch["failure"].drop_null().to_pylist():
+            failures: list[Any] = batch["failure"].drop_null().to_pylist()
+            for failure in failures:
                 permanent = failure.startswith(_PERMANENT_PREFIX)
                 text = failure.removeprefix(_PERMANENT_PREFIX).removeprefix(_TRANSIENT_PREFIX)
                 raise ModelError(text) if permanent else EmbeddingUnavailable(text)
             yield batch
-    except RayError as error:
+    except ray_error as error:
         raise EmbeddingUnavailable(
             f"the Ray cluster did not finish ({type(error).__name__}): check its logs, then refresh again; "
             "nothing of this partition was written"
@@ -165,15 +169,15 @@ def _translate_errors(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _connect_cluster(pool: RayPool) -> Iterator[Any]:
+def _connect_cluster(pool: RayPool) -> Generator[Any]:
     """Ray's module, connected to the current cluster, that of `RAY_ADDRESS`, or one on this machine.
 
     A cluster on this machine has room for all workers of the pool, and ends with the block.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray reports who uses it and how
     try:
-        import ray  # pyright: ignore[reportMissingImports]
-        import ray.data  # pyright: ignore[reportMissingImports]
+        ray: Any = import_module("ray")
+        import_module("ray.data")
     except ImportError as error:
         raise ModelError(
             "embedding.ray is set and Ray is not installed: pip install 'knowledge-pipeline[ray]', "

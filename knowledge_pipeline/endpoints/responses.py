@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import httpx
 
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.times import parse_retry_after
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
@@ -75,8 +76,8 @@ def parse_response(response: httpx.Response, section: ConfigSection) -> dict[str
     except ValueError:
         payload = None
     if response.is_success:
-        if isinstance(payload, dict):
-            return cast("dict[str, Any]", payload)
+        if is_object(payload):
+            return payload
         if payload is None and "html" in response.headers.get("Content-Type", ""):
             raise EndpointRefused(
                 f"answers with a web page: check {section.name}.base_url, which often ends in /v1"
@@ -98,8 +99,8 @@ def parse_response(response: httpx.Response, section: ConfigSection) -> dict[str
 
 def _find_error(payload: Any) -> Mapping[str, Any]:
     """The error object of a response; its message alone where the endpoint sends a bare text."""
-    error: Any = payload.get("error", payload) if isinstance(payload, dict) else {}
-    return cast("Mapping[str, Any]", error) if isinstance(error, dict) else {"message": error or ""}
+    error: Any = payload.get("error", payload) if is_object(payload) else {}
+    return error if is_object(error) else {"message": error or ""}
 
 
 def _suggest_fix(status: int, section: ConfigSection) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
@@ -22,6 +22,7 @@ from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, GoldenSet
+from knowledge_pipeline.json_values import is_list
 
 if TYPE_CHECKING:
     GoldenFilters = SettingsModel
@@ -110,10 +111,9 @@ def _read_question_file(path: Path) -> list[GoldenQuestion]:
 
 def _parse_file(path: Path) -> QuestionFile:
     parsed = parse_config(read_config(path), name=path.name)
-    value: Any = parsed.value
-    if isinstance(value, list):  # of questions
+    if is_list(parsed.value):  # of questions
         parsed = ParsedConfig(
-            {"questions": cast("list[Any]", value)},
+            {"questions": parsed.value},
             {("questions", *key_path): line for key_path, line in parsed.lines.items()},
             [ConfigProblem(each.line, ("questions", *each.key_path), each.text) for each in parsed.problems],
         )

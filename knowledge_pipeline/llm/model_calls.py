@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ _account: ContextVar[UsageAccount] = ContextVar("payer")
 
 
 @contextmanager
-def on_behalf_of(*, session: str | None = None, project: str | None = None) -> Iterator[None]:
+def on_behalf_of(*, session: str | None = None, project: str | None = None) -> Generator[None]:
     """Everything that is asked inside, in this task and those it starts, goes on this account."""
     token = _account.set(UsageAccount(session, project))
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from knowledge_pipeline.endpoints.responses import EndpointRefused, EndpointUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 
 _THINKING = re.compile(r"\A\s*<(think|thinking)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THINKING = re.compile(r"\A.*</think>", re.DOTALL)  # templates may put the start into the prompt
@@ -64,8 +65,8 @@ def parse_choice(payload: dict[str, Any]) -> ChatChoice:
         content = choice["message"]["content"]
     except (KeyError, IndexError, TypeError):
         raise EndpointUnavailable("answered without a message") from None
-    if isinstance(content, list):  # some endpoints send parts
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    if is_list(content):  # some endpoints send parts
+        content = "".join(str(part.get("text", "")) for part in content if is_object(part))
     if not isinstance(content, str | None):
         raise EndpointUnavailable("answered with a message that is not text")
     text = content or ""
@@ -76,7 +77,7 @@ def parse_choice(payload: dict[str, Any]) -> ChatChoice:
 def parse_billed_tokens(payload: dict[str, Any]) -> tuple[int, int] | None:
     """Prompt and completion tokens that the response bills; None where it lacks either."""
     usage = payload.get("usage")
-    if not isinstance(usage, dict):
+    if not is_object(usage):
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if not isinstance(prompt, int) or not isinstance(completion, int):

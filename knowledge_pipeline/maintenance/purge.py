@@ -75,7 +75,7 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
     with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
         selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")
-        uris = snapshot.read_rows(["uri"], selected)["uri"].to_pylist()
+        uris = snapshot.read_rows(["uri"], selected).to_pydict()["uri"]
         if not uris and uri is not None:
             raise NotFound(f"source {source!r} holds no document {uri!r}")
         filters = [one_of("uri", batch) for batch in split_batches(uris)]
@@ -84,10 +84,10 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
             _erase_shared_rows(lake, settings, [eq("source", source) & where for where in filters])
             _erase_rows(lake.facts(source_type, source), filters)
             _erase_rows(chunks, filters)
-            used = set(chunks.read_rows(["text_key"])["text_key"].to_pylist())
+            used = set(chunks.read_rows(["text_key"]).to_pydict()["text_key"])
             for space, dimensions in lake.list_spaces().items():
                 vectors = lake.embeddings(space, source, dimensions)
-                stored = vectors.read_rows(["text_key"])["text_key"].to_pylist()
+                stored = vectors.read_rows(["text_key"]).to_pydict()["text_key"]
                 unused = split_batches(key for key in stored if key not in used)
                 _erase_rows(vectors, [one_of("text_key", batch) for batch in unused])
             _erase_rows(snapshot, filters)
@@ -114,7 +114,7 @@ def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list
     """Delete the edges that lead into some documents, and let the next refresh resolve the others again."""
     mine, facts = eq("source", source), lake.facts(source_type, source)
     for where in filters if lake.graph_tables() else ():
-        paths = facts.read_rows(["path"], where)["path"].to_pylist()
+        paths = facts.read_rows(["path"], where).to_pydict()["path"]
         lake.graph_table("edges").delete_where(mine & one_of("target_path", paths))
     if lake.graph_tables():
         lake.graph_table("symbols").update_where(mine & eq("kind", "file"), made_of="", fingerprint="")

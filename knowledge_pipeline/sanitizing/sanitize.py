@@ -27,7 +27,7 @@ class SanitizedText:
     """A text fit to be embedded and indexed."""
 
     text: str  # empty if dropped
-    findings_by_kind: Mapping[str, int] = field(default_factory=dict)  # by kind: "github_token", "email"
+    findings_by_kind: Mapping[str, int] = field(default_factory=dict[str, int])  # "email", "github_token"
     dropped: bool = False
 
 

@@ -10,13 +10,13 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.contract.responses import SearchResponse
@@ -49,7 +49,7 @@ _current_entry: ContextVar[RequestLogEntry | None] = ContextVar("current_entry",
 
 
 @contextmanager
-def open_log_entry(request_id: str) -> Iterator[RequestLogEntry]:
+def open_log_entry(request_id: str) -> Generator[RequestLogEntry]:
     """The log entry of the request that is answered inside."""
     entry = RequestLogEntry(request_id)
     token = _current_entry.set(entry)
@@ -96,7 +96,7 @@ def log_request(
 
 
 @contextmanager
-def configure_logging(serve: ServeSettings, stream: TextIO | None = None) -> Iterator[None]:
+def configure_logging(serve: ServeSettings, stream: TextIO | None = None) -> Generator[None]:
     """Write what is logged inside as the settings say, by default to stderr, in place of other handlers.
 
     What uvicorn, the SDK of MCP and other libraries log goes there too.
@@ -190,5 +190,6 @@ def _format_frames(trace: TracebackType | None) -> list[str]:
 
 
 def _format_value(value: Any) -> str:
-    shown = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    values = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
+    shown = ",".join(map(str, values))
     return json.dumps(shown, ensure_ascii=False) if set(shown) & set(' "\n=') else shown

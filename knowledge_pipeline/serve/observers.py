@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Literal
 
@@ -72,7 +72,7 @@ class Observers:
         self.notify(lambda each: each.on_answered(kind, text, access, answer))
 
     @contextmanager
-    def observe_query(self, caller: Caller) -> Iterator[None]:
+    def observe_query(self, caller: Caller) -> Generator[None]:
         """Report how the query inside ends, and how long it took."""
         start_s = time.perf_counter()
         outcome: Outcome = "ok"
@@ -86,7 +86,7 @@ class Observers:
             self.notify(lambda each: each.on_ended(caller, outcome, took_s))
 
     @contextmanager
-    def count(self, change: Callable[[Observer, int], None]) -> Iterator[None]:
+    def count(self, change: Callable[[Observer, int], None]) -> Generator[None]:
         """Report one query more, and at the end one less, by `on_queued` or `on_running`."""
         self.notify(lambda each: change(each, 1))
         try:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from typing import IO, Any
 from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.contract.types import RefreshState
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
+from knowledge_pipeline.json_values import is_object
 
 MAX_FINISHED = 100  # finished refreshes that are listed
 MAX_QUEUED = 100
@@ -151,7 +152,7 @@ def _parse_outcome(code: int, out: bytes, err: bytes) -> tuple[int | None, str |
     """The live release, and the error; `cli.render.refresh_outcome` prints the form."""
     outcome = _parse_json_object(out)
     live = outcome.get("release")
-    release = live.get("release") if isinstance(live, Mapping) else None
+    release = live.get("release") if is_object(live) else None
     if code == 0:
         return release, None
     failures = [f"{each['source']}: {each['error']}" for each in outcome.get("failures") or ()]
@@ -165,4 +166,4 @@ def _parse_json_object(output: bytes) -> dict[str, Any]:
         parsed = json.loads(output)
     except ValueError:
         return {}
-    return parsed if isinstance(parsed, dict) else {}
+    return parsed if is_object(parsed) else {}

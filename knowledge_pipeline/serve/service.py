@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -141,7 +141,7 @@ class Service:
             self.traces.close()
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
+    async def _slot(self) -> AsyncGenerator[None]:
         """Wait for one of the slots of queries that run at once, and hold it."""
         with self._observers.count(lambda each, delta: each.on_queued(delta)):
             await self._concurrency.acquire()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -25,6 +25,7 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.responses import JsonResponse
 from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, MAX_RESULTS, Name, SourceType
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.times import parse_query_time
 
 MAX_FILTER_VALUES = 50  # in one filter
@@ -66,7 +67,7 @@ class ToolInput(BaseModel):
     def _drop_nulls(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        return {name: value for name, value in data.items() if value is not None}
+        return {name: value for name, value in cast("Mapping[str, Any]", data).items() if value is not None}
 
     def to_filters(self) -> Filters:
         """The filters among the arguments.
@@ -168,9 +169,9 @@ def _format_field_error(location: tuple[int | str, ...], message: str, error_typ
 
 
 def _strip_titles(schema: Any) -> Any:
-    if isinstance(schema, list):
+    if is_list(schema):
         return [_strip_titles(each) for each in schema]
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return schema
     return {
         name: _strip_titles(value)

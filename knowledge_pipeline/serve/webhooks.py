@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import Forbidden, InvalidQuery
+from knowledge_pipeline.json_values import is_object
 
 CodeHost = Literal["github", "gitlab"]
 
@@ -120,7 +121,7 @@ def parse_payload(body: bytes, content_type: str) -> dict[str, Any]:
         payload = json.loads(body)
     except (ValueError, RecursionError):
         payload = None
-    if not isinstance(payload, dict):
+    if not is_object(payload):
         raise InvalidQuery(
             "the body is not a JSON object: set the webhook's content type to application/json"
         )
@@ -135,13 +136,13 @@ def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
     """
     within, names = _URL_FIELDS[code_host]
     places = [payload.get(within), payload.get("repository")]
-    addresses = [place.get(name) for place in places if isinstance(place, dict) for name in names]
+    addresses = [place.get(name) for place in places if is_object(place) for name in names]
     keys = {repository_key(address) for address in addresses if isinstance(address, str)} - {None}
     ref = payload.get("ref")
     kind = re.fullmatch(r"refs/(heads|tags)/(.+)", ref, re.DOTALL) if isinstance(ref, str) else None
     if not keys or not kind:
         raise InvalidQuery("the body does not describe a push: it has no repository address, or no ref")
-    about = next(place for place in places if isinstance(place, dict))
+    about = next(place for place in places if is_object(place))
     default, pushed_at = about.get("default_branch"), about.get("pushed_at")
     after = payload.get("after")
     return Push(

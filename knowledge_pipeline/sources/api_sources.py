@@ -61,4 +61,5 @@ def open_api_source(source: SourceConfig) -> ApiSource:
 
             channels = ChannelFilters(source.channels, source.since, source.max_results)
             return SlackChannels(connection, channels)
-    raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
+        case _:
+            raise AssertionError(source.connection.type)  # `SourceConfig` allows no other

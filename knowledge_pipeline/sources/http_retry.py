@@ -56,7 +56,7 @@ class RetryAdapter(HTTPAdapter):
         self._service = service  # as a person knows it: "Jira at example.atlassian.net"
         self._sleep = sleep
 
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # pyright: ignore[reportIncompatibleMethodOverride]  # sessions pass options by name
         """The response; the last one where every attempt failed on the server."""
         options["timeout"] = options.get("timeout") or TIMEOUT_S
         for attempt in range(1, MAX_ATTEMPTS):

@@ -20,14 +20,15 @@ _ATTRIBUTES = {
 }
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
-_START_TAGS = {"br": "\n", "hr": "\n\n---\n\n", "li": "\n- ", "tr": "\n", "td": " | ", "th": " | ", "img": ""}
-_START_TAGS |= {f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)}
-_PAIRED_TAGS = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~", "del": "~~", "strike": "~~"}
-_PAIRED_TAGS |= dict.fromkeys(("code", "kbd", "samp", "tt"), "`") | {"pre": "\n```\n"}
-_BLOCK_TAGS = {"p", "div", "details", "summary", "blockquote", "center", "section", "figure"}
-_BLOCK_TAGS |= {"ul", "ol", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot"}
-_INLINE_TAGS = {"span", "sub", "sup", "ins", "mark", "small", "var", "q", "cite", "abbr", "picture", "source"}
-_INLINE_TAGS |= {"video", "font", "ruby", "rt", "rp", "u"}
+_HEADING_TAGS = {f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)}
+_ROW_TAGS = {"tr": "\n", "td": " | ", "th": " | "}
+_START_TAGS = {"br": "\n", "hr": "\n\n---\n\n", "li": "\n- ", "img": ""} | _ROW_TAGS | _HEADING_TAGS
+_EMPHASIS_TAGS = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~", "del": "~~", "strike": "~~"}
+_PAIRED_TAGS = _EMPHASIS_TAGS | dict.fromkeys(("code", "kbd", "samp", "tt"), "`") | {"pre": "\n```\n"}
+_SECTION_TAGS = {"p", "div", "details", "summary", "blockquote", "center", "section", "figure"}
+_BLOCK_TAGS = _SECTION_TAGS | {"ul", "ol", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot"}
+_TEXT_TAGS = {"span", "sub", "sup", "ins", "mark", "small", "var", "q", "cite", "abbr", "font", "u"}
+_INLINE_TAGS = _TEXT_TAGS | {"ruby", "rt", "rp", "picture", "source", "video"}
 
 
 def clean_markdown(markdown: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlglot import exp
-from sqlglot.lineage import lineage
+from sqlglot.lineage import lineage  # pyright: ignore[reportUnknownVariableType]  # a bare dict in its signature
 
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES
 

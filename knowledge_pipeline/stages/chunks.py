@@ -17,6 +17,7 @@ from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.chunking.commits import find_message_end
 from knowledge_pipeline.config.settings import SourceConfig, resolve_sanitize
 from knowledge_pipeline.embedding.registry import open_embedder
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import (
     SPACE_BEFORE_KEY,
     Chunk,
@@ -59,7 +60,7 @@ def refresh(ctx: RefreshContext) -> Stats:
             reconcile(table, plan, builder.build_batches, group_column="uri")
         stats.seen = len(desired)
         stats.add_plan(plan)
-        stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
+        stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])
         stats.rows, stats.version = table.count_rows(is_null("skipped")), table.version
     return stats
 
@@ -73,7 +74,7 @@ def _compute_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str
         _build_name_scope(ctx.source).fingerprint(),
     )
     rows = snapshot.read_rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
-    columns = zip(*(rows[name].to_pylist() for name in ("uri", "content_hash", "archived_at")), strict=True)
+    columns = zip(*rows.to_pydict().values(), strict=True)
     return {uri: hash_strings(hash_, str(at is not None), chunker) for uri, hash_, at in columns}
 
 
@@ -173,7 +174,7 @@ class _ChunkRelations:
             scope, document.uri, url=document.url, title=document.title, metadata=known
         )
         matter = known.get("front_matter")
-        in_front_matter = extract_front_matter_mentions(matter, scope) if isinstance(matter, dict) else []
+        in_front_matter = extract_front_matter_mentions(matter, scope) if is_object(matter) else []
         self._document_mentions = [*extract_metadata_mentions(shared, scope), *in_front_matter]
         is_commit = scope.source_type == "git_history"  # its diff quotes other documents
         self._mentions_end_char = find_message_end(document.text) if is_commit else len(document.text)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan
 
@@ -93,9 +94,7 @@ class Stats:
 
     def as_metadata(self) -> dict[str, Any]:
         """Plain values for logs, JSON and Dagster metadata."""
-        return {
-            key: dict(value) if isinstance(value, Counter) else value for key, value in asdict(self).items()
-        }
+        return {key: dict(value) if is_object(value) else value for key, value in asdict(self).items()}
 
 
 @contextmanager

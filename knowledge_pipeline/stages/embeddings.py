@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -28,9 +29,9 @@ from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, reco
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
-_TEXTS_PER_COMMIT = 512
+TEXTS_PER_COMMIT = 512  # embedded in this process: what a killed refresh loses at most
 SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
-_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the most that a killed refresh loses
+_DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machines
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
 _LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
 
@@ -56,7 +57,7 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
     with measure_stage("embeddings", ctx.source.id) as stats:
         desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
         added = exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
-        changed = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
+        changed: Any = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
         unchanged = len(desired) - len(added) - len(changed)
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
         builder = _VectorRowBuilder(ctx, embedder, chunks, table)
@@ -119,7 +120,7 @@ class _VectorRowBuilder:
 
     def _embed_locally(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         done, texts = 0, self._iter_texts(missing)
-        while batch := dict(islice(texts, min(_TEXTS_PER_COMMIT, len(missing) - done))):
+        while batch := dict(islice(texts, min(TEXTS_PER_COMMIT, len(missing) - done))):
             yield self._embed_commit(batch, done=done, total=len(missing))
             done += len(batch)
 
@@ -146,7 +147,7 @@ class _VectorRowBuilder:
         keys = sorted(texts, key=lambda key: len(texts[key]))  # a batch is padded to its longest text
         vectors = list[np.ndarray]()
         local = self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
-        step = _LOCAL_TEXTS_PER_REPORT if local else _TEXTS_PER_COMMIT
+        step = _LOCAL_TEXTS_PER_REPORT if local else TEXTS_PER_COMMIT
         for start in range(0, len(keys), step):
             vectors.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
             self._ctx.report("embeddings", done + min(start + step, len(keys)), total)
@@ -155,8 +156,8 @@ class _VectorRowBuilder:
     def _to_batch(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
         require_valid_vectors(vectors, self._ctx.source.id)
         values = pa.array(vectors.reshape(-1), pa.float32())
-        column = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
-        return pa.RecordBatch.from_arrays([pa.array(keys), column], schema=self._table.schema)
+        column: Any = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of the stubs
+        return pa.RecordBatch.from_pydict({"text_key": keys, "vector": column}, schema=self._table.schema)
 
 
 def require_valid_vectors(vectors: np.ndarray, source: str) -> None:

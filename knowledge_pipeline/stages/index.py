@@ -7,8 +7,8 @@ Each chunk of a small document carries the words of the whole document, so that 
 even if a query's words are spread over its chunks. The fingerprint of such a row covers its siblings, too.
 """
 
-# pyarrow.compute creates its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import json
@@ -38,12 +38,12 @@ from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, plan
 from knowledge_pipeline.store.tables import Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
-_SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
+SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 _LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = 1024
 SLOT_MIN_ROWS = 1024  # fewer take less time than claiming a slot; the lock keeps the table correct anyway
-_CHUNK_COLUMNS = [field.name for field in schemas.build_index_schema(1) if field.name in schemas.CHUNKS.names]
-_CHUNK_COLUMNS.remove("fingerprint")
+CHUNK_COLUMNS = [name for name in schemas.build_index_schema(1).names if name in schemas.CHUNKS.names]
+CHUNK_COLUMNS.remove("fingerprint")
 
 
 def refresh(ctx: RefreshContext) -> Stats:
@@ -88,9 +88,9 @@ class _RowFingerprints:
         """Whether a chunk carries the words of its whole document."""
         return not archived and uri in self.small_documents
 
-    def compute(self, chunks: pa.Table) -> pa.ChunkedArray:
+    def compute(self, chunks: pa.Table) -> pa.ChunkedArray[Any]:
         """The fingerprints of the index rows of chunks, by their `uri`, `archived` and `row_hash`."""
-        uris = chunks["uri"].combine_chunks().dictionary_encode()
+        uris: Any = pc.dictionary_encode(chunks["uri"].combine_chunks())
         digests = [self.small_documents.get(uri, self.source_digest) for uri in uris.dictionary.to_pylist()]
         live = pa.array(digests, pa.string()).take(uris.indices)
         second_half = pc.if_else(chunks["archived"], self.source_digest, live)
@@ -106,7 +106,7 @@ def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[
     stored = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
     duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
     if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
-        times = Counter(stored["id"].to_pylist())
+        times: Counter[Any] = Counter(stored["id"].to_pylist())
         duplicate_ids = [id_ for id_ in times if times[id_] > 1]
     is_duplicate = pc.is_in(stored["id"], value_set=pa.array(duplicate_ids, pa.string()))
     stored = stored.filter(pc.invert(is_duplicate))
@@ -137,8 +137,8 @@ def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _
     live = rows.filter(pc.invert(rows["archived"]))
     documents = live.group_by("uri").aggregate([("row_hash", "list")])
     counts = pc.list_value_length(documents["row_hash_list"])
-    small = documents.filter(pc.is_in(counts, value_set=pa.array(_SMALL_DOCUMENT_CHUNKS, pa.int32())))
-    hashes = zip(small["uri"].to_pylist(), small["row_hash_list"].to_pylist(), strict=True)
+    small = documents.filter(pc.is_in(counts, value_set=pa.array(SMALL_DOCUMENT_CHUNKS, pa.int32())))
+    hashes = zip(*small.select(["uri", "row_hash_list"]).to_pydict().values(), strict=True)
     return _RowFingerprints(digest, {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes})
 
 
@@ -162,14 +162,14 @@ class _IndexRowBuilder:
 
     def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some chunks."""
-        done, columns = 0, [*_CHUNK_COLUMNS, "row_hash"]
+        done, columns = 0, [*CHUNK_COLUMNS, "row_hash"]
         for batch in split_batches(ids, _BATCH_ROWS):
             found = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
             chunks = found.append_column("fingerprint", self._fingerprints.compute(found)).to_pylist()
             words = self._load_document_words({row["uri"] for row in chunks if self._shares_words(row)})
             indexed_at: dict[str, datetime] = {}
             for known in self._table.iter_rows_by_values("id", batch, ["id", "indexed_at"]):
-                indexed_at.update(zip(known["id"].to_pylist(), known["indexed_at"].to_pylist(), strict=True))
+                indexed_at.update(zip(*known.to_pydict().values(), strict=True))
             rows = [
                 self._build_row(chunk, words)
                 | {"indexed_at": indexed_at.get(chunk["id"], self._now), "updated_at": self._now}
@@ -194,12 +194,11 @@ class _IndexRowBuilder:
         schema = self._table.schema
         position = schema.get_field_index("vector")
         batch = pa.RecordBatch.from_pylist(rows, schema=schema.remove(position))
-        wanted, columns = sorted(set(batch["text_key"].to_pylist())), ["text_key", "vector"]
+        wanted, columns = sorted({row["text_key"] for row in rows}), ["text_key", "vector"]
         found = pa.concat_tables(self._embeddings.iter_rows_by_values("text_key", wanted, columns))
         order = pc.index_in(batch["text_key"], value_set=found["text_key"])
-        return batch.add_column(
-            position, schema.field(position), found["vector"].combine_chunks().take(order)
-        )
+        field: Any = schema.field(position)  # pyright: ignore[reportUnknownVariableType]
+        return batch.add_column(position, field, found["vector"].combine_chunks().take(order))
 
     def _load_document_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
         """The words of all chunks of some documents: uri -> chunk id -> words, in the document's order."""
@@ -220,7 +219,7 @@ class _IndexRowBuilder:
         web_url = self._web_prefix + quote(chunk["path"]) if self._web_prefix else None
         row = {
             **self._source_columns,
-            **{name: chunk[name] for name in _CHUNK_COLUMNS},
+            **{name: chunk[name] for name in CHUNK_COLUMNS},
             "url": chunk["url"] or web_url,
             "tags": sorted({*self._source_columns["tags"], *metadata.get("tags", ())}),
             "extension": PurePosixPath(chunk["path"]).suffix.lower() or None,

@@ -65,7 +65,7 @@ def refresh(ctx: RefreshContext) -> Stats:
                     "changed; check its connection and patterns, or refresh with --allow-empty if it is "
                     "empty now"
                 )
-            stored = table.read_rows(["uri"], is_null("skipped"))["uri"].to_pylist()  # others have no content
+            stored = table.read_rows(["uri"], is_null("skipped")).to_pydict()["uri"]  # others have no content
             desired |= dict.fromkeys((uri for uri in stored if uri not in items), _ARCHIVED)
         else:
             desired = actual | desired
@@ -77,7 +77,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         stats.removed, stats.changed = stats.removed + archived, stats.changed - archived
         stats.notes += listing.notes
         listing.save_progress(table)
-        stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
+        stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])
         stats.rows, stats.version = table.count_rows(is_null("archived_at")), table.version
     _require_any_readable(ctx, stats)
     return stats
@@ -104,7 +104,7 @@ class _Listing:
         """Note up to when the updates of a service are known."""
         if self.started_at is None or not table.exists:
             return
-        times = table.read_rows(["last_modified"], ~is_null("last_modified"))["last_modified"].to_pylist()
+        times = table.read_rows(["last_modified"], ~is_null("last_modified")).to_pydict()["last_modified"]
         notes = {_KNOWN_UNTIL: max(times).isoformat()} if times else {}
         if self.is_full:
             notes |= {_FULL_LISTING_AT: self.started_at.isoformat(), _LISTED_WITH: self.settings_digest}
@@ -142,7 +142,7 @@ def _item_fingerprint(item: Item) -> str:
 
 def _load_fingerprints(table: Table) -> dict[str, str]:
     rows = table.read_rows(["uri", "revision", "archived_at"])
-    columns = zip(*(rows[name].to_pylist() for name in ("uri", "revision", "archived_at")), strict=True)
+    columns = zip(*rows.to_pydict().values(), strict=True)
     return {uri: _ARCHIVED if archived_at else revision for uri, revision, archived_at in columns}
 
 

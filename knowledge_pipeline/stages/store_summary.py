@@ -70,7 +70,7 @@ def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) ->
     snapshot, chunks = lake.snapshot(type_, source), lake.chunks(type_, source)
     reasons = Counter[str]()
     for table in (snapshot, chunks):
-        reasons.update(table.read_rows(["skipped"], ~is_null("skipped"))["skipped"].to_pylist())
+        reasons.update(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])
     # A refresh that finds nothing new adds no version.
     times = [
         datetime.fromtimestamp(newest_version_time(table), UTC)

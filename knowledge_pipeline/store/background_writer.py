@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -10,7 +10,7 @@ WriteTask = Callable[[], None]
 
 
 @contextmanager
-def open_background_writer() -> Iterator[Callable[[WriteTask], None]]:
+def open_background_writer() -> Generator[Callable[[WriteTask], None]]:
     """Yields a function that runs a task in another thread, one at a time and in order.
 
     The function waits for the task before and raises its error, so that at most one task runs while the

@@ -7,11 +7,11 @@ They spill to a temporary folder where memory runs short, and are dropped at the
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ _EXCLUDED_COLUMNS = frozenset({"text", "header", "vector", "words", "trace"})
 _SOURCE_FIELDS = (pa.field("source", pa.string()), pa.field("source_type", pa.string()))
 
 
-def _build_raw_schema(schema: pa.Schema, *constants: pa.Field) -> pa.Schema:
+def _build_raw_schema(schema: Iterable[pa.Field[Any]], *constants: pa.Field[Any]) -> pa.Schema:
     own = [field for field in schema if field.name not in _EXCLUDED_COLUMNS]
     return pa.schema([*constants, *own])
 
@@ -57,7 +57,7 @@ class DuckSession:
     def load_raw_table(self, name: str, columns: Sequence[str]) -> None:
         """Stream columns of one of `RAW_TABLES` in, for as long as the connection is open."""
         chosen = list(columns) or RAW_TABLES[name].names[:1]
-        schema = pa.schema([RAW_TABLES[name].field(column) for column in chosen])
+        schema = RAW_TABLES[name].empty_table().select(chosen).schema
         rows = (
             _add_constants(batch, constants, schema)
             for constants, table in _iter_lance_tables(self.lake, name)
@@ -129,7 +129,7 @@ class DuckSession:
 
 
 @contextmanager
-def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Iterator[DuckSession]:
+def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Generator[DuckSession]:
     """A connection in memory over the tables of one store; its days are those of UTC."""
     import duckdb
 
@@ -172,10 +172,10 @@ def _iter_lance_tables(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str
 
 
 def _add_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [
-        pa.repeat(pa.scalar(constants[name], pa.string()), batch.num_rows)
+    arrays: dict[str, pa.Array[Any]] = {
+        name: pa.repeat(pa.scalar(constants[name], pa.string()), batch.num_rows)
         if name in constants
         else batch.column(name)
         for name in schema.names
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    }
+    return pa.RecordBatch.from_pydict(arrays, schema=schema)

@@ -78,7 +78,9 @@ def expensive_fragments(dataset: Any) -> list[int]:
     rows = _rows_by_fragment(dataset)
     graphs = filter(_is_vector_graph, dataset.describe_indices())
     held = [rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments]
-    return sorted(set().union(*(each for each in held if _count_rows(rows, each) > EXPENSIVE_GRAPH_ROWS)))
+    return sorted(
+        set[int]().union(*(each for each in held if _count_rows(rows, each) > EXPENSIVE_GRAPH_ROWS))
+    )
 
 
 def _is_vector_graph(index: Any) -> bool:

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -125,14 +125,14 @@ class Lake:
         }
 
     @contextmanager
-    def lock_source(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    def lock_source(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
         """Two refreshes of one source never overlap. Raises `Busy`."""
         about = f"source {source!r}"
         with acquire_lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s, description=about):
             yield
 
     @contextmanager
-    def lock_index(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    def lock_index(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
         with acquire_lock(self.root / "locks", "index", timeout_s=timeout_s, description="the index"):
             yield

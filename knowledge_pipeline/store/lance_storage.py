@@ -1,5 +1,7 @@
 """How Lance opens a table, in a folder or in an object store."""
 
+# Lance's signatures name types of pandas, which is not installed.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import shutil

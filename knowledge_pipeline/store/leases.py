@@ -104,7 +104,7 @@ class Lease:
         except FileNotFoundError:
             return None
         try:
-            held = json.loads(bytes(response.bytes()))
+            held: dict[str, Any] = json.loads(bytes(response.bytes()))
         except ValueError:
             held = {}
         age_s = time.time() - response.meta["last_modified"].timestamp()

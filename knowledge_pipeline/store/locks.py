@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description: str = "") -> Iterator[None]:
+def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description: str = "") -> Generator[None]:
     """Hold the lock `name`, waiting at most `timeout_s` seconds for it.
 
     Args:
@@ -47,7 +47,7 @@ def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description:
 
 
 @contextmanager
-def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Iterator[None]:
+def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Generator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(path)
 
@@ -65,7 +65,7 @@ def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Iterator[
 
 
 @contextmanager
-def _hold_lease(path: ObjectPath, timeout_s: float, description: str) -> Iterator[None]:
+def _hold_lease(path: ObjectPath, timeout_s: float, description: str) -> Generator[None]:
     from knowledge_pipeline.store.leases import Lease
 
     lease = Lease(path, description)

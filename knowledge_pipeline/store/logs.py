@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ def append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def lock_log(lake: Lake, name: str) -> Iterator[None]:
+def lock_log(lake: Lake, name: str) -> Generator[None]:
     """A log has one writer at a time. Raises `Busy`."""
     with acquire_lock(lake.root / "locks", f"log-{name}", timeout_s=_TIMEOUT_S):
         yield

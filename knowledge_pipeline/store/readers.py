@@ -164,7 +164,7 @@ class IndexReader:
         """The vectors of rows that a search of this reader found: float32, shape (dimensions,)."""
         if not rows:
             return {}
-        found = await self._take(rows, ["vector"])
+        found: Any = await self._take(rows, ["vector"])  # the stubs know no column's type
         vectors = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
         return dict(zip(rows, vectors.reshape(found.num_rows, self.dimensions), strict=True))
 

@@ -9,8 +9,8 @@ Each batch is committed as soon as it is built, additions before removals, so th
 leaves too much rather than too little, and the next run finishes the rest.
 """
 
-# pyarrow.compute makes its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ MIXED_FINGERPRINT = "\x00mixed"  # a key whose rows have different fingerprints:
 BuildRows = Callable[[list[str]], Iterable[pa.RecordBatch]]
 """Builds the complete rows of some keys; no key is split between two batches."""
 
-KeyColumns = tuple[pa.ChunkedArray, pa.ChunkedArray]
+KeyColumns = tuple["pa.ChunkedArray[Any]", "pa.ChunkedArray[Any]"]
 """Keys, each once, and the fingerprint of each."""
 
 
@@ -68,22 +68,24 @@ def plan_changes_arrow(desired: KeyColumns, actual: KeyColumns, *, full: bool = 
     (keys, marks), (held, held_marks) = desired, actual
     at = pc.index_in(keys, value_set=held)
     known = pc.is_valid(at)
-    same = pc.fill_null(pc.equal(marks, held_marks.take(at)), False)
-    changed = known if full else pc.and_not(known, same)
-    write = keys.filter(pc.invert(known)).to_pylist(), keys.filter(changed).to_pylist()
-    return ReconcilePlan(*write, exclude_keys(held, keys).to_pylist(), len(keys) - sum(map(len, write)))
+    same: Any = pc.equal(marks, held_marks.take(at)).fill_null(False)
+    is_changed: Any = known if full else pc.and_not(known, same)
+    added: list[Any] = keys.filter(pc.invert(known)).to_pylist()
+    changed: list[Any] = keys.filter(is_changed).to_pylist()
+    unchanged = len(keys) - len(added) - len(changed)
+    return ReconcilePlan(added, changed, exclude_keys(held, keys).to_pylist(), unchanged)
 
 
 def exclude_keys(keys: Any, excluded: Any) -> Any:
     """The keys that are not excluded, in their order; both are Arrow arrays, chunked or not."""
-    return keys.filter(pc.invert(pc.is_in(keys, value_set=excluded)))
+    return keys.filter(pc.invert(pc.is_in(keys, value_set=excluded)))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def load_fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
     """The fingerprint of every key of a table; `MIXED_FINGERPRINT` where its rows disagree."""
     held: dict[str, str] = {}
     for batch in table.iter_batches([key, fingerprint], batch_rows=16_384):
-        for name, mark in zip(batch[key].to_pylist(), batch[fingerprint].to_pylist(), strict=True):
+        for name, mark in zip(*batch.to_pydict().values(), strict=True):
             held[name] = mark if held.get(name, mark) == mark else MIXED_FINGERPRINT
     return held
 
@@ -144,10 +146,11 @@ def _commit_batch(
 ) -> None:
     write([batch])
     if group_column:
-        kept, groups = set(batch[table.key].to_pylist()), dict.fromkeys(batch[group_column].to_pylist())
+        columns = batch.select([table.key, group_column]).to_pydict()
+        kept, groups = set(columns[table.key]), dict.fromkeys(columns[group_column])
         table.delete_keys([key for key in _iter_group_keys(table, group_column, groups) if key not in kept])
 
 
 def _iter_group_keys(table: Table, group_column: str, groups: Iterable[str]) -> Iterator[str]:
     for found in table.iter_rows_by_values(group_column, groups, [table.key]):
-        yield from found[table.key].to_pylist()
+        yield from found.to_pydict()[table.key]

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 
 import pyarrow as pa
 
@@ -51,7 +52,7 @@ def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Rel
     del name, stamp  # paths in different buckets are equal
     table = Table(path, RELEASES)
     found: list[Release] = []
-    for row in table.read_rows(table.schema.names).sort_by("release").to_pylist():
+    for row in sorted(table.read_rows(table.schema.names).to_pylist(), key=itemgetter("release")):
         tables, graph = dict[str, int](), dict[str, int]()
         for name, version in json.loads(row["tables"]).items():
             (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
@@ -119,7 +120,7 @@ def _has_same_rows(table: Table, version: int | None) -> bool:
         return False
     columns = [name for name in ("id", "fingerprint") if name in table.schema.names]
     now, then = table.read_rows(columns), table.read_rows(columns, version=version)
-    return now.sort_by("id").equals(then.sort_by("id"))
+    return now.sort_by("id").equals(then.sort_by("id"))  # pyright: ignore[reportUnknownMemberType, reportReturnType]  # wrong in the stubs
 
 
 def restore_release(lake: Lake, release: int, *, keep: int) -> Release:
@@ -174,7 +175,7 @@ def delete_old_releases(lake: Lake, *, keep: int) -> None:
 
 def find_stray_tags(lake: Lake, kept_releases: Collection[int]) -> dict[str, list[str]]:
     """Tags of releases that are not kept, by table; only tables that have some."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for name, table in _released_tables(lake).items():
         tags = table.open_newest().tags.list()
         numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}

@@ -6,6 +6,8 @@ A change of any schema raises `VERSION`, and a store written by another version 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 VERSION = "4"
@@ -13,21 +15,21 @@ VERSION = "4"
 _TIMESTAMP = pa.timestamp("us", "UTC")
 
 
-def _build_schema(*fields: pa.Field) -> pa.Schema:
+def _build_schema(*fields: pa.Field[Any]) -> pa.Schema:
     return pa.schema(list(fields), metadata={"knowledge_schema": VERSION})
 
 
-def _require(*names: str, type_: pa.DataType | None = None) -> list[pa.Field]:
+def _require(*names: str, type_: pa.DataType | None = None) -> list[pa.Field[Any]]:
     """Columns of one type that are never null; by default strings."""
     return [pa.field(name, type_ or pa.string(), nullable=False) for name in names]
 
 
-def _allow_null(*names: str, type_: pa.DataType | None = None) -> list[pa.Field]:
+def _allow_null(*names: str, type_: pa.DataType | None = None) -> list[pa.Field[Any]]:
     """Columns of one type that may be null; by default strings."""
     return [pa.field(name, type_ or pa.string()) for name in names]
 
 
-def _build_key(name: str) -> pa.Field:
+def _build_key(name: str) -> pa.Field[Any]:
     """The table's primary key, declared with the schema so that no crash can separate the two.
 
     With a declared key concurrent upserts of one key conflict instead of doubling the row

@@ -23,7 +23,7 @@ class Spool:
         self.schema, self.rows = schema, 0
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end of the context
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        self._writer = pa.ipc.new_stream(self._file, schema, options=options)
+        self._writer: Any = pa.ipc.new_stream(self._file, schema, options=options)
         self._pending: list[Mapping[str, Any]] = []
 
     def __enter__(self) -> Spool:

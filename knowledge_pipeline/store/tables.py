@@ -55,7 +55,8 @@ class Table:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
         self._former_names = former_names or {}  # of columns -> the names in `schema`
-        self.key = next((field.name for field in schema if field.metadata), schema.names[0])
+        fields: list[pa.Field[Any]] = list(schema)
+        self.key = next((field.name for field in fields if field.metadata), fields[0].name)
         self._exists_remotely = False  # on an object store, where every check costs a request
 
     @property
@@ -139,7 +140,7 @@ class Table:
     ) -> pa.Table:
         """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
         if not self.exists:
-            return pa.schema([self.schema.field(name) for name in columns]).empty_table()
+            return self.schema.empty_table().select(columns)
         return self._open_cached(version).to_table(columns=list(columns), filter=where.sql if where else None)
 
     def iter_rows_by_values(
@@ -172,12 +173,12 @@ class Table:
             rows = self.read_rows(columns)
             return rows, rows.slice(0, 0)
         now, then = (_identify_fragments(self._open_cached(at)) for at in (None, version))
-        schema = pa.schema([self.schema.field(name) for name in columns])
+        no_rows = self.schema.empty_table().select(columns)
 
         def read(own: dict[Any, Any], other: dict[Any, Any]) -> pa.Table:
             differing = (own[identity] for identity in own if identity not in other)
             tables = (fragment.to_table(columns=list(columns)) for fragment in differing)
-            return pa.concat_tables([schema.empty_table(), *tables])
+            return pa.concat_tables([no_rows, *tables])
 
         return read(now, then), read(then, now)
 
@@ -208,10 +209,10 @@ class Table:
         for batch in split_batches(keys):
             self._commit(partial(self.open_newest().delete, one_of(self.key, batch).sql))
 
-    def delete_keys_in_one_commit(self, keys: pa.Array) -> None:
+    def delete_keys_in_one_commit(self, keys: pa.ChunkedArray[Any]) -> None:
         """Remove any number of rows by key, in one commit."""
         merge = self.open_newest().merge_insert(self.key).when_matched_delete()
-        self._commit(lambda: merge.execute(pa.table({self.key: keys})))
+        self._commit(lambda: merge.execute(pa.Table.from_pydict({self.key: keys})))
 
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; there is none when nothing matches."""
@@ -249,7 +250,7 @@ class Table:
     @property
     def indexes(self) -> dict[str, str]:
         """Indexed columns, each with the name of its index; none before the first write."""
-        found = self._open_cached().describe_indices() if self.exists else []
+        found: list[Any] = self._open_cached().describe_indices() if self.exists else []
         return {index.field_names[0]: index.name for index in found}
 
     def index_stats(self, index: str) -> dict[str, Any]:

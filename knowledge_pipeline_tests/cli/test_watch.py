@@ -216,18 +216,18 @@ def test_what_may_pass_is_tried_again_and_told_once(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(watching, "RETRY_S", 0.0)
     watched = WatchedSources(indexed / "knowledge.yaml", ["shop-code"], everything=False)
-    this = watching._Watcher(Session(), watched, poll_s=60)
+    this = watching.Watcher(Session(), watched, poll_s=60)
     (shop / "src" / "one.py").write_text("def never_seen_before():\n    return 'retried'\n")
     config = indexed / "knowledge.yaml"
     config.write_text(config.read_text().replace("  dimensions:", "  max_tries: 1\n  dimensions:"))
     assert watched.reload_if_edited()
     for _ in range(2):
         embedding_server.fail_next(Fault(status=503))
-        this._refresh_sources({"shop-code"})
-        assert this._list_due_retries() == {"shop-code"}
+        this.refresh_sources({"shop-code"})
+        assert this.list_due_retries() == {"shop-code"}
     assert capsys.readouterr().err.count("error: shop-code: ") == 1
-    this._refresh_sources(this._list_due_retries())
-    assert this._list_due_retries() == set()
+    this.refresh_sources(this.list_due_retries())
+    assert this.list_due_retries() == set()
     assert "shop-code: 0 added" not in capsys.readouterr().out
 
 

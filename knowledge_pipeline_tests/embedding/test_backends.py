@@ -29,11 +29,11 @@ def by(backend: str, model: str = MINILM) -> EmbeddingSettings:
 def cache(tmp_path_factory):
     """The user's cache, empty; models are loaded anew before and after."""
     folder = tmp_path_factory.mktemp("cache")
-    local._load_model.cache_clear()
+    local.load_model.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
-    local._load_model.cache_clear()
+    local.load_model.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(cache, mo
     np.testing.assert_allclose(auto.embed(texts[10:20]), reference[10:20], atol=1e-5)
     assert [path.suffix for path in (cache / "knowledge_pipeline/onnx").glob("*.onnx")] == [".onnx"]
 
-    local._load_model.cache_clear()
+    local.load_model.cache_clear()
     again = open_embedder(by("auto"))
     again.embed_query("sessions")
     assert again._open_model(0).uses_onnx
@@ -148,13 +148,13 @@ def test_where_the_cache_cannot_be_written_torch_goes_on_and_onnx_says_so(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(local, "_MIN_EXPORT_TEXTS", 1)
-    local._load_model.cache_clear()
+    local.load_model.cache_clear()
     with caplog.at_level(logging.WARNING):
         np.testing.assert_allclose(open_embedder(by("auto")).embed(texts[:4]), reference[:4], atol=1e-5)
     assert "embedding continues with torch" in caplog.text
     with pytest.raises(ModelError, match="cannot be exported"):
         open_embedder(by("onnx")).embed(texts[:1])
-    local._load_model.cache_clear()
+    local.load_model.cache_clear()
 
 
 @pytest.mark.slow

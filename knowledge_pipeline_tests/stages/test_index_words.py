@@ -11,12 +11,12 @@ import pytest
 
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.records import build_embedded_text
-from knowledge_pipeline.stages.index import _SMALL_DOCUMENT_CHUNKS
+from knowledge_pipeline.stages.index import SMALL_DOCUMENT_CHUNKS
 from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 
-LARGEST = _SMALL_DOCUMENT_CHUNKS[-1]
+LARGEST = SMALL_DOCUMENT_CHUNKS[-1]
 
 
 def section(name: str) -> str:
@@ -60,7 +60,7 @@ def counts(outcome: RefreshOutcome) -> tuple[int, int, int]:
     return stats.added, stats.changed, stats.removed
 
 
-@pytest.mark.parametrize("number", _SMALL_DOCUMENT_CHUNKS)
+@pytest.mark.parametrize("number", SMALL_DOCUMENT_CHUNKS)
 def test_a_chunk_of_a_small_document_says_its_own_words_twice_and_the_others_once(
     project: Project, folder: Path, number: int
 ) -> None:

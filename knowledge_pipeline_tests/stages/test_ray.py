@@ -16,7 +16,7 @@ import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.stages.embeddings import _TEXTS_PER_COMMIT
+from knowledge_pipeline.stages.embeddings import TEXTS_PER_COMMIT
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
@@ -132,7 +132,7 @@ def test_a_cluster_leaves_the_tables_of_one_process_in_one_commit(both: tuple[Pr
     same(alone, spread)
     assert len(vectors(spread)) >= TEXTS
     made = {project: embeddings(project).version for project in both}
-    assert made[alone] - made[spread] == len(vectors(spread)) // _TEXTS_PER_COMMIT
+    assert made[alone] - made[spread] == len(vectors(spread)) // TEXTS_PER_COMMIT
 
 
 @pytest.mark.usefixtures("cluster")

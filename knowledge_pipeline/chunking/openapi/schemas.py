@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 from knowledge_pipeline.chunking.bounded_json import to_bounded_json
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.strings import truncate
 
 _MAX_REFS = 30  # references followed one into the other
@@ -24,12 +25,12 @@ _FORMATTED_PROPERTIES = 10
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is a mapping, else an empty one: files in the wild are not valid."""
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def as_list(value: Any) -> list[Any]:
     """The value if it is a list, else an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if is_list(value) else []
 
 
 class OpenApiDocument:
@@ -125,9 +126,8 @@ class OpenApiDocument:
         value: Any = self.root
         for part in ref[2:].split("/"):
             key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(value, list):
-                items = as_list(cast("Any", value))
-                value = items[int(key)] if key.isdecimal() and int(key) < len(items) else None
+            if is_list(value):
+                value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
             else:
                 value = as_mapping(value).get(key)
         return value
@@ -144,19 +144,18 @@ class _RefResolver:
         self._remaining_values -= 1
         if self._remaining_values < 0 or depth > _MAX_DEPTH:
             return "…"
-        if isinstance(value, list):
-            kept = as_list(cast("Any", value))[: self._remaining_values + 1]
+        if is_list(value):
+            kept = value[: self._remaining_values + 1]
             return [self.resolve(each, seen, depth + 1) for each in kept]
-        if not isinstance(value, dict):
+        if not is_object(value):
             return value
-        given = as_mapping(cast("Any", value))
-        ref = given.get("$ref")
+        ref = value.get("$ref")
         if isinstance(ref, str) and ref.startswith("#/") and ref not in seen:
-            target = self._api.resolve_ref(given)
-            rest = {key: each for key, each in given.items() if key != "$ref"}
+            target = self._api.resolve_ref(value)
+            rest = {key: each for key, each in value.items() if key != "$ref"}
             resolved = self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)
             return {"$ref": ref, **as_mapping(resolved)}
-        entries = takewhile(lambda _: self._remaining_values > 0, given.items())
+        entries = takewhile(lambda _: self._remaining_values > 0, value.items())
         return {key: self.resolve(each, seen, depth + 1) for key, each in entries}
 
 

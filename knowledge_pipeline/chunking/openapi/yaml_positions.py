@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.json_values import is_list, is_object
 
 KeyPath = tuple[str, ...]
 
@@ -125,8 +126,9 @@ class _ValueBuilder:
 
     def end_container(self) -> None:
         done = self.stack.pop()
-        has_merge_key = isinstance(done.value, dict) and "<<" in done.value
-        value = _apply_merge_key(cast("dict[str, Any]", done.value)) if has_merge_key else done.value
+        value = done.value
+        if is_object(value) and "<<" in value:
+            value = _apply_merge_key(value)
         self._add_value(value, done.size, done.anchor)
 
     def add_scalar(self, event: yaml.ScalarEvent, shift: int) -> None:
@@ -203,9 +205,9 @@ def _apply_merge_key(mapping: dict[str, Any]) -> dict[str, Any]:
     """A mapping with its `<<` merged in; what is written out wins."""
     merge = mapping["<<"]
     merged: dict[str, Any] = {}
-    for given in reversed(cast("list[Any]", merge) if isinstance(merge, list) else [merge]):
-        if isinstance(given, dict):
-            merged |= cast("dict[str, Any]", given)
+    for given in reversed(merge if is_list(merge) else [merge]):
+        if is_object(given):
+            merged |= given
     return merged | {key: value for key, value in mapping.items() if key != "<<"}
 
 

@@ -40,7 +40,7 @@ def show_sql(screen: Screen, model: Model) -> None:
 
 def show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
     """Show the rows of a query."""
-    import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs] - it has none
+    import pyarrow as pa
 
     table, types = cast("Any", answer).rows, cast("Any", pa.types)
     rows: list[dict[str, Any]] = table.to_pylist()

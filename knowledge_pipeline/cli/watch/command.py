@@ -55,10 +55,10 @@ def watch(
     knowledge.yaml apply as soon as they are saved.
     """
     watched = WatchedSources(session.config_path, source or (), everything=everything)
-    _Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
+    Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
 
 
-class _Watcher:
+class Watcher:
     """Refreshes what changes, and reports it."""
 
     def __init__(self, session: Session, watched: WatchedSources, *, poll_s: float) -> None:
@@ -80,9 +80,9 @@ class _Watcher:
                         due.add(source)
                     else:
                         self._report_error(source, error)
-                due |= self._list_due_retries()
+                due |= self.list_due_retries()
             if due:
-                self._refresh_sources(due)
+                self.refresh_sources(due)
             if not is_ready:
                 is_ready = True
                 self._warm_up()
@@ -95,10 +95,11 @@ class _Watcher:
                 self._report_error(_FILE, error)
         raise AssertionError("watching never ends by itself")
 
-    def _list_due_retries(self) -> set[str]:
+    def list_due_retries(self) -> set[str]:
+        """Sources whose last refresh failed in a way that may pass, and whose time has come."""
         return {source for source, at in self._retries.items() if at <= time.monotonic()}
 
-    def _refresh_sources(self, ids: Set[str]) -> None:
+    def refresh_sources(self, ids: Set[str]) -> None:
         """Refresh and release; reports every failure, and raises none."""
         from knowledge_pipeline.stages import pipeline
 

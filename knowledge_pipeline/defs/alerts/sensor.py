@@ -39,7 +39,7 @@ def build_failed_runs_sensor(*, quiet_s: float = QUIET_S) -> dg.SensorDefinition
     Alerts of one job and one reason are at least `quiet_s` apart.
     """
 
-    @dg.run_failure_sensor(
+    @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name="failed_runs",
         minimum_interval_seconds=15,
         default_status=dg.DefaultSensorStatus.RUNNING,

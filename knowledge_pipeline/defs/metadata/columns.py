@@ -1,6 +1,7 @@
 """What every column of every stage's table means, and the tables' schemas as the UI shows them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import dagster as dg
 import pyarrow as pa
@@ -136,7 +137,7 @@ def arrow_schema(stage: str) -> pa.Schema:
 def table_schema(stage: str) -> dg.TableSchema:
     """The columns of a stage's table, with types in words, constraints, and what they mean."""
     columns: list[dg.TableColumn] = []
-    for field in arrow_schema(stage):
+    for field in cast("Iterable[pa.Field[Any]]", arrow_schema(stage)):
         unique = bool(field.metadata and b"lance-schema:unenforced-primary-key:position" in field.metadata)
         constraints = dg.TableColumnConstraints(nullable=field.nullable, unique=unique)
         description = COLUMN_DESCRIPTIONS[stage][field.name]

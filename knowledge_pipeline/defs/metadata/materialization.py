@@ -27,7 +27,7 @@ def build_stage_metadata(ctx: RefreshContext, stats: Stats) -> dict[str, Any]:
     return {
         "source": stats.source,
         ROW_COUNT: stats.rows,
-        "table": dg.MetadataValue.path(str(table.path)),
+        "table": dg.PathMetadataValue(str(table.path)),
         "table_version": table.version,
         **{name: getattr(stats, name) for name in ("seen", "added", "changed", "removed", "unchanged")},
         "seconds": stats.seconds,

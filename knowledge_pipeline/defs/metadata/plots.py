@@ -1,5 +1,7 @@
 """Draws small pictures of marts in memory, for the metadata of a materialization."""
 
+# The **kwargs of matplotlib have no types.
+# pyright: reportUnknownMemberType=false
 import base64
 import io
 from collections.abc import Mapping
@@ -105,7 +107,7 @@ def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
         return
     if len(days) <= _MAX_LABELLED_DAYS:
         axes.set_xticks(days, [f"{x:%Y-%m-%d}" for x in days])
-        axes.set_xlim(days[0] - timedelta(days=1), days[-1] + timedelta(days=1))  # pyright: ignore
+        axes.set_xlim(days[0] - timedelta(days=1), days[-1] + timedelta(days=1))  # pyright: ignore[reportArgumentType]  # dates, too
         return
     locator = AutoDateLocator(minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(locator)

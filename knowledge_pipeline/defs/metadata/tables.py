@@ -9,11 +9,11 @@ import pyarrow as pa
 
 MAX_CELL_CHARS = 80
 
-_TYPES = {bool: "bool", int: "int", float: "float"}
+_TYPES: Mapping[type[object], str] = {bool: "bool", int: "int", float: "float"}
 
 
 def build_table(
-    rows: Sequence[Mapping[str, Any]], types: Sequence[str] = (), *, max_chars: int = MAX_CELL_CHARS
+    rows: Sequence[Mapping[str, object]], types: Sequence[str] = (), *, max_chars: int = MAX_CELL_CHARS
 ) -> dg.TableMetadataValue:
     """A table of at least one row, all with the keys of the first one, which also gives missing types."""
     types = types or [_TYPES.get(type(value), "string") for value in rows[0].values()]
@@ -32,7 +32,7 @@ def build_table(
 
 def build_arrow_table(rows: pa.Table, *, max_chars: int = MAX_CELL_CHARS) -> dg.TableMetadataValue:
     """The same of at least one Arrow row, typed by its schema."""
-    types = [_describe_type(field.type) for field in rows.schema]
+    types = [_describe_type(type_) for type_ in rows.schema.types]
     return build_table(rows.to_pylist(), types, max_chars=max_chars)
 
 

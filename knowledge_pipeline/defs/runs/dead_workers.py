@@ -40,7 +40,7 @@ def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     return ended
 
 
-@dg.sensor(
+@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Ends runs whose process on this machine is gone, so that they are retried.",

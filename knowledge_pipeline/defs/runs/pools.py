@@ -35,6 +35,6 @@ def build_slot_claim(context: Context) -> SlotClaim:
             try:
                 yield
             finally:
-                slots.free_step(claim)
+                slots.free_step(claim)  # pyright: ignore[reportUnknownMemberType]  # it has no types
 
     return hold_pool_slot

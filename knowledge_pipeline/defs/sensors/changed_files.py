@@ -65,7 +65,7 @@ class ExcludedSources:
     new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
-@dg.sensor(
+@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     name="changed_files",
     job_name="refresh",
     minimum_interval_seconds=10,

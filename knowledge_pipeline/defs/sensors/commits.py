@@ -48,7 +48,7 @@ class CommitScan:
     waiting: int = 0  # repositories that there was no time for
 
 
-@dg.sensor(
+@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     name="new_commits",
     job_name="refresh",
     minimum_interval_seconds=30,

@@ -30,7 +30,7 @@ from knowledge_pipeline.store.lake import Lake
 def build_sources_sensor(types: Sequence[SourceType]) -> dg.SensorDefinition:
     """The sensor that gives every source a partition, and new ones a refresh; `types` have assets."""
 
-    @dg.sensor(
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name="sources_in_config",
         job_name="refresh",
         minimum_interval_seconds=30,
@@ -72,7 +72,7 @@ def build_sources_sensor(types: Sequence[SourceType]) -> dg.SensorDefinition:
     return sources_in_config
 
 
-@dg.sensor(
+@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     job_name="purge",
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
@@ -151,7 +151,7 @@ def _format_ids(keys: Sequence[SourceKey]) -> str:
     return list_names(map(id_of, keys))
 
 
-@dg.run_status_sensor(
+@dg.run_status_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     run_status=dg.DagsterRunStatus.FAILURE,
     request_job=RELEASE_JOB,
     default_status=dg.DefaultSensorStatus.RUNNING,

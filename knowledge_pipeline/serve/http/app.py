@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -59,7 +59,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     refreshing = refreshes or RefreshQueue(service.config)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         warming = asyncio.create_task(service.warm())
         async with mcp.run():
             yield

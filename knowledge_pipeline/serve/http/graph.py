@@ -23,18 +23,18 @@ routes = APIRouter(
 def _build_endpoint(
     method: GraphMethod, request_type: type[GraphTargetRequest]
 ) -> Callable[..., Awaitable[JSONResponse]]:
-    async def endpoint(body: request_type, ctx: CurrentContext) -> JSONResponse:  # pyright: ignore[reportInvalidTypeForm]
-        target_request: GraphTargetRequest = body
+    async def endpoint(body: GraphTargetRequest, ctx: CurrentContext) -> JSONResponse:
         request = GraphRequest(
             method,
-            target_request.target,
-            target_request.filters,
-            limit=target_request.limit,
-            depth=target_request.depth if isinstance(target_request, GraphTraversalRequest) else None,
-            direction=target_request.direction if isinstance(target_request, CallGraphRequest) else "both",
+            body.target,
+            body.filters,
+            limit=body.limit,
+            depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
+            direction=body.direction if isinstance(body, CallGraphRequest) else "both",
         )
         return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
 
+    endpoint.__annotations__["body"] = request_type  # what FastAPI reads
     return endpoint
 
 

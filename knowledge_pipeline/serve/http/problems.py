@@ -116,7 +116,8 @@ def status_of(error: KnowledgeError) -> int:
 
 async def _handle_knowledge_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, KnowledgeError)
-    status, headers = status_of(error), {}
+    status = status_of(error)
+    headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, errors.TooManyRequests):

@@ -6,7 +6,7 @@ The SDK takes seconds to import, so it is loaded with the first request, in a th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -37,7 +37,7 @@ class McpEndpoint:
         self._manager_ready: asyncio.Future[StreamableHTTPSessionManager] | None = None
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
+    async def run(self) -> AsyncGenerator[None]:
         """Answer requests inside; at the end, drop those under way."""
         self._manager_ready = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(self._run_manager(self._manager_ready))

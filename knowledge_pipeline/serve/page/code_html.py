@@ -8,8 +8,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
-from pygments.lexers.special import TextLexer
+from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]  # its **options
 from pygments.token import Token
 from pygments.util import ClassNotFound
 
@@ -98,7 +97,7 @@ def _find_lexer(language: str) -> Lexer:
     try:
         return get_lexer_by_name(_LEXER_ALIASES.get(language, language))
     except ClassNotFound:
-        return TextLexer()
+        return get_lexer_by_name("text")
 
 
 @cache

@@ -57,7 +57,7 @@ class PageQuery:
         if not (limit.isascii() and limit.isdecimal()):
             raise InvalidQuery("the limit is not a number")
         lists: dict[str, Any] = {
-            name: tuple(dict.fromkeys(filter(None, map(str.strip, params.getlist(name)))))
+            name: tuple(dict.fromkeys(text for value in params.getlist(name) if (text := value.strip())))
             for name in _LIST_FILTERS
         }
         type_: Any = params.get("type") or "semantic"
@@ -87,7 +87,7 @@ class PageQuery:
         """Parameters that differ from the defaults."""
         defaults, found = PageQuery(), list[tuple[str, str]]()
         for each in fields(self):
-            value = getattr(self, each.name)
+            value: str | int | tuple[str, ...] = getattr(self, each.name)
             if value != getattr(defaults, each.name):
                 found += [(each.name, str(one)) for one in (value if isinstance(value, tuple) else (value,))]
         return found

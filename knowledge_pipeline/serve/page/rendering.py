@@ -118,7 +118,7 @@ def _load_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"static_url": static_url, "links": links}
+    environment.globals |= dict[str, Any](static_url=static_url, links=links)
     environment.filters |= {
         "type_label": type_label_of,
         "relation": describe_relation,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
@@ -102,8 +102,10 @@ def _explain_query(answer: SearchResponse) -> list[tuple[str, str]]:
 
 def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {_format_value(inner)}" for name, inner in value.items())
-    return ", ".join(map(_format_value, value)) if isinstance(value, list | tuple) else str(value)
+        items = cast("Mapping[str, Any]", value).items()
+        return "; ".join(f"{name}: {_format_value(inner)}" for name, inner in items)
+    is_list = isinstance(value, list | tuple)
+    return ", ".join(map(_format_value, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
 async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterator[Hint]:

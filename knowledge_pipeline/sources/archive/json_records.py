@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.archive.record_header import parse_time
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 
@@ -70,9 +71,9 @@ def _parse_json(text: str) -> Any:
 
 def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
     """The turns of a record and their key; None for a record that is a list of turns."""
-    if isinstance(record, list):
+    if is_list(record):
         return None, record if _is_turn_list(record) else []
-    if isinstance(record, Mapping):
+    if is_object(record):
         for key in _TURN_LIST_KEYS:
             if _is_turn_list(record.get(key)):
                 return key, record[key]
@@ -80,11 +81,11 @@ def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
 
 
 def _is_turn_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(_is_turn(each) for each in value)
+    return is_list(value) and bool(value) and all(_is_turn(each) for each in value)
 
 
 def _is_turn(value: Any) -> bool:
-    keys = value.keys() if isinstance(value, Mapping) else set[str]()
+    keys = value.keys() if is_object(value) else set[str]()
     return not keys.isdisjoint(("role", *_AUTHOR_KEYS)) and not keys.isdisjoint(_CONTENT_KEYS)
 
 
@@ -105,8 +106,8 @@ def _build_turn(value: Mapping[str, Any]) -> Turn:
 
 def _iter_content_lines(content: Any) -> Iterator[str]:
     """A text, or parts of which some are texts."""
-    for part in content if isinstance(content, list) else [content]:
-        if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+    for part in content if is_list(content) else [content]:
+        if is_object(part) and isinstance(part.get("text"), str):
             yield part["text"]
             rest = {name: each for name, each in part.items() if name not in ("type", "text")}
             yield from _iter_lines(rest, 0)
@@ -121,7 +122,7 @@ def _find_key(value: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _person_name(value: Any) -> str:
-    if isinstance(value, Mapping):
+    if is_object(value):
         value = value.get("name") or value.get("login") or value.get("id")
     name = value if isinstance(value, str) else ""
     return name if len(name) <= 100 and "\n" not in name else ""
@@ -129,7 +130,7 @@ def _person_name(value: Any) -> str:
 
 def _iter_sections(record: Any, title: str) -> Iterator[str]:
     """Short fields of an object as lines, then each of the others under a heading."""
-    if not isinstance(record, Mapping):
+    if not is_object(record):
         yield from _iter_lines(record, 0)
         return
     long = {name: value for name, value in record.items() if not _is_short(value)}
@@ -143,10 +144,10 @@ def _iter_sections(record: Any, title: str) -> Iterator[str]:
 def _iter_lines(value: Any, depth: int) -> Iterator[str]:
     """Any value, indented by its depth."""
     indent = "  " * depth
-    if isinstance(value, Mapping):
+    if is_object(value):
         for name, inner in value.items():
             yield from _iter_field_lines(f"{indent}{name}:", inner, depth)
-    elif isinstance(value, list):
+    elif is_list(value):
         for inner in value:
             yield from _iter_field_lines(f"{indent}-", inner, depth)
     else:
@@ -163,7 +164,7 @@ def _iter_field_lines(name: str, value: Any, depth: int) -> Iterator[str]:
 
 def _is_short(value: Any) -> bool:
     return (
-        not isinstance(value, (Mapping, list))
+        not isinstance(value, (dict, list))
         and len(text := _format_scalar(value)) <= _MAX_INLINE_CHARS
         and "\n" not in text
     )

@@ -14,6 +14,7 @@ import yaml
 
 from knowledge_pipeline import times
 from knowledge_pipeline.front_matter import MAX_CHARS, locate_front_matter
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.records import Metadata
 
 _FRONT_MATTER_FIELD = re.compile(r"[\w-]+[ \t]*[:=]")
@@ -28,8 +29,8 @@ _TIME_FIELDS = {
 }
 _NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  # of what is an object itself
 _EMAIL_SUFFIX = re.compile(r"\s*<[^<>]*@[^<>]*>\s*$")
-_KIND_BY_FOLDER = {name: name for name in ("adr", "session", "plan", "discussion", "spec")}
-_KIND_BY_FOLDER |= {"decision": "adr", "specification": "spec"}
+_KINDS = ("adr", "session", "plan", "discussion", "spec")
+_KIND_BY_FOLDER = {kind: kind for kind in _KINDS} | {"decision": "adr", "specification": "spec"}
 _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
 
 
@@ -72,7 +73,7 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
         raise InvalidFrontMatter(f"its front matter is no valid YAML (line {line})") from error
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidFrontMatter(f"its front matter is no valid {language}") from error
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         raise InvalidFrontMatter("its front matter has no fields")
     return value
 
@@ -130,14 +131,14 @@ def _split_values(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[st
 def _iter_texts(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
         value = fields.get(key)
-        for each in value[:_MAX_VALUES] if isinstance(value, list) else [value]:
+        for each in value[:_MAX_VALUES] if is_list(value) else [value]:
             if text := _to_text(each):
                 yield text
 
 
 def _to_text(value: Any) -> str:
     """A plain value as text, on one line; of an object its name."""
-    if isinstance(value, Mapping):
+    if is_object(value):
         value = next((value[name] for name in _NAME_KEYS if isinstance(value.get(name), (str, int))), None)
     if isinstance(value, bool) or not isinstance(value, (str, int, float, date)):
         return ""

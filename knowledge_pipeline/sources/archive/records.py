@@ -7,9 +7,9 @@ record becomes text that a person can read. What a record says of itself becomes
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.sources.archive.json_records import InvalidJson, format_record, parse_record
 from knowledge_pipeline.sources.archive.record_header import (
@@ -57,7 +57,7 @@ def _extract_json(name: str, text: str) -> ExtractedText:
     stem = name.rpartition("/")[2].rpartition(".")[0]
     try:
         record = parse_record(text)
-        header = parse_record_header(record if isinstance(record, Mapping) else {})
+        header = parse_record_header(record if is_object(record) else {})
         shown, segments = format_record(record, header.title or stem)
     except InvalidJson as reason:
         return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")

@@ -16,6 +16,7 @@ import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.http_retry import (
@@ -108,7 +109,7 @@ class GcsBucket:
             page = answer.json()
         except requests.JSONDecodeError:
             raise self._build_listing_error() from None
-        if not isinstance(page, dict) or page.get("kind") != "storage#objects":
+        if not is_object(page) or page.get("kind") != "storage#objects":
             raise self._build_listing_error()  # without the check, any other JSON would be an empty bucket
         return page
 
@@ -127,7 +128,7 @@ class GcsBucket:
         except (requests.RequestException, identity.TransportError) as error:
             raise to_source_error(self.service, error, setting="connection.endpoint_url") from None
         except identity.GoogleAuthError as error:
-            if error.retryable:
+            if error.retryable:  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
                 raise to_source_error(self.service, error, setting="connection.endpoint_url") from None
             raise SourceRefused(
                 f"{self.service} does not accept the identity ({type(error).__name__}): {self._identity_hint}"
@@ -191,14 +192,14 @@ def _load_credentials(connection: GcsConnection) -> Any:
 
     if connection.credentials is None:
         with suppress(DefaultCredentialsError):
-            return google.auth.default(scopes=[_SCOPE])[0]
+            return google.auth.default(scopes=[_SCOPE])[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # google-auth leaves it untyped
         raise SourceRefused(
             "Google Cloud Storage needs an identity: set connection.credentials, log in with `gcloud "
             "auth application-default login`, or set connection.anonymous for a public bucket"
         )
     place = connection.credentials.expanduser()
     try:
-        return Credentials.from_service_account_file(str(place), scopes=[_SCOPE])
+        return Credentials.from_service_account_file(str(place), scopes=[_SCOPE])  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,8 +21,8 @@ _IDENTITY_ERRORS = {
     "AccountProblem": "says that there is a problem with the account: ask its owner",
     "NotSignedUp": "says that the account is not signed up for S3: ask its owner",
 }
-_WRONG_REGION_CODES = {"PermanentRedirect", "TemporaryRedirect", "301", "307"}
-_WRONG_REGION_CODES |= {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+_REDIRECT_CODES = {"PermanentRedirect", "TemporaryRedirect", "301", "307"}
+_WRONG_REGION_CODES = _REDIRECT_CODES | {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 
 
 class S3ErrorTranslator:
@@ -74,9 +75,10 @@ class S3ErrorTranslator:
                     f"{self.service} cannot be asked ({type(error).__name__}): correct the connection, "
                     "or the AWS configuration of this machine"
                 )
-        return error
+            case _:
+                return error
 
-    def _from_response(self, response: dict[str, Any], *, reading: bool) -> Exception:
+    def _from_response(self, response: Mapping[str, Any], *, reading: bool) -> Exception:
         error: dict[str, Any] = response.get("Error", {})
         status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         code = str(error.get("Code") or status)

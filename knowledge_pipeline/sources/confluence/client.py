@@ -14,6 +14,7 @@ import requests
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.http_retry import (
     TIMEOUT_S,
     format_retries_exhausted,
@@ -96,8 +97,8 @@ class ConfluenceClient:
     def _parse_page(self, response: requests.Response) -> tuple[list[Json], str]:
         """The results of one page, and the address of the next one; "" is the end."""
         answer = self._parse_json(response)
-        results, links = answer.get("results"), answer.get("_links") or {}
-        if not isinstance(results, list):
+        results, links = answer.get("results"), answer.get("_links") or Json()
+        if not is_list(results):
             raise SourceUnavailable(
                 f"{self.service} answered a listing without results: nothing is deleted: try again later"
             )
@@ -199,7 +200,7 @@ class ConfluenceClient:
             answer = response.json()
         except ValueError:
             answer = None
-        if not isinstance(answer, dict):
+        if not is_object(answer):
             raise SourceRefused(
                 f"{self.service} answered with a web page, perhaps a login page, instead of data: "
                 "correct connection.url"
@@ -213,7 +214,7 @@ def _parse_reason(response: requests.Response) -> str:
         answer = response.json()
     except ValueError:
         return shorten_reason("")
-    reason = answer.get("message") or answer.get("errors") if isinstance(answer, dict) else None
-    if isinstance(reason, list) and reason and isinstance(reason[0], dict):
+    reason = answer.get("message") or answer.get("errors") if is_object(answer) else None
+    if is_list(reason) and reason and is_object(reason[0]):
         reason = reason[0].get("title") or reason[0].get("message")
     return shorten_reason(str(reason or ""))

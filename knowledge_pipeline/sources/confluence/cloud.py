@@ -93,7 +93,7 @@ class CloudEdition:
             self._resolved_accounts.update(several)
             question = {"accountId": several, "limit": _PEOPLE_PER_CALL}
             found = self._client.get_or_status("rest/api/user/bulk", question)
-            for person in found.get("results", []) if isinstance(found, dict) else []:
+            for person in found.get("results", []) if isinstance(found, dict) else ():
                 if name := person.get("displayName") or person.get("publicName"):
                     self._names[str(person["accountId"])] = str(name)
         return self._names
@@ -124,7 +124,7 @@ class CloudEdition:
                 updated=parse_time(str(version["createdAt"])),
                 author_account=raw.get("authorId"),
                 storage=storage_of(raw),
-                web_path=str((raw.get("_links") or {}).get("webui") or ""),
+                web_path=str((raw.get("_links") or Json()).get("webui") or ""),
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(

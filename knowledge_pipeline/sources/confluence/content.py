@@ -129,13 +129,13 @@ def to_skipped(response: Json | int) -> DocumentSkipped:
 
 def labels_of(content: Json) -> tuple[str, ...]:
     """The labels of `metadata.labels`, without those that are one person's own."""
-    found = ((content.get("metadata") or {}).get("labels") or {}).get("results") or []
+    found = ((content.get("metadata") or Json()).get("labels") or Json()).get("results") or ()
     return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
 
 
 def storage_of(content: Json) -> str:
     """The body in storage format, "" without one."""
-    return str(((content.get("body") or {}).get("storage") or {}).get("value") or "")
+    return str(((content.get("body") or Json()).get("storage") or Json()).get("value") or "")
 
 
 def split_batches(values: Iterable[Value], size: int) -> Iterator[list[Value]]:

@@ -47,11 +47,11 @@ def build_modified_clause(since: datetime) -> str:
 
 def parse_child_content(content: Json) -> ChildContent | None:
     """A comment or file on a page; None for one on anything else, a file's own comment perhaps."""
-    container, version = content.get("container") or {}, content.get("version") or {}
+    container, version = content.get("container") or Json(), content.get("version") or Json()
     if content.get("type") not in ("comment", "attachment") or container.get("type") not in CONTENT_KINDS:
         return None
-    extensions, history = content.get("extensions") or {}, content.get("history") or {}
-    author = (history.get("createdBy") or version.get("by") or {}).get("displayName")
+    extensions, history = content.get("extensions") or Json(), content.get("history") or Json()
+    author = (history.get("createdBy") or version.get("by") or Json()).get("displayName")
     return ChildContent(
         id=str(content["id"]),
         kind=content["type"],
@@ -62,5 +62,5 @@ def parse_child_content(content: Json) -> ChildContent | None:
         updated=parse_time(str(version["when"])) if version.get("when") else None,
         author=author,
         storage=storage_of(content),
-        quoted_text=str((extensions.get("inlineProperties") or {}).get("originalSelection") or ""),
+        quoted_text=str((extensions.get("inlineProperties") or Json()).get("originalSelection") or ""),
     )

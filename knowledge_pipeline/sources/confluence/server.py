@@ -93,7 +93,7 @@ class ServerEdition:
 
     def _to_page(self, raw: Json) -> Page:
         try:
-            version, creator = raw["version"], (raw.get("history") or {}).get("createdBy") or {}
+            version, creator = raw["version"], (raw.get("history") or Json()).get("createdBy") or Json()
             return Page(
                 id=str(raw["id"]),
                 kind=str(raw["type"]),
@@ -105,7 +105,7 @@ class ServerEdition:
                 labels=labels_of(raw),
                 author=creator.get("displayName") if creator.get("type") != "anonymous" else None,
                 storage=storage_of(raw),
-                web_path=str((raw.get("_links") or {}).get("webui") or ""),
+                web_path=str((raw.get("_links") or Json()).get("webui") or ""),
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(

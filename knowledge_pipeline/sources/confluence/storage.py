@@ -208,10 +208,11 @@ class _PageRenderer:
                 return render_date(element)
             case "code":
                 return format_inline_code(self.render_line(element))
-        text = self._render_run(element)
-        if kind in ("s", "del", "strike") and text.strip():
-            return f"~~{text.strip()}~~"
-        return f" {text} " if kind in _BLOCK_ELEMENTS or kind in ("td", "th", "tr") else text
+            case _:
+                text = self._render_run(element)
+                if kind in ("s", "del", "strike") and text.strip():
+                    return f"~~{text.strip()}~~"
+                return f" {text} " if kind in _BLOCK_ELEMENTS or kind in ("td", "th", "tr") else text
 
     def _render_anchor(self, element: Element) -> str:
         address = "".join(get_attribute(element, "href").split())

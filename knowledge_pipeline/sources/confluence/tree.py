@@ -12,7 +12,7 @@ from html import escape, unescape
 from html.entities import html5
 from typing import Any, Protocol
 
-from lxml import etree  # pyright: ignore[reportAttributeAccessIssue] - it has no types
+from lxml import etree
 
 LINE_BREAK = "\x0b"
 """A hard line break within running text; no control character of a page gets past `parse`."""

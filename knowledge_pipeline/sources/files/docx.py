@@ -35,8 +35,8 @@ _HYPERLINK = re.compile(r'^\s*HYPERLINK\s+"(?P<url>[^"]+)"', re.IGNORECASE)
 _SKIPPED_TAGS = frozenset(
     f"{_W}{name}" for name in ("del", "moveFrom", "pPr", "rPr", "sdtPr", "rubyPr", "rt")
 )
-_TEXT_BY_TAG = {f"{_W}{name}": text for name, text in (("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-"))}
-_TEXT_BY_TAG |= {f"{_W}{name}": " " for name in ("tab", "ptab")}
+_TEXT_BY_NAME = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "tab": " ", "ptab": " "}
+_TEXT_BY_TAG = {f"{_W}{name}": text for name, text in _TEXT_BY_NAME.items()}
 _NOTE_PREFIXES = {f"{_W}footnoteReference": "", f"{_W}endnoteReference": "end"}
 _DRAWING_TAGS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
 
@@ -79,7 +79,7 @@ def _describe_failure(payload: bytes, error: Exception) -> str:
 def _to_markdown(document: WordDocument) -> str:
     styles = {style.style_id: style.name or "" for style in document.styles}
     writer = DocxRenderer(styles, _links_by_id(document.part))
-    text = writer.render(document.element.body)
+    text = writer.render(document.element.body)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  # typed as any element
     notes: dict[str, str] = {}
     for relation in document.part.rels.values():
         if relation.reltype in (RELATION.FOOTNOTES, RELATION.ENDNOTES):
@@ -114,7 +114,7 @@ class DocxRenderer:
 
     styles: Mapping[str, str]
     links: Mapping[str, str]
-    note_names: list[str] = field(default_factory=list)  # "1", "end1", in the order in which they are named
+    note_names: list[str] = field(default_factory=list[str])  # "1", "end1", in the order of their mention
 
     def render(self, container: Any) -> str:
         """All blocks of an element, the items of a list on lines without others between."""

@@ -20,8 +20,9 @@ from knowledge_pipeline.sources.markdown_writing import (
     format_list_item,
 )
 
-_SKIPPED_TAGS = {"script", "style", "noscript", "template", "svg", "canvas", "iframe", "object", "embed"}
-_SKIPPED_TAGS |= {"link", "meta", "nav", "button", "input", "select", "textarea", "dialog", "audio", "video"}
+_EMBEDDED_TAGS = {"svg", "canvas", "iframe", "object", "embed", "audio", "video"}
+_CONTROL_TAGS = {"nav", "button", "input", "select", "textarea", "dialog"}
+_SKIPPED_TAGS = _EMBEDDED_TAGS | _CONTROL_TAGS | {"script", "style", "noscript", "template", "link", "meta"}
 _SKIPPED_ROLES = re.compile(r"^(?:navigation|banner|contentinfo|search|menu|menubar|toolbar)$", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _LANGUAGE_CLASS = re.compile(r"^(?:language|lang|highlight|brush:)-?(?P<name>[\w+#-]+)$")
@@ -118,17 +119,17 @@ class _PageConverter(MarkdownConverter):
         super().__init__(**options)
         self._cells: dict[int, str] = {}  # what each cell of a table says, by the id of its element
 
-    def convert_img(self, el, text, parent_tags):
+    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return " ".join(str(el.get("alt", "")).split())
 
-    def convert_pre(self, el, text, parent_tags):
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if not text.strip():
             return ""
         if "_inline" in parent_tags:
             return format_inline_code(text.strip())
         return f"\n\n{format_code_block(text, _language_of_block(el))}\n\n"
 
-    def convert_a(self, el, text, parent_tags):
+    def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         address = re.sub(r"[\t\r\n]", "", str(el.get("href", ""))).strip().replace(" ", "%20")
         leads_nowhere = not address or address.lower().startswith(("javascript:", "data:"))
         if "_noformat" in parent_tags or leads_nowhere or not text.strip():
@@ -137,12 +138,12 @@ class _PageConverter(MarkdownConverter):
             return ""
         return _link_text(text, address)
 
-    def convert_li(self, el, text, parent_tags):
-        text = (text or "").strip()
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        text = text.strip()
         numbered = el.parent is not None and el.parent.name == "ol"
         return format_list_item(f"{el['value']}. " if numbered else "- ", text) + "\n" if text else "\n"
 
-    def convert_td(self, el, text, parent_tags):
+    def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if "table" not in parent_tags:  # libxml2 leaves a cell where it is, and so outside of any table
             return self._convert_block(el, text, parent_tags)
         self._cells[id(el)] = text
@@ -150,28 +151,28 @@ class _PageConverter(MarkdownConverter):
 
     convert_th = convert_td
 
-    def convert_tr(self, el, text, parent_tags):
+    def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return text
 
-    def convert_table(self, el, text, parent_tags):
+    def convert_table(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """What is not in a cell, such as a caption, then the cells."""
         return f"\n\n{text.strip()}\n\n{render_table(el, self._cells)}\n\n"
 
-    def convert_b(self, el, text, parent_tags):
+    def convert_b(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return _emphasize(el, text, "**", parent_tags, {"b", "strong"})
 
-    def convert_em(self, el, text, parent_tags):
+    def convert_em(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return _emphasize(el, text, "*", parent_tags, {"i", "em"})
 
-    def convert_del(self, el, text, parent_tags):
+    def convert_del(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return _emphasize(el, text, "~~", parent_tags, {"del", "s"})
 
     convert_strong, convert_i, convert_s = convert_b, convert_em, convert_del
 
-    def convert_dd(self, el, text, parent_tags):
+    def convert_dd(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n{format_list_item(':   ', text.strip())}\n" if text.strip() else "\n"
 
-    def _convert_block(self, el, text, parent_tags):
+    def _convert_block(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if "_inline" in parent_tags:
             return f" {text.strip()} "
         return f"\n\n{text.strip()}\n\n" if text.strip() else ""
@@ -190,7 +191,7 @@ def _link_text(text: str, address: str) -> str:
     for at, line in enumerate(lines):
         if len(lines) > 1 and line.startswith(("```", "|")):  # code or a table
             break
-        marks = _LINE_MARKERS.match(line)[0] if len(lines) > 1 else ""  # pyright: ignore[reportOptionalSubscript]
+        marks = found[0] if len(lines) > 1 and (found := _LINE_MARKERS.match(line)) else ""
         if _WORD.search(line, len(marks)):
             lines[at] = marks + format_link(line[len(marks) :], address)
             return before + "\n".join(lines) + after

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
-from pypdf.generic import PdfObject
+from pypdf.generic import ArrayObject, DictionaryObject, PdfObject
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.text_decoding import ExtractedText
@@ -67,7 +67,7 @@ def _iter_links(page: PageObject) -> Iterator[str]:
     Source: ISO 32000-1, 12.5.6.5 (link annotations) and 12.6.4.7 (URI actions)
     """
     annotations = _get_object(page, "/Annots")
-    for annotation in annotations if isinstance(annotations, list) else ():
+    for annotation in annotations if isinstance(annotations, ArrayObject) else ():
         url = _get_object(_get_object(annotation, "/A"), "/URI")
         written = url.decode("latin-1") if isinstance(url, bytes) else str(url)
         if _WEB_ADDRESS.match(written):
@@ -78,7 +78,7 @@ def _get_object(holder: object, key: str) -> object:
     """What a dictionary of the file has under a key; None where it is none, or broken."""
     with suppress(PyPdfError, AttributeError, LookupError, TypeError, ValueError):
         found = holder.get_object() if isinstance(holder, PdfObject) else holder
-        return found[key].get_object() if isinstance(found, dict) and key in found else None
+        return found[key].get_object() if isinstance(found, DictionaryObject) and key in found else None
     return None
 
 

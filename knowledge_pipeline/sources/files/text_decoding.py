@@ -6,6 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Metadata
@@ -32,7 +33,7 @@ class ExtractedText:
 
     text: str
     title: str = ""
-    metadata: Metadata = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict[str, Any])
     language: str | None = None  # of the text: "markdown" for what was converted to it
     author: str | None = None  # None: what the tree says
     last_modified: datetime | None = None  # None: what the tree says

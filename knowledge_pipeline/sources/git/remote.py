@@ -38,7 +38,7 @@ class Remote:
     """An address that git understands, free of passwords, and what is sent with a request."""
 
     url: str
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 def build_remote(connection: GitConnection) -> Remote:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection, strip_credentials
@@ -122,7 +123,7 @@ def poll_remote_heads(
     """
     deadline = time.monotonic() + budget_s
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tips") as pool:
-        answers = pool.map(lambda query: _poll_repository(query, deadline, timeout_s), queries)
+        answers = pool.map(_poll_repository, queries, repeat(deadline), repeat(timeout_s))
         polled = zip(queries, answers, strict=True)
         return {query.repository: heads for query, heads in polled if heads is not None}
 

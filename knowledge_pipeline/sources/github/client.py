@@ -16,6 +16,7 @@ import requests
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.github.errors import GithubErrors, GraphqlError, is_rate_limited
 from knowledge_pipeline.sources.http_retry import (
@@ -95,7 +96,7 @@ class GithubClient:
     ) -> GraphqlResponse | None:
         """The response; None: a limit was waited for, try again."""
         headers, body = self._post({"query": query, "variables": dict(variables)}, can_split=can_split)
-        if not isinstance(body, dict) or not isinstance(body.get("data", {}), dict | None):
+        if not is_object(body) or not isinstance(body.get("data", {}), dict | None):
             raise self.errors.api_not_found()  # a web page
         errors = tuple(body.get("errors") or ())
         if is_rate_limited(errors):
@@ -128,7 +129,7 @@ class GithubClient:
             raise self.errors.api_not_found() from None
 
     def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
-        message = error.data.get("message") if isinstance(error.data, dict) else None
+        message = error.data.get("message") if is_object(error.data) else None
         return self.errors.from_status(error.status, error.headers or {}, str(message or ""))
 
     def _open_requester(self) -> Requester:

@@ -66,7 +66,7 @@ class GithubErrors:
             return self.repository_not_found()
         if kinds & _TOO_LARGE_TYPES or any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
             return QueryTooLarge(f"{self.service} gave up on a query about {self._repository} ({reason})")
-        if any((error.get("extensions") or {}).get("code") == "undefinedField" for error in errors):
+        if "undefinedField" in ((each.get("extensions") or dict[str, Any]()).get("code") for each in errors):
             return SourceRefused(
                 f"{self.service} does not know a field of the query ({reason}): "
                 "GitHub Enterprise Server 3.14 or later is needed"
@@ -144,5 +144,5 @@ class GithubErrors:
 
 def is_single_sign_on(error: GraphqlError) -> bool:
     """Whether the organization requires single sign-on first."""
-    extensions = error.get("extensions") or {}
+    extensions: Mapping[str, Any] = error.get("extensions") or {}
     return bool(extensions.get("saml_failure")) or "saml" in str(error.get("message") or "").lower()

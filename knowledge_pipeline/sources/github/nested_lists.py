@@ -55,7 +55,7 @@ def load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[Ne
         SourceRefused, SourceUnavailable: as `GithubClient.ask`.
     """
     for part in nested_lists:
-        page = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
+        page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
         entries = _visible_entries(page)
         while page["pageInfo"]["hasNextPage"] and (part.max_count is None or len(entries) < part.max_count):
             page = _fetch_next_page(client, node["id"], part, page["pageInfo"]["endCursor"])

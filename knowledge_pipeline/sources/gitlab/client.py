@@ -21,6 +21,7 @@ import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.code_host import QueryTooLarge
 from knowledge_pipeline.sources.http_retry import (
@@ -81,10 +82,10 @@ class GitlabClient:
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
         body = self._post(query, {**variables, "path": self._connection.project}, can_split=can_split)
-        errors = body.get("errors") if isinstance(body, dict) else None
+        errors = body.get("errors") if is_object(body) else None
         if errors:
             raise self.errors.from_graphql_errors(errors)
-        if not isinstance(body, dict) or not isinstance(body.get("data"), dict):
+        if not is_object(body) or not is_object(body.get("data")):
             raise self.errors.api_not_found()  # a web page
         project = body["data"].get("project")
         if project is None:
@@ -157,9 +158,9 @@ class GitlabErrors:
 
     def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
-        known = [error for error in errors if isinstance(error, dict)]
+        known = [error for error in errors if is_object(error)]
         reason = shorten_reason("; ".join(str(error.get("message") or "") for error in known))
-        codes = {(error.get("extensions") or {}).get("code") for error in known}
+        codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in known}
         if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
                 f"{self.service} does not know a field of the query ({reason}): GitLab 17 or later is needed"
@@ -212,9 +213,9 @@ def _parse_error_message(body: bytes) -> str:
         answer = json.loads(body)
     except ValueError:
         return ""
-    if not isinstance(answer, dict):
+    if not is_object(answer):
         return ""
     errors = answer.get("errors")
-    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+    if is_list(errors) and errors and is_object(errors[0]):
         return str(errors[0].get("message") or "")
     return str(answer.get("error_description") or answer.get("message") or answer.get("error") or "")

@@ -63,6 +63,6 @@ class GitlabMergeRequests(GitlabConversations):
 
 
 def _build_changed_files(node: Node) -> ChangedFiles:
-    files = node["diffStats"] or []
+    files: list[Node] = node["diffStats"] or []
     added, deleted = (sum(file[name] for file in files) for name in ("additions", "deletions"))
     return ChangedFiles(files, len(files), added, deleted)

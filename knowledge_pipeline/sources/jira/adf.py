@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.jira.adf_inline import (
     INLINE_TYPES,
     People,
@@ -44,7 +45,7 @@ def adf_to_markdown(document: Any, people: People | None = None) -> str:
         document: the JSON, parsed; any node of it, or a list of nodes.
         people: display names by account id, for mentions that do not name whom they mean.
     """
-    nodes = document if isinstance(document, list) else [document]
+    nodes = document if is_list(document) else [document]
     return _AdfRenderer(people or {}).render_blocks(nodes, 0).strip()
 
 
@@ -61,7 +62,7 @@ class _AdfRenderer:
         pieces: list[tuple[str, str]] = []
         run: list[Any] = []
         for node in nodes:
-            if isinstance(node, dict) and type_of(node) not in INLINE_TYPES:
+            if is_object(node) and type_of(node) not in INLINE_TYPES:
                 pieces.append(("paragraph", self._render_inline(run)))
                 pieces.append((type_of(node), self._render_block(node, depth)))
                 run = []
@@ -114,8 +115,8 @@ class _AdfRenderer:
                 return "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
             case "blockCard" | "embedCard":
                 source = attributes.get("datasource")
-                parameters = source.get("parameters") if isinstance(source, dict) else None
-                jql = parameters.get("jql") if isinstance(parameters, dict) else None
+                parameters = source.get("parameters") if is_object(source) else None
+                jql = parameters.get("jql") if is_object(parameters) else None
                 label = render_label(node, self._people)
                 return format_link(str(jql), label) if jql else label
             case _:  # not in the schema, or only a frame around others
@@ -128,7 +129,7 @@ class _AdfRenderer:
 
     def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
         """A list item; its lists follow without an empty line."""
-        is_item = isinstance(node, dict) and type_of(node) not in _ITEM_CONTENT_TYPES
+        is_item = is_object(node) and type_of(node) not in _ITEM_CONTENT_TYPES
         content = children_of(node) if is_item else [node]
         text = label
         for kind, piece in self._render_pieces(content, depth):
@@ -139,11 +140,11 @@ class _AdfRenderer:
     def _render_task(self, node: Any, depth: int) -> str:
         if type_of(node) == "taskList":  # in the list itself, it belongs to the item before
             return format_list_item("  ", self._render_block(node, depth))
-        done = isinstance(node, dict) and attributes_of(node).get("state") == "DONE"
+        done = is_object(node) and attributes_of(node).get("state") == "DONE"
         return self._render_list_item(node, "- [x] " if done else "- [ ] ", depth)
 
     def _render_decision(self, node: Any, depth: int) -> str:
-        state = attributes_of(node).get("state") if isinstance(node, dict) else None
+        state = attributes_of(node).get("state") if is_object(node) else None
         label = "Undecided" if state == "UNDECIDED" else "Decision"
         return self._render_list_item(node, "- ", depth, f"{label}: ")
 
@@ -159,7 +160,7 @@ class _AdfRenderer:
 
     def _build_grid(self, table: Mapping[str, Any], depth: int) -> list[list[str]]:
         rows = [
-            row if type_of(row) in {"tableRow", ""} and isinstance(row, dict) else {"content": [row]}
+            row if type_of(row) in {"tableRow", ""} and is_object(row) else {"content": [row]}
             for row in children_of(table)
         ]
         grid = expand_spans([self._build_cell(cell, depth) for cell in children_of(row)] for row in rows)
@@ -167,7 +168,7 @@ class _AdfRenderer:
         return [[*row[:last], " ".join(row[last:])] if len(row) > MAX_COLUMNS else row for row in grid]
 
     def _build_cell(self, cell: Any, depth: int) -> TableCell:
-        if not isinstance(cell, dict) or type_of(cell) not in {"tableCell", "tableHeader", ""}:
+        if not is_object(cell) or type_of(cell) not in {"tableCell", "tableHeader", ""}:
             cell = {"content": [cell]}
         spans = (attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
         rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)

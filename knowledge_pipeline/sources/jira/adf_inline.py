@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.markdown_writing import format_inline_code, format_link
 
 People = Mapping[str, str]
@@ -27,20 +28,20 @@ _WORD = re.compile(r"\w")
 
 def type_of(node: Any) -> str:
     """The type of a node; "" for what is none."""
-    kind = node.get("type") if isinstance(node, dict) else None
+    kind = node.get("type") if is_object(node) else None
     return kind if isinstance(kind, str) else ""
 
 
 def children_of(node: Any) -> list[Any]:
     """What a node contains."""
-    content = node.get("content") if isinstance(node, dict) else None
-    return content if isinstance(content, list) else []
+    content = node.get("content") if is_object(node) else None
+    return content if is_list(content) else []
 
 
 def attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The attributes of a node."""
     attributes = node.get("attrs")
-    return attributes if isinstance(attributes, dict) else {}
+    return attributes if is_object(attributes) else {}
 
 
 def render_inline(nodes: list[Any], people: People) -> str:
@@ -58,7 +59,7 @@ def render_inline(nodes: list[Any], people: People) -> str:
 def render_label(node: Any, people: People) -> str:
     """What a node other than text shows within a line."""
     kind = type_of(node)
-    attributes = attributes_of(node) if kind else {}
+    attributes: Mapping[str, Any] = attributes_of(node) if kind else {}
     match kind:
         case "hardBreak":
             return "\n"
@@ -76,8 +77,8 @@ def render_label(node: Any, people: People) -> str:
         case "status" | "placeholder":
             return str(attributes.get("text") or "").strip()
         case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
-            data = attributes.get("data")
-            data = data if isinstance(data, dict) else {}
+            given = attributes.get("data")
+            data: Mapping[str, Any] = given if is_object(given) else {}
             url = str(attributes.get("url") or data.get("url") or "")
             return format_link(str(data.get("name") or ""), url)
         case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
@@ -97,9 +98,9 @@ def collect_text(node: Any, separator: str = " ") -> str:
     pending = [node]
     while pending:
         current = pending.pop()
-        if isinstance(current, list):
+        if is_list(current):
             pending.extend(reversed(current))
-        elif isinstance(current, dict):
+        elif is_object(current):
             if type_of(current) == "hardBreak":
                 texts.append("\n")
             for text in (current.get("text"), attributes_of(current).get("text")):
@@ -117,7 +118,7 @@ def _render_runs(nodes: list[Any], people: People) -> str:
         ("".join(_render_node(node, people) for node in group), emphasis)
         for emphasis, group in groupby(nodes, key=_emphasis_of)
     ]
-    parts = []
+    parts: list[str] = []
     for place, (text, emphasis) in enumerate(runs):
         before = runs[place - 1][0][-1:] if place else ""
         after = runs[place + 1][0][:1] if place + 1 < len(runs) else ""
@@ -151,9 +152,9 @@ def _split_whitespace(text: str) -> tuple[str, str, str]:
 
 
 def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
-    marks = node.get("marks") if isinstance(node, dict) else None
-    known = marks if isinstance(marks, list) else []
-    return {type_of(mark): attributes_of(mark) for mark in known if isinstance(mark, dict)}
+    marks = node.get("marks") if is_object(node) else None
+    known = marks if is_list(marks) else []
+    return {type_of(mark): attributes_of(mark) for mark in known if is_object(mark)}
 
 
 def _emphasis_of(node: Any) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import requests
 
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.http_retry import mount_retries, to_source_error
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class JiraClient:
     def is_cloud(self) -> bool:
         """Whether it is Cloud; without a token, Jira itself is asked."""
         if self._is_cloud is None:
-            answer = {} if self.is_authenticated else self.get("serverInfo", version="2")
+            answer: dict[str, Any] = {} if self.is_authenticated else self.get("serverInfo", version="2")
             self._is_cloud = bool(answer.get("deploymentType") == "Cloud")
         return self._is_cloud
 
@@ -82,7 +83,8 @@ class JiraClient:
 
         base = _URL_TEMPLATE % (version or ("3" if self.is_cloud else "2"))
         try:
-            answer = self._open_client()._get_json(path, params=params, base=base, use_post=post)
+            get_json = self._open_client()._get_json  # pyright: ignore[reportPrivateUsage]  # none is public
+            answer = get_json(path, params=params, base=base, use_post=post)
         except JIRAError as error:  # it holds our headers, so that it must not be the cause of ours
             raise self._to_source_error(error.status_code or 0, error.text or "", path) from None
         except requests.exceptions.JSONDecodeError:
@@ -92,7 +94,7 @@ class JiraClient:
             ) from None
         except requests.RequestException as error:
             raise to_source_error(self.service, error) from None
-        if not isinstance(answer, (dict, list)) or (not answer and not isinstance(answer, list)):
+        if not is_list(answer) and not (answer and is_object(answer)):
             raise SourceUnavailable(f"{self.service} returned nothing for {path}: try again later")
         return answer
 
@@ -110,7 +112,7 @@ class JiraClient:
                 max_retries=0,  # `http_retry` retries; both together would multiply
                 logging=False,  # the client logs bodies and headers of failed answers
             )
-            session = self._jira._session
+            session = self._jira._session  # pyright: ignore[reportPrivateUsage]  # none is public
             assert session is not None
             mount_retries(session, self.service)
             session.hooks["response"].append(self._check_identity)

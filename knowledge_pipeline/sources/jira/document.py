@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from knowledge_pipeline import times
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.jira.adf import adf_to_markdown
@@ -45,7 +46,7 @@ class Ticket:
     def get_field(self, name: str) -> Any:
         """The value of a field; None where it has none."""
         fields = self.raw.get("fields")
-        return fields.get(name) if isinstance(fields, dict) else None
+        return fields.get(name) if is_object(fields) else None
 
 
 def build_ticket_document(ticket: Ticket) -> Document:
@@ -156,16 +157,16 @@ def _list_links(ticket: Ticket) -> list[tuple[str, str]]:
     """How each linked ticket is related, in Jira's words, and its key."""
     found: list[tuple[str, str]] = []
     for link in _list_dicts(ticket.get_field("issuelinks")):
-        kind = link.get("type") or {}
+        kind: Mapping[str, Any] = link.get("type") or {}
         for side, words in (("outwardIssue", "outward"), ("inwardIssue", "inward")):
-            if key := (link.get(side) or {}).get("key"):
+            if key := (link.get(side) or dict[str, Any]()).get("key"):
                 found.append((str(kind.get(words) or kind.get("name") or "relates to"), key))
     return sorted(set(found))
 
 
 def _list_parent_keys(ticket: Ticket) -> list[str]:
     parent = ticket.get_field("parent")
-    keys = [parent.get("key")] if isinstance(parent, dict) else []
+    keys: list[Any] = [parent.get("key")] if is_object(parent) else []
     keys += [ticket.get_field(name) for name in ticket.fields.epic_ids]
     return list(dict.fromkeys(key for key in keys if isinstance(key, str) and key))
 
@@ -199,19 +200,19 @@ def _display_names_by_id(ticket: Ticket) -> dict[str, str]:
     named += [comment.get("author") for comment in ticket.comments]
     people: dict[str, str] = {}
     for person in named:
-        if isinstance(person, dict) and person.get("displayName"):
+        if is_object(person) and person.get("displayName"):
             ids = (person.get(name) for name in ("accountId", "name", "key"))
             people |= {each: str(person["displayName"]) for each in ids if isinstance(each, str)}
     return people
 
 
 def _display_name(person: Any) -> str | None:
-    return (str(person.get("displayName") or "") or None) if isinstance(person, dict) else None
+    return (str(person.get("displayName") or "") or None) if is_object(person) else None
 
 
 def _get_text(ticket: Ticket, field: str, name: str) -> str | None:
     value = ticket.get_field(field)
-    return str(value.get(name) or "") or None if isinstance(value, dict) else None
+    return str(value.get(name) or "") or None if is_object(value) else None
 
 
 def _list_names(ticket: Ticket, field: str) -> list[str]:
@@ -224,7 +225,7 @@ def _list_attachments(ticket: Ticket) -> list[str]:
 
 
 def _list_dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [each for each in value if is_object(each)] if is_list(value) else []
 
 
 def _format_time(value: Any) -> str | None:

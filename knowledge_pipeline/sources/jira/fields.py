@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from knowledge_pipeline.errors import SourceRefused
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.jira.adf import adf_to_markdown
 from knowledge_pipeline.sources.jira.markup import wiki_to_markdown
 
@@ -92,12 +93,12 @@ def format_field_value(
         return wiki_to_markdown(value, people) if markup else value.strip()
     if depth > _MAX_DEPTH:
         return ""
-    if isinstance(value, list):
+    if is_list(value):
         parts = [format_field_value(each, markup=markup, people=people, depth=depth + 1) for each in value]
         return ", ".join(part for part in parts if part)
-    if isinstance(value, dict) and value.get("type") == "doc":
+    if is_object(value) and value.get("type") == "doc":
         return adf_to_markdown(value, people)
-    return _format_named_value(value, depth) if isinstance(value, dict) else ""
+    return _format_named_value(value, depth) if is_object(value) else ""
 
 
 def parse_sprint_name(value: Any) -> str:
@@ -105,16 +106,18 @@ def parse_sprint_name(value: Any) -> str:
     if isinstance(value, str):
         match = _SPRINT_NAME.search(value)
         return match[1].strip() if match else ""
-    return str(value.get("name") or "") if isinstance(value, dict) else ""
+    return str(value.get("name") or "") if is_object(value) else ""
 
 
 def _format_named_value(value: Mapping[str, Any], depth: int) -> str:
     name = next((format_field_value(value[key], depth=depth + 1) for key in _NAME_KEYS if value.get(key)), "")
     child = value.get("child")  # of a cascading list
-    if isinstance(child, dict) and depth <= _MAX_DEPTH:
+    if is_object(child) and depth <= _MAX_DEPTH:
         return f"{name} / {_format_named_value(child, depth + 1)}"
     return name
 
 
 def _list_ids_of_type(definitions: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, ...]:
-    return tuple(each["id"] for each in definitions if (each.get("schema") or {}).get("custom") == kind)
+    return tuple(
+        each["id"] for each in definitions if (each.get("schema") or dict[str, Any]()).get("custom") == kind
+    )

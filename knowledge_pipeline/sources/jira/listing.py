@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.jira.client import JiraClient
 
 _CLOUD_PAGE_SIZE = 5000  # for Cloud, which gives fewer where it likes; the page says how many
@@ -73,12 +74,12 @@ def _iter_server(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[
 
 
 def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
-    issues = page.get("issues") if isinstance(page, dict) else None
-    if not isinstance(issues, list):
+    issues = page.get("issues") if is_object(page) else None
+    if not is_list(issues):
         raise _build_listing_error(api, "has no list of tickets")
     for issue in issues:
-        fields = issue.get("fields") if isinstance(issue, dict) else None
-        if not isinstance(fields, dict) or not fields.get("updated") or not issue.get("id"):
+        fields = issue.get("fields") if is_object(issue) else None
+        if not is_object(fields) or not fields.get("updated") or not issue.get("id"):
             raise _build_listing_error(api, "has no list of tickets")
     return issues
 

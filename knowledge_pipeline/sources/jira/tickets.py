@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.json_values import is_list
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused
@@ -164,7 +165,7 @@ class JiraTickets(ApiSource):
             # not validated, or one that is gone would be an error of the whole question
             answer = self._api.post("search", {**question, "validateQuery": False})
         issues = answer.get("issues")
-        if not isinstance(issues, list):
+        if not is_list(issues):
             raise SourceUnavailable(f"{self._api.service} returned no list of tickets: try again later")
         return issues
 
@@ -195,15 +196,14 @@ def _fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> list[Mapping[str
         JiraRefused: the ticket is gone, or hidden from us.
         SourceUnavailable: they could not be read as a whole.
     """
-    listing = (raw.get("fields") or {}).get("comment") or {}
-    comments = listing.get("comments") or []
+    listing: Mapping[str, Any] = (raw.get("fields") or dict[str, Any]()).get("comment") or {}
+    comments: list[Mapping[str, Any]] = listing.get("comments") or []
     total = listing.get("total")
     if not isinstance(total, int) or len(comments) >= total:
         return sorted(comments, key=_comment_sort_key)
     for _ in range(_MAX_COMMENT_READS):
-        comments = _fetch_comment_pages(api, str(raw["id"]))
-        if comments is not None:
-            return sorted(comments, key=_comment_sort_key)
+        if (pages := _fetch_comment_pages(api, str(raw["id"]))) is not None:
+            return sorted(pages, key=_comment_sort_key)
     raise SourceUnavailable(
         f"{api.service}: the comments of {raw.get('key')} changed while they were read: try again later"
     )
@@ -216,7 +216,7 @@ def _fetch_comment_pages(api: JiraClient, ticket_id: str) -> list[Mapping[str, A
     while total < 0 or read < total:
         path = f"issue/{ticket_id}/comment"
         page = api.get(path, startAt=read, maxResults=_COMMENTS_PAGE_SIZE, orderBy="created")
-        found, page_total = page.get("comments") or [], page.get("total")
+        found, page_total = page.get("comments") or (), page.get("total")
         if not isinstance(page_total, int) or total not in (-1, page_total):
             return None
         total = page_total

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.markdown_writing import (
     format_code_block,
     format_inline_code,
@@ -51,7 +52,7 @@ def render_message(message: Json, names: NameLookup) -> str:
 
 def list_dicts(value: Any) -> list[Json]:
     """The objects of a list, whatever it is."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [each for each in value if is_object(each)] if is_list(value) else []
 
 
 def to_string(value: Any) -> str:
@@ -116,7 +117,7 @@ def _render_block(block: Json, names: NameLookup) -> str:
 
 def _render_text_object(element: Any, names: NameLookup) -> str:
     """A text object, or an image among texts."""
-    if not isinstance(element, dict):
+    if not is_object(element):
         return ""
     if element.get("type") == "image":
         return to_string(element.get("alt_text"))
@@ -126,7 +127,7 @@ def _render_text_object(element: Any, names: NameLookup) -> str:
 
 def _render_table(block: Json, names: NameLookup) -> str:
     given = block.get("rows")
-    rows = given if isinstance(given, list) else []
+    rows = given if is_list(given) else []
     return format_table([[_render_cell(cell, names) for cell in list_dicts(row)] for row in rows])
 
 
@@ -169,7 +170,7 @@ def _apply_style(element: Json, text: str) -> str:
     """Slack's own marks, so that both ways of writing a message come out alike."""
     style = element.get("style")
     core = text.strip()
-    if not isinstance(style, dict) or not core:
+    if not is_object(style) or not core:
         return text
     start = text.index(core)
     marked = format_inline_code(core) if style.get("code") and "\n" not in core else core

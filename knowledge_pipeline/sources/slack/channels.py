@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
@@ -228,7 +228,7 @@ class SlackChannels(ApiSource):
         return build_document(item.uri, channel, parsed_messages, self._workspace.site)
 
     @contextmanager
-    def _translate_refusals(self, channel: Channel) -> Iterator[None]:
+    def _translate_refusals(self, channel: Channel) -> Generator[None]:
         """Say of which channel Slack speaks."""
         try:
             yield

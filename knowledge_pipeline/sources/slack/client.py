@@ -18,6 +18,7 @@ import requests
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TOKEN_ERROR_CODES = {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
-_TOKEN_ERROR_CODES |= {"user_removed_from_team"}
+_TOKEN_ERROR_CODES = {
+    *("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"),
+    "user_removed_from_team",
+}
 _SERVER_ERROR_CODES = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _RATE_LIMIT_CODES = frozenset({"ratelimited", "rate_limited"})
 _DEFAULT_LIMIT_WAIT_S = 60.0  # where a limit comes without a time: they are counted by the minute
@@ -81,12 +84,12 @@ class SlackClient:
         while True:
             answer = self.call(method, **parameters)
             page = answer.get(key)
-            if not isinstance(page, list) or not all(isinstance(each, dict) for each in page):
+            if not is_list(page) or not all(map(is_object, page)):
                 raise SourceUnavailable(
                     f"{self.service} answered {method} without {key}: nothing is deleted: try again later"
                 )
             yield page
-            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            cursor = str((answer.get("response_metadata") or Json()).get("next_cursor") or "")
             if not cursor and not answer.get("has_more"):
                 return
             if not cursor or cursor in cursors:
@@ -122,8 +125,9 @@ class SlackClient:
         from slack_sdk.errors import SlackApiError
 
         try:
-            answer = self._open_client().api_call(method, params=parameters)
-            return answer.data if isinstance(answer.data, dict) else {}
+            client: Any = self._open_client()  # slack_sdk leaves the keys of its responses without types
+            answer = client.api_call(method, params=parameters)
+            return answer.data if is_object(answer.data) else {}
         except KnowledgeError:
             raise
         except SlackApiError as error:
@@ -136,11 +140,12 @@ class SlackClient:
             raise to_source_error(self.service, error) from None
 
     def _parse_error(self, error: SlackApiError) -> Json:
-        status, data = int(error.response.status_code), error.response.data
-        headers = {str(name).lower(): str(value) for name, value in (error.response.headers or {}).items()}
+        response: Any = error.response  # pyright: ignore[reportUnknownMemberType]  # it has no type
+        status, data = int(response.status_code), response.data
+        headers = {str(name).lower(): str(value) for name, value in (response.headers or Json()).items()}
         if status == 429 or status >= 500:
             raise SourceUnavailable(format_retries_exhausted(self.service, status)) from None
-        if status != 200 or not isinstance(data, dict):
+        if status != 200 or not is_object(data):
             raise self._build_no_api_error(status) from None
         return {**data, "retry_after": headers.get("retry-after", "")}
 

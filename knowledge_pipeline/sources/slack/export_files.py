@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
+from knowledge_pipeline.json_values import is_list
 
 MAX_FILE_BYTES = 200_000_000
 """Of one file, unpacked; a larger one is not believed."""
@@ -60,7 +61,7 @@ class ExportFiles(ABC):
             found = json.loads(self.read(name))
         except (ValueError, RecursionError):
             raise DocumentSkipped(f"{name} is not valid JSON") from None
-        if not isinstance(found, list):
+        if not is_list(found):
             raise DocumentSkipped(f"{name} holds no list of messages")
         return found
 

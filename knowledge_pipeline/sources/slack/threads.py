@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any, TypeGuard
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.slack.blocks import Json, render_message, to_string
@@ -151,7 +152,7 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
     if not (text := render_message(message, names)):
         return None
     edited = message.get("edited")
-    at = edited.get("ts") if isinstance(edited, dict) else None
+    at = edited.get("ts") if is_object(edited) else None
     return SlackMessage(message["ts"], _author_name(message, names), text, at if is_timestamp(at) else "")
 
 
@@ -162,9 +163,9 @@ def _author_name(message: Json, names: NameLookup) -> str | None:
     names_by_preference = [
         username if message.get("subtype") == "bot_message" else "",
         (names.person_name(user) or "") if user else "",
-        display_name(profile) if isinstance(profile, dict) else "",
+        display_name(profile) if is_object(profile) else "",
         username,
-        to_string(bot.get("name")) if isinstance(bot, dict) else "",
+        to_string(bot.get("name")) if is_object(bot) else "",
     ]
     shown = (" ".join(replace_surrogates(name).split()) for name in names_by_preference if name.strip())
     return next(shown, None)
@@ -179,7 +180,7 @@ def display_name(profile: Json) -> str:
 def account_name(user: Json) -> str:
     """The name of an account, as its profile says or else the account itself."""
     profile = user.get("profile")
-    return (display_name(profile) if isinstance(profile, dict) else "") or display_name(user)
+    return (display_name(profile) if is_object(profile) else "") or display_name(user)
 
 
 def parse_channel(raw: Json) -> Channel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from knowledge_pipeline.errors import SourceRefused
+from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.slack.blocks import to_string
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.sources.slack.threads import Channel, ChannelFilters, account_name, parse_channel
@@ -97,4 +98,4 @@ class SlackWorkspace:
             if refusal.code in ("user_not_found", "user_not_visible", "users_not_found", "invalid_arguments"):
                 return ""
             raise
-        return account_name(user) if isinstance(user, dict) else ""
+        return account_name(user) if is_object(user) else ""

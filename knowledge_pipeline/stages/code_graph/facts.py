@@ -65,7 +65,7 @@ def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
 def _load_facts(table: Table, paths: list[str]) -> dict[str, FileFacts]:
     found: dict[str, FileFacts] = {}
     for rows in table.iter_rows_by_values("path", paths, ["path", "facts"]):
-        pairs = zip(rows["path"].to_pylist(), rows["facts"].to_pylist(), strict=True)
+        pairs = zip(*rows.to_pydict().values(), strict=True)
         found.update((path, from_json(text)) for path, text in pairs)
     return found
 

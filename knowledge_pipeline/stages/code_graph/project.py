@@ -21,7 +21,7 @@ _BATCH_ROWS = 64
 class _NameIndex:
     """The files that define each name, by the names' order: a hundred thousand are sorted in 40 ms."""
 
-    def __init__(self, rows: Any) -> None:  # a table of pyarrow, which declares no types
+    def __init__(self, rows: Any) -> None:  # a table of pyarrow, whose stubs give columns no type
         arrow: Any = pyarrow.compute
         lists = rows["defines"].combine_chunks()
         names = lists.flatten().dictionary_encode()
@@ -48,9 +48,7 @@ class StoredProject:
     def __init__(self, table: Table) -> None:
         self._table = table
         rows = table.read_rows(["path", "interface"])
-        self.interfaces: Mapping[str, str] = dict(
-            zip(rows["path"].to_pylist(), rows["interface"].to_pylist(), strict=True)
-        )
+        self.interfaces: Mapping[str, str] = dict(zip(*rows.to_pydict().values(), strict=True))
         self._texts: dict[str, str] = {}
         self._facts: OrderedDict[str, FileFacts] = OrderedDict()
         self._name_index: _NameIndex | None = None
@@ -77,7 +75,7 @@ class StoredProject:
         """Take the facts of all files into memory as texts, up to a limit: many will be asked for."""
         held = 0
         for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
-            for path, text in zip(batch["path"].to_pylist(), batch["facts"].to_pylist(), strict=True):
+            for path, text in zip(*batch.to_pydict().values(), strict=True):
                 held += len(text)
                 if held > _PRELOAD_BYTES:
                     return

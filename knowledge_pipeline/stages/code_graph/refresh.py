@@ -99,7 +99,7 @@ def _find_indirect_changes(
     found, may_matter = _IndirectChanges(), _build_trace_filter(facts_refresh)
     where = eq("source", ctx.source.id) & eq("kind", "file")
     for batch in ctx.lake.graph_table("symbols").iter_batches(["path", "trace"], where):
-        for path, trace in zip(batch["path"].to_pylist(), batch["trace"].to_pylist(), strict=True):
+        for path, trace in zip(*batch.to_pydict().values(), strict=True):
             if path not in unchanged or not may_matter(trace):
                 continue
             before: Trace = json.loads(trace)
@@ -159,5 +159,5 @@ def _write_graph(
 def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for rows in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
-        found.update(zip(rows["path"].to_pylist(), rows["uri"].to_pylist(), strict=True))
+        found.update(zip(*rows.to_pydict().values(), strict=True))
     return found

@@ -90,7 +90,7 @@ def test_only_what_a_stage_adds_itself_comes_from_no_column() -> None:
 def test_columns_that_the_index_copies_are_those_that_its_stage_copies() -> None:
     lineage = build_column_lineage("code", "index").deps_by_column
     changed = {"url"}  # made of path where the source tells none
-    for name in set(index._CHUNK_COLUMNS) - changed:
+    for name in set(index.CHUNK_COLUMNS) - changed:
         assert [dep.column_name for dep in lineage[name]] == [name]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from knowledge_pipeline.code_graph.values import Value
+from knowledge_pipeline.json_values import is_list, is_object
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
@@ -32,10 +33,9 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
         read = json.loads(_strip_json_comments(text)) if len(text) < _MAX_CHARS else None
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(read, dict):
+    if not is_object(read):
         return {}
-    found = cast("dict[str, Any]", read)
-    settings = _parse_package(found) if path.endswith("package.json") else _parse_tsconfig(found)
+    settings = _parse_package(read) if path.endswith("package.json") else _parse_tsconfig(read)
     return {key: value for key, value in settings.items() if value}
 
 
@@ -58,7 +58,7 @@ def _parse_package(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 def _iter_exports(exports: object) -> Iterator[Value]:
-    table = cast("dict[str, Any]", exports) if isinstance(exports, dict) else {}
+    table = exports if is_object(exports) else {}
     by_path: dict[str, object] = table if any(key.startswith(".") for key in table) else {".": exports}
     for key, value in by_path.items():
         yield from ((key, target) for target in _iter_targets(value))
@@ -67,24 +67,24 @@ def _iter_exports(exports: object) -> Iterator[Value]:
 def _iter_targets(target: object, depth: int = 0) -> Iterator[str]:
     if isinstance(target, str):
         yield target
-    elif isinstance(target, dict) and depth < 6:
-        for each in cast("dict[str, Any]", target).values():
+    elif is_object(target) and depth < 6:
+        for each in target.values():
             yield from _iter_targets(each, depth + 1)
-    elif isinstance(target, list) and depth < 6:
-        for each in cast("list[Any]", target):
+    elif is_list(target) and depth < 6:
+        for each in target:
             yield from _iter_targets(each, depth + 1)
 
 
 def _parse_tsconfig(manifest: dict[str, Any]) -> dict[str, str]:
     options = manifest.get("compilerOptions")
-    told = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
+    told = options if is_object(options) else {}
     extends = manifest.get("extends")
-    every = cast("list[Any]", extends) if isinstance(extends, list) else [extends]
+    every = extends if is_list(extends) else [extends]
     lines: list[str] = []
     paths = told.get("paths")
-    for pattern, targets in cast("dict[str, Any]", paths).items() if isinstance(paths, dict) else ():
-        if isinstance(targets, list):
-            lines.append("\t".join([pattern, *map(_string_or_empty, cast("list[Any]", targets))]))
+    for pattern, targets in paths.items() if is_object(paths) else ():
+        if is_list(targets):
+            lines.append("\t".join([pattern, *map(_string_or_empty, targets)]))
     return {
         "extends": "\n".join(_string_or_empty(each) for each in every if each),
         "base": _string_or_empty(told.get("baseUrl")),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from knowledge_pipeline.code_graph.project_layout import Layout, iter_folders
+from knowledge_pipeline.json_values import is_object
 
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
@@ -129,4 +130,4 @@ def _index_crates(layout: Layout) -> Mapping[str, CrateRoot]:
 
 def _get_table(manifest: dict[str, Any], name: str) -> dict[str, Any]:
     found = manifest.get(name)
-    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    return found if is_object(found) else {}
