@@ -77,7 +77,7 @@ class OpenAIServer:
         self._gathered = threading.Event()
         self.requests: list[Request] = []
         self.most_at_once = 0
-        self._faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()
         self._at_once = 0
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class OpenAIServer:
 
     def fail_next(self, *faults: Fault) -> None:
         with self._lock:
-            self._faults.extend(faults)
+            self.faults.extend(faults)
 
     @property
     def at_once(self) -> int:
@@ -135,7 +135,7 @@ class OpenAIServer:
             go_on = self._go_on
             if self._at_once >= self._least_at_once:
                 self._gathered.set()
-            fault = self._faults.popleft() if self._faults else Fault(wait_s=self.wait_s)
+            fault = self.faults.popleft() if self.faults else Fault(wait_s=self.wait_s)
         self._gathered.wait(60)
         go_on.wait(fault.wait_s)
         fault = self._refusal(body, authorization) or fault

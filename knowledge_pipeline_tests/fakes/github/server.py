@@ -80,7 +80,7 @@ class GithubServer(Served):
         self.before_answer: Callable[[Record], object] = lambda variables: None
         self.limited_status = 200  # or 403: how a spent limit is told
         self.requests: list[Request] = []
-        self._faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()
         self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
         self._tokens: list[str] = []
         self._lock = threading.RLock()  # a hook may tell of faults
@@ -116,7 +116,7 @@ class GithubServer(Served):
 
     def fail_next(self, times: int = 1, **fault: Any) -> None:
         with self._lock:
-            self._faults.extend([Fault(**fault)] * times)
+            self.faults.extend([Fault(**fault)] * times)
 
     def cut_off_next(self, times: int = 1) -> None:
         self.fail_next(times, cut_off=True)
@@ -132,7 +132,7 @@ class GithubServer(Served):
 
     def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
         with self._lock:
-            fault = self._faults.popleft() if self._faults else Fault()
+            fault = self.faults.popleft() if self.faults else Fault()
             asked = json.loads(content) if content else {}
             variables = asked.get("variables") or {}
             points = 0
