@@ -1,30 +1,32 @@
-"""Vectors from a sentence-transformers model on this machine.
+"""Vectors from a model on this machine, in the layout of sentence-transformers.
 
-Torch is imported at the first text; small files alone determine the space.
+Small files alone determine the space. Most small models run without torch (`encoders.py`); others import
+it at the first text.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
+import sys
 import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding import model_config
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
+from knowledge_pipeline.embedding.encoders import is_encoder, load_encoder
 from knowledge_pipeline.embedding.loaded_model import LoadedModel
 from knowledge_pipeline.embedding.model_folders import find_model_folder, hash_ends
 from knowledge_pipeline.embedding.onnx_export import build_export_path
 from knowledge_pipeline.embedding.spaces import space_name
-from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
+from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.strings import replace_surrogates
@@ -36,7 +38,7 @@ INT8_BACKEND = "onnx-int8"
 
 _MIN_EXPORT_TEXTS = 1000  # of one process: embedding them takes a minute, the export a quarter of it
 _WEIGHT_SUFFIXES = (".safetensors", ".bin")
-_UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
+_GPU_DEVICES = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
 
 def read_local_space(settings: EmbeddingSettings) -> Space:
@@ -49,10 +51,11 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
 
 
 class LocalEmbedder:
-    """One sentence-transformers model, run as `embedding.backend` says. Threads may share it.
+    """One model, run as `embedding.backend` says. Threads may share it.
 
-    By default onnxruntime runs it on a CPU, once enough texts are embedded for the export to pay, and
-    torch on a GPU: in 32 bits their vectors are the same, so they share a space.
+    By default a model that needs no torch runs without it, on a CPU. Torch runs any other model, until
+    enough texts are embedded for an export to onnxruntime to pay, and every model on a GPU. In 32 bits
+    the vectors are the same, so they share a space.
     """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
@@ -61,6 +64,8 @@ class LocalEmbedder:
         self.space = _read_space(self._folder, settings)
         self.usage = Usage()
         self._usage_lock = threading.Lock()
+        is_32_bits = settings.backend in ("auto", "onnx")
+        self._needs_no_torch = is_32_bits and _is_encoder(self._folder, settings.model)
         self._onnx_path = build_export_path(
             settings.model, *_hash_model_files(self._folder), int8=settings.backend == INT8_BACKEND
         )
@@ -80,14 +85,25 @@ class LocalEmbedder:
     def _encode(self, texts: Sequence[str], method: str) -> np.ndarray:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
-        model = self._open_model(len(texts))
-        batch_size = None if self._settings.backend == INT8_BACKEND else self._settings.batch_size
-        vectors, tokens = model.encode([replace_surrogates(text) for text in texts], method, batch_size)
+        vectors, tokens = self._compute([replace_surrogates(text) for text in texts], method)
         with self._usage_lock:
             used = self.usage
             self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
         self._require_valid_vectors(vectors)
         return vectors
+
+    def _compute(self, texts: list[str], method: str) -> tuple[np.ndarray, int]:
+        if self._needs_no_torch and (method == "encode_query" or not _has_gpu()):
+            vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
+            return self._cut_dimensions(vectors), tokens
+        batch_size = None if self._settings.backend == INT8_BACKEND else self._settings.batch_size
+        return self._open_model(len(texts)).encode(texts, method, batch_size)
+
+    def _cut_dimensions(self, vectors: np.ndarray) -> np.ndarray:
+        if self._settings.dimensions is None or vectors.shape[1] <= self._settings.dimensions:
+            return vectors
+        cut = vectors[:, : self._settings.dimensions]
+        return cut / np.linalg.norm(cut, axis=1, keepdims=True)
 
     def _open_model(self, texts: int) -> LoadedModel:
         """The model in memory, run by the backend of the settings, or by the one that pays."""
@@ -128,7 +144,7 @@ class LocalEmbedder:
 
 @lru_cache(maxsize=4)
 def load_model(folder: Path, name: str, dimensions: int | None, backend: str, space: str) -> LoadedModel:
-    """The model, loaded once in a process however many sources and queries use it.
+    """The model by sentence-transformers, loaded once in a process however many sources and queries use it.
 
     The name of the space changes with the model's files: other files are another model.
     """
@@ -154,14 +170,12 @@ def load_model(folder: Path, name: str, dimensions: int | None, backend: str, sp
 
 def _read_space(folder: Path, settings: EmbeddingSettings) -> Space:
     try:
-        modules = _read_modules(folder)
-        dimensions, max_tokens = _read_dimensions(folder, modules), _read_max_tokens(folder, modules)
+        modules = model_config.read_modules(folder)
+        dimensions = model_config.read_dimensions(modules)
+        max_tokens = model_config.read_max_tokens(folder, modules)
         identity = list(_hash_model_files(folder))
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"the folder of the model {settings.model!r} is damaged ({type(error).__name__} in its "
-            "configuration): install or download it again"
-        ) from error
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise _build_damaged_error(settings.model, error) from error
     if settings.dimensions:
         dimensions = min(dimensions, settings.dimensions)
     if settings.backend == INT8_BACKEND:
@@ -170,60 +184,22 @@ def _read_space(folder: Path, settings: EmbeddingSettings) -> Space:
     return Space(name=name, model=settings.model, dimensions=dimensions, max_tokens=max_tokens)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+def _is_encoder(folder: Path, model: str) -> bool:
+    try:
+        return is_encoder(folder)
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise _build_damaged_error(model, error) from error
 
 
-def _read_modules(folder: Path) -> list[tuple[str, Path]]:
-    """Kind and folder of each step of the model; sentence-transformers averages a bare transformer."""
-    path = folder / "modules.json"
-    if not path.is_file():
-        return [("Transformer", folder)]
-    steps = json.loads(path.read_text(encoding="utf-8"))
-    return [(step["type"].rpartition(".")[2], folder / step["path"]) for step in steps]
+def _build_damaged_error(model: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"the folder of the model {model!r} is damaged ({type(error).__name__}): install or download it again"
+    )
 
 
-def _read_dimensions(folder: Path, modules: list[tuple[str, Path]]) -> int:
-    for kind, place in reversed(modules):
-        config = _read_json(place / "config.json")
-        if kind == "Dense":
-            return config["out_features"]
-        if kind == "StaticEmbedding":
-            return _read_table_width(place / "model.safetensors")
-        if kind == "Pooling":
-            width = config.get("embedding_dimension") or config["word_embedding_dimension"]
-            return width * _count_pooling_modes(config)
-        if kind == "Transformer":
-            return config.get("hidden_size") or config.get("dim") or config["d_model"]
-    raise KeyError("no module of the model gives vectors")
-
-
-def _count_pooling_modes(config: dict[str, Any]) -> int:
-    """How many averages are concatenated; before sentence-transformers 6, each had a switch of its own."""
-    modes = config.get("pooling_mode")
-    if modes is None:
-        modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
-    return 1 if isinstance(modes, str) else max(len(modes), 1)
-
-
-def _read_table_width(weights: Path) -> int:
-    with weights.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return next(entry["shape"][1] for key, entry in header.items() if key.startswith("embedding"))
-
-
-def _read_max_tokens(folder: Path, modules: list[tuple[str, Path]]) -> int:
-    kind, place = modules[0]
-    if kind == "StaticEmbedding":
-        return _UNBOUNDED_TOKENS
-    window = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
-    if not window:
-        limits = (
-            _read_json(place / "config.json").get("max_position_embeddings"),
-            _read_json(place / "tokenizer_config.json").get("model_max_length"),
-        )
-        window = min((limit for limit in limits if limit), default=512)
-    return int(window) - SPECIAL_TOKENS
+def _has_gpu() -> bool:
+    """Whether torch may find a GPU, without importing it."""
+    return sys.platform == "darwin" or any(device.exists() for device in _GPU_DEVICES)
 
 
 def _hash_model_files(folder: Path) -> tuple[tuple[str, str], ...]:

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding.base import Space, Usage
+from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
+from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
-from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
+from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
@@ -89,62 +89,29 @@ class PackagedEmbedder:
         """See `base.Embedder.embed`."""
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
-        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))  # no core waits for another
-        vectors = np.empty((len(texts), self.space.dimensions), np.float32)
-        vectors[order] = map_on_cores(lambda at: self._embed_text(texts[at]), order)
-        return vectors
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; the prefix is the one that the model learned."""
-        return self._embed_text(self._model.query_prefix + text)
-
-    def _embed_text(self, text: str) -> np.ndarray:
-        session = _load_session(self._folder, self._model.window)
-        tokens, vector = session.embed(replace_surrogates(text))
+        encoder = _load_encoder(self._folder, self._model.window)
+        vectors, tokens = encoder.encode([replace_surrogates(text) for text in texts])
         with self._usage_lock:
             used = self.usage
-            self.usage = replace(used, texts=used.texts + 1, tokens=used.tokens + tokens - SPECIAL_TOKENS)
-        length = float(np.linalg.norm(vector))
-        if not np.isfinite(length) or length < 1e-6:
+            self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
+        if find_invalid_vectors(vectors).any():
             raise ModelError(
                 f"the model {self.space.model!r} made no usable vector of a text: its file is damaged, "
                 f"install {self._model.package} again"
             )
-        return (vector / length).astype(np.float32)
+        return vectors
 
-
-class _PackagedSession:
-    """A loaded model. It computes in the calling threads, one a core at a time."""
-
-    def __init__(self, folder: Path, window: int) -> None:
-        from tokenizers import Tokenizer
-
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(window)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs
-        self._session: Any = open_onnx_session(str(folder / "model.onnx"))
-        self._input_names = {given.name for given in self._session.get_inputs()}
-        self._slots = threading.BoundedSemaphore(count_usable_cores())
-
-    def embed(self, text: str) -> tuple[int, np.ndarray]:
-        """The number of tokens, and the vector of the first one, of any length."""
-        encoding = self._tokenizer.encode(text)
-        given = {
-            "input_ids": encoding.ids,
-            "attention_mask": encoding.attention_mask,
-            "token_type_ids": encoding.type_ids,
-        }
-        inputs = {name: np.array([row], np.int64) for name, row in given.items() if name in self._input_names}
-        with self._slots:
-            hidden = self._session.run(None, inputs)[0]
-        return len(encoding.ids), hidden[0, 0]
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `base.Embedder.embed_query`; the prefix is the one that the model learned."""
+        return self.embed([self._model.query_prefix + text])[0]
 
 
 @lru_cache(maxsize=4)
-def _load_session(folder: Path, window: int) -> _PackagedSession:
+def _load_encoder(folder: Path, window: int) -> OnnxEncoder:
     """The model, loaded once in a process."""
     try:
-        return _PackagedSession(folder, window)
+        session = open_onnx_session(str(folder / "model.onnx"))
+        return OnnxEncoder(folder, session, window=window, pool=POOLING["cls"])
     except Exception as error:  # whatever onnxruntime raises of damaged files
         raise ModelError(
             f"the model in {folder.name} cannot be loaded ({type(error).__name__}): install its package again"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 Input = TypeVar("Input")
@@ -34,10 +35,14 @@ def map_on_cores(function: Callable[[Input], Output], inputs: Sequence[Input]) -
         pool.shutdown(cancel_futures=True)
 
 
-def open_onnx_session(path: str) -> object:
+def open_onnx_session(model: str | bytes, *, weights: Path | None = None) -> object:
     """An onnxruntime session that computes in the calling thread, and that threads may share.
 
     Waiting threads do not spin, so that other work can use the cores.
+
+    Args:
+        model: the path of a file, or its bytes.
+        weights: the folder of the files that `model` refers to, where it is bytes.
     """
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
@@ -45,4 +50,6 @@ def open_onnx_session(path: str) -> object:
     options.intra_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    if weights:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

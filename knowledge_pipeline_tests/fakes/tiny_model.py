@@ -20,7 +20,7 @@ def build_tiny_model(folder: Path) -> Path:
     from safetensors.numpy import save_file
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-    vocabulary = {piece: number for number, piece in enumerate(_pieces())}
+    vocabulary = {piece: number for number, piece in enumerate(list_pieces())}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=200))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -36,7 +36,8 @@ def build_tiny_model(folder: Path) -> Path:
     return folder
 
 
-def _pieces() -> list[str]:
+def list_pieces() -> list[str]:
+    """Its vocabulary: letters, digits, pairs of letters, and punctuation."""
     single = [*string.ascii_lowercase, *string.digits]
     pairs = ["".join(pair) for pair in product(string.ascii_lowercase, repeat=2)]
     inside = [f"##{piece}" for piece in (*single, *pairs)]
