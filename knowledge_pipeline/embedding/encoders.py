@@ -26,6 +26,8 @@ Pool = Callable[[np.ndarray], np.ndarray]
 POOLING: dict[str, Pool] = {"cls": lambda hidden: hidden[0], "mean": lambda hidden: hidden.mean(axis=0)}
 """By the names of sentence-transformers; both count the special tokens."""
 
+_load_lock = threading.Lock()
+
 
 class Encoder(Protocol):
     """A model in memory. Threads may share it."""
@@ -116,9 +118,8 @@ def is_encoder(folder: Path) -> bool:
     return _read_pooling(modules) is not None and is_bert(first, _find_weights(first))
 
 
-@lru_cache(maxsize=4)
 def load_encoder(folder: Path, space: str) -> Encoder:
-    """A model for which `is_encoder` holds, loaded once in a process.
+    """A model for which `is_encoder` holds, loaded once in a process, whoever asks for it at once.
 
     Args:
         folder: of the model.
@@ -127,6 +128,12 @@ def load_encoder(folder: Path, space: str) -> Encoder:
     Raises:
         ModelError: the files are damaged.
     """
+    with _load_lock:
+        return _load_encoder(folder, space)
+
+
+@lru_cache(maxsize=4)
+def _load_encoder(folder: Path, space: str) -> Encoder:
     try:
         modules = model_config.read_modules(folder)
         kind, first = modules[0]

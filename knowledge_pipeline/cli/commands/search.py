@@ -64,6 +64,7 @@ def search(
     if query is None and file is None:
         raise WrongUsage("give a QUERY, or --file")
     filters = filter_options.to_filters()
+    session.preload_models()
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
             response = search_similar(base, query, file, filters, limit=limit, explain=explain)

@@ -41,6 +41,7 @@ def similar(
         raise WrongUsage("give either TEXT or --file")
     filters = filter_options.to_filters()
     example_text = sys.stdin.read(MAX_EXAMPLE_CHARS) if text == "-" else text
+    session.preload_models()
     with session.open_knowledge_base() as base:
         response = search_similar(base, example_text, file, filters, limit=limit, explain=explain)
     show_results(session.screen, response, lines=lines)

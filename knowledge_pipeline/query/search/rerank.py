@@ -125,6 +125,11 @@ def load_cross_encoder(model: str) -> CrossEncoder:
         if (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
             return OnnxCrossEncoder(folder)
         return TorchCrossEncoder(str(folder) if folder.is_dir() else model)
+    except ImportError as error:
+        raise ModelError(
+            f"the reranker {model!r} needs PyTorch, which is not installed: "
+            "pip install 'knowledge-pipeline[local]', or set query.rerank.model to another"
+        ) from error
     except Exception as error:  # whatever onnxruntime, torch, transformers or the hub raise
         raise ModelError(
             f"the reranker {model!r} cannot be loaded ({type(error).__name__}): set query.rerank.model to a "
