@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from knowledge_pipeline.cli.commands import graph, token
 from knowledge_pipeline.cli.commands.context import context
 from knowledge_pipeline.cli.commands.debug import debug
+from knowledge_pipeline.cli.commands.doctor import doctor
 from knowledge_pipeline.cli.commands.eval import eval_
 from knowledge_pipeline.cli.commands.export import export
 from knowledge_pipeline.cli.commands.feedback import feedback
@@ -65,7 +66,7 @@ class ErrorReportingGroup(TyperGroup):
 
 COMMANDS = (
     *(init, index, refresh, reindex, watch, search, similar, get, related, debug, context, eval_, feedback),
-    *(status, export, releases, rollback, purge, maintain, sql, serve, mcp),
+    *(doctor, status, export, releases, rollback, purge, maintain, sql, serve, mcp),
 )
 
 

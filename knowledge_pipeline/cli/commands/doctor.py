@@ -1,0 +1,157 @@
+"""`doctor`: look at everything that a first index, a search and a server need, a line each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS
+from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.config.settings import Settings
+
+_GIB = 1 << 30
+_MIN_FREE_BYTES = 2 * _GIB  # an index of a large repository, and room for compaction
+_MIN_MEMORY_BYTES = 2 * _GIB  # what indexing 100,000 chunks takes
+_DAGSTER_PORT = 3000
+_PACKAGES = ("pylance", "duckdb", "onnxruntime", "tree-sitter")
+_OPTIONAL_PACKAGES = {"dagster": "dagster", "fastapi": "serve", "torch": "local"}  # -> the extra that has it
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    state: Literal["ok", "warning", "failed"]
+    message: str  # what was found, and what to do where that is not good
+
+
+@example("""
+    knowledge doctor
+    knowledge doctor --json
+""")
+def doctor(session: Session) -> int:
+    """Check what indexing and searching need here, and say what to do where something is missing.
+
+    Looks at versions, git, memory, `knowledge.yaml` and its variables, the store and its disk, the embedding
+    model, and ports. Changes nothing. Ends with 1 if something does not work.
+    """
+    findings = list(_examine(session))
+    session.screen.print_json([asdict(each) for each in findings])
+    session.screen.print_table([asdict(each) for each in findings])
+    return FAILED if any(each.state == "failed" for each in findings) else SUCCESS
+
+
+def _examine(session: Session) -> Iterator[Finding]:
+    yield _check_versions()
+    yield _check_git()
+    yield _check_memory()
+    try:
+        settings = session.settings_without_secrets
+    except KnowledgeError as error:
+        yield Finding("configuration", "failed", str(error))
+        return
+    yield Finding("configuration", "ok", f"{session.config_path}, {len(settings.sources)} sources")
+    checks: dict[str, Callable[[], Finding]] = {
+        "variables": lambda: _check_variables(session),
+        "store": lambda: _check_store(settings),
+        "release": lambda: _check_release(session),
+        "embedding model": lambda: _check_model(session),
+    }
+    for subject, check in checks.items():
+        try:
+            yield check()
+        except KnowledgeError as error:
+            yield Finding(subject, "failed", str(error))
+    yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
+    yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")
+
+
+def _check_versions() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = [f"Python {sys.version.split()[0]}", *(f"{name} {version(name)}" for name in _PACKAGES)]
+    for package, extra in _OPTIONAL_PACKAGES.items():
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            versions.append(f"no {package} (extra `{extra}`)")
+    return Finding("versions", "ok", ", ".join(versions))
+
+
+def _check_git() -> Finding:
+    git = shutil.which("git")
+    if git is None:
+        return Finding("git", "warning", "not found: install it to index repositories and their history")
+    shown = subprocess.run([git, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    return Finding("git", "ok", shown.stdout.strip() or git)
+
+
+def _check_memory() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):  # not every system says it
+        return Finding("machine", "ok", f"cores: {cores}")
+    shown = f"cores: {cores}, memory: {total / _GIB:.1f} GiB"
+    if total < _MIN_MEMORY_BYTES:
+        return Finding("machine", "warning", f"{shown}: large repositories need 2 GiB")
+    return Finding("machine", "ok", shown)
+
+
+def _check_variables(session: Session) -> Finding:
+    _ = session.settings  # raises ConfigError, and names each variable that is not set
+    return Finding("variables", "ok", "every ${NAME} of the file is set")
+
+
+def _check_store(settings: Settings) -> Finding:
+    if not isinstance(settings.store, Path):
+        return Finding("store", "ok", f"{settings.store} (its disk is not looked at)")
+    folder = next(each for each in (settings.store, *settings.store.parents) if each.is_dir())
+    if not os.access(folder, os.W_OK):
+        return Finding("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
+    free = shutil.disk_usage(folder).free
+    shown = f"{settings.store}, {free / _GIB:.1f} GiB free"
+    if free < _MIN_FREE_BYTES:
+        return Finding("store", "warning", f"{shown}: make room, or set `store` to another disk")
+    return Finding("store", "ok", shown)
+
+
+def _check_release(session: Session) -> Finding:
+    from knowledge_pipeline.store.release import find_live_release
+
+    release = find_live_release(session.lake)
+    if release is None:
+        return Finding("release", "warning", "nothing is released yet: run `knowledge index`")
+    return Finding("release", "ok", f"release {release.release} is live ({release.rows} rows)")
+
+
+def _check_model(session: Session) -> Finding:
+    from knowledge_pipeline.embedding.registry import open_embedder
+
+    embedder = open_embedder(session.settings.embedding)
+    embedder.embed_query("is the model there")
+    space = embedder.space
+    return Finding("embedding model", "ok", f"{space.model}, {space.dimensions} dimensions")
+
+
+def _check_port(subject: str, port: int, remedy: str) -> Finding:
+    try:
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(("127.0.0.1", port))
+    except OSError:
+        return Finding(
+            subject, "warning", f"{port} is taken, perhaps by a server that runs already: {remedy}"
+        )
+    return Finding(subject, "ok", f"{port} is free")
