@@ -72,7 +72,9 @@ COMMANDS = (
 
 def _root_callback(
     context: typer.Context,
-    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, Option("--version", help="Print the version, and those of what it is made of.")
+    ] = False,
     **shared: Any,
 ) -> None:
     """Make knowledge searchable: code, documents and history, for people and agents.
@@ -81,9 +83,9 @@ def _root_callback(
     """
     context.obj = Session(**shared)
     if version:
-        from knowledge_pipeline import __version__
+        from knowledge_pipeline.cli.versions import list_versions
 
-        typer.echo(f"knowledge {__version__}")
+        typer.echo(", ".join(list_versions()))
         raise typer.Exit(SUCCESS)
     _require_command(context)
 

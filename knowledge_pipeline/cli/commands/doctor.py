@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS
 from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.cli.versions import list_versions
 from knowledge_pipeline.errors import KnowledgeError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ _GIB = 1 << 30
 _MIN_FREE_BYTES = 2 * _GIB  # an index of a large repository, and room for compaction
 _MIN_MEMORY_BYTES = 2 * _GIB  # what indexing 100,000 chunks takes
 _DAGSTER_PORT = 3000
-_PACKAGES = ("pylance", "duckdb", "onnxruntime", "tree-sitter")
-_OPTIONAL_PACKAGES = {"dagster": "dagster", "fastapi": "serve", "torch": "local"}  # -> the extra that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def doctor(session: Session) -> int:
 
 
 def _examine(session: Session) -> Iterator[Finding]:
-    yield _check_versions()
+    yield Finding("versions", "ok", ", ".join(list_versions()))
     yield _check_git()
     yield _check_memory()
     try:
@@ -75,18 +73,6 @@ def _examine(session: Session) -> Iterator[Finding]:
             yield Finding(subject, "failed", str(error))
     yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
     yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")
-
-
-def _check_versions() -> Finding:
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = [f"Python {sys.version.split()[0]}", *(f"{name} {version(name)}" for name in _PACKAGES)]
-    for package, extra in _OPTIONAL_PACKAGES.items():
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            versions.append(f"no {package} (extra `{extra}`)")
-    return Finding("versions", "ok", ", ".join(versions))
 
 
 def _check_git() -> Finding:
