@@ -7,17 +7,19 @@ padding nor a mask, and computes what `transformers.BertModel` computes, without
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from knowledge_pipeline.embedding import onnx_format
 from knowledge_pipeline.embedding.model_config import read_json
+from knowledge_pipeline.embedding.onnx_format import FLOAT, INT64, AttributeValue
 from knowledge_pipeline.embedding.safetensors_file import Tensor, read_tensors
 
 TOKEN_IDS = "input_ids"  # noqa: S105 - the input: int64, shape (1, tokens)
 
 _OPSET = 20  # the first with Gelu as one operation
-_IR_VERSION = 9
 _EXPECTED = {"model_type": "bert", "hidden_act": "gelu"}
 _WORDS = "embeddings.word_embeddings.weight"
 
@@ -54,14 +56,11 @@ class _GraphBuilder:
     """Operations by their outputs' names. Within the graph, one text is a matrix (tokens, hidden)."""
 
     def __init__(self, config: Mapping[str, Any], file: str, tensors: Mapping[str, Tensor]) -> None:
-        from onnx import helper
-
-        self._helper: Any = helper
         self._config = config
         self._file = file
         self._tensors = tensors
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
+        self._nodes: list[bytes] = []
+        self._constants: dict[str, bytes] = {}
 
     def build(self) -> bytes:
         """The whole model."""
@@ -69,16 +68,10 @@ class _GraphBuilder:
         for layer in range(self._config["num_hidden_layers"]):
             hidden = self._build_layer(hidden, f"encoder.layer.{layer}")
         output = self._operation("Unsqueeze", hidden, self._integers([0]))
-        make, width = self._helper, self._config["hidden_size"]
-        graph = make.make_graph(
-            self._nodes,
-            "bert",
-            [make.make_tensor_value_info(TOKEN_IDS, 7, [1, "tokens"])],  # 7: int64
-            [make.make_tensor_value_info(output, 1, [1, "tokens", width])],  # 1: float32
-            self._constants,
-        )
-        opset = make.make_opsetid("", _OPSET)
-        return make.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION).SerializeToString()
+        given = onnx_format.write_value(TOKEN_IDS, INT64, [1, "tokens"])
+        made = onnx_format.write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
+        constants = list(self._constants.values())
+        return onnx_format.write_model(self._nodes, constants, given, made, opset=_OPSET)
 
     def _build_embeddings(self) -> str:
         ids = self._operation("Reshape", TOKEN_IDS, self._integers([-1]))
@@ -122,34 +115,32 @@ class _GraphBuilder:
 
     def _normalize(self, given: str, name: str) -> str:
         weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
-        epsilon = self._config.get("layer_norm_eps", 1e-12)
+        epsilon = float(self._config.get("layer_norm_eps", 1e-12))
         return self._operation("LayerNormalization", given, weight, bias, axis=-1, epsilon=epsilon)
 
-    def _operation(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def _operation(self, kind: str, *inputs: str, **attributes: AttributeValue) -> str:
         output = f"{kind}_{len(self._nodes)}"
-        self._nodes.append(self._helper.make_node(kind, inputs, [output], **attributes))
+        self._nodes.append(onnx_format.write_node(kind, inputs, output, attributes))
         return output
 
     def _weight(self, name: str) -> str:
         """A tensor that stays in the model's file."""
-        from onnx import TensorProto
-
         tensor = self._tensors[name]
-        constant = TensorProto(name=name, data_type=1, dims=tensor.shape, data_location=TensorProto.EXTERNAL)
-        place = {"location": self._file, "offset": tensor.offset, "length": tensor.length}
-        for key, value in place.items():
-            constant.external_data.add(key=key, value=str(value))
-        self._constants.append(constant)
+        self._constants[name] = onnx_format.write_external_tensor(
+            name, FLOAT, tensor.shape, file=self._file, offset=tensor.offset, length=tensor.length
+        )
         return name
 
     def _integers(self, values: int | list[int]) -> str:
-        flat, shape = (values, [len(values)]) if isinstance(values, list) else ([values], [])
-        return self._constant(7, shape, flat)
+        """One number, or a list of them."""
+        if isinstance(values, int):
+            return self._constant(INT64, [], struct.pack("<q", values))
+        return self._constant(INT64, [len(values)], struct.pack(f"<{len(values)}q", *values))
 
     def _float(self, value: float) -> str:
-        return self._constant(1, [], [value])
+        return self._constant(FLOAT, [], struct.pack("<f", value))
 
-    def _constant(self, kind: int, shape: list[int], values: list[Any]) -> str:
+    def _constant(self, element_type: int, shape: list[int], content: bytes) -> str:
         name = f"constant_{len(self._constants)}"
-        self._constants.append(self._helper.make_tensor(name, kind, shape, values))
+        self._constants[name] = onnx_format.write_tensor(name, element_type, shape, content)
         return name

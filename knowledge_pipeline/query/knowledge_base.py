@@ -22,7 +22,6 @@ from knowledge_pipeline.contract.responses import (
 )
 from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.build import get_context
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.health import check_health
@@ -165,6 +164,8 @@ class AsyncKnowledgeBase:
 
         A plain text is a task of the kind `code_generation`.
         """
+        from knowledge_pipeline.query.agent_context.build import get_context  # most processes only search
+
         access = access or self.access
         task = Task(task) if isinstance(task, str) else task
         context = await get_context(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding.bert_graph import build_bert_graph
 from knowledge_pipeline.embedding.encoders import is_encoder
 from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.registry import open_embedder
@@ -165,3 +166,15 @@ def test_a_table_of_token_vectors_gives_the_vectors_of_torch(tmp_path):
         here, there = (_open(folder, backend=each, dimensions=dimensions) for each in ("auto", "torch"))
         np.testing.assert_allclose(here.embed(texts), there.embed(texts), atol=1e-6)
         assert here.usage == there.usage
+
+
+def test_the_graph_is_what_the_onnx_package_reads_and_accepts(bert):
+    import onnx
+
+    model = onnx.load_from_string(build_bert_graph(bert, bert / "model.safetensors"))
+    assert model.opset_import[0].version == 20
+    assert [each.name for each in model.graph.input] == ["input_ids"]
+    onnx.save(model, bert / "graph.onnx")
+    onnx.checker.check_model(str(bert / "graph.onnx"), full_check=True)
+    again = onnx.load_from_string(model.SerializeToString())
+    assert again == model  # nothing of it was unknown to the package, or written twice

@@ -26,7 +26,7 @@ _DAGSTER_PORT = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at."""
 
     subject: str
@@ -44,23 +44,23 @@ def doctor(session: Session) -> int:
     Looks at versions, git, memory, `knowledge.yaml` and its variables, the store and its disk, the embedding
     model, and ports. Changes nothing. Ends with 1 if something does not work.
     """
-    findings = list(_examine(session))
-    session.screen.print_json([asdict(each) for each in findings])
-    session.screen.print_table([asdict(each) for each in findings])
-    return FAILED if any(each.state == "failed" for each in findings) else SUCCESS
+    diagnoses = list(_examine(session))
+    session.screen.print_json([asdict(each) for each in diagnoses])
+    session.screen.print_table([asdict(each) for each in diagnoses])
+    return FAILED if any(each.state == "failed" for each in diagnoses) else SUCCESS
 
 
-def _examine(session: Session) -> Iterator[Finding]:
-    yield Finding("versions", "ok", ", ".join(list_versions()))
+def _examine(session: Session) -> Iterator[Diagnosis]:
+    yield Diagnosis("versions", "ok", ", ".join(list_versions()))
     yield _check_git()
     yield _check_memory()
     try:
         settings = session.settings_without_secrets
     except KnowledgeError as error:
-        yield Finding("configuration", "failed", str(error))
+        yield Diagnosis("configuration", "failed", str(error))
         return
-    yield Finding("configuration", "ok", f"{session.config_path}, {len(settings.sources)} sources")
-    checks: dict[str, Callable[[], Finding]] = {
+    yield Diagnosis("configuration", "ok", f"{session.config_path}, {len(settings.sources)} sources")
+    checks: dict[str, Callable[[], Diagnosis]] = {
         "variables": lambda: _check_variables(session),
         "store": lambda: _check_store(settings),
         "release": lambda: _check_release(session),
@@ -70,74 +70,74 @@ def _examine(session: Session) -> Iterator[Finding]:
         try:
             yield check()
         except KnowledgeError as error:
-            yield Finding(subject, "failed", str(error))
+            yield Diagnosis(subject, "failed", str(error))
     yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
     yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")
 
 
-def _check_git() -> Finding:
+def _check_git() -> Diagnosis:
     git = shutil.which("git")
     if git is None:
-        return Finding("git", "warning", "not found: install it to index repositories and their history")
+        return Diagnosis("git", "warning", "not found: install it to index repositories and their history")
     shown = subprocess.run([git, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
-    return Finding("git", "ok", shown.stdout.strip() or git)
+    return Diagnosis("git", "ok", shown.stdout.strip() or git)
 
 
-def _check_memory() -> Finding:
+def _check_memory() -> Diagnosis:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):  # not every system says it
-        return Finding("machine", "ok", f"cores: {cores}")
+        return Diagnosis("machine", "ok", f"cores: {cores}")
     shown = f"cores: {cores}, memory: {total / _GIB:.1f} GiB"
     if total < _MIN_MEMORY_BYTES:
-        return Finding("machine", "warning", f"{shown}: large repositories need 2 GiB")
-    return Finding("machine", "ok", shown)
+        return Diagnosis("machine", "warning", f"{shown}: large repositories need 2 GiB")
+    return Diagnosis("machine", "ok", shown)
 
 
-def _check_variables(session: Session) -> Finding:
+def _check_variables(session: Session) -> Diagnosis:
     _ = session.settings  # raises ConfigError, and names each variable that is not set
-    return Finding("variables", "ok", "every ${NAME} of the file is set")
+    return Diagnosis("variables", "ok", "every ${NAME} of the file is set")
 
 
-def _check_store(settings: Settings) -> Finding:
+def _check_store(settings: Settings) -> Diagnosis:
     if not isinstance(settings.store, Path):
-        return Finding("store", "ok", f"{settings.store} (its disk is not looked at)")
+        return Diagnosis("store", "ok", f"{settings.store} (its disk is not looked at)")
     folder = next(each for each in (settings.store, *settings.store.parents) if each.is_dir())
     if not os.access(folder, os.W_OK):
-        return Finding("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
+        return Diagnosis("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
     free = shutil.disk_usage(folder).free
     shown = f"{settings.store}, {free / _GIB:.1f} GiB free"
     if free < _MIN_FREE_BYTES:
-        return Finding("store", "warning", f"{shown}: make room, or set `store` to another disk")
-    return Finding("store", "ok", shown)
+        return Diagnosis("store", "warning", f"{shown}: make room, or set `store` to another disk")
+    return Diagnosis("store", "ok", shown)
 
 
-def _check_release(session: Session) -> Finding:
+def _check_release(session: Session) -> Diagnosis:
     from knowledge_pipeline.store.release import find_live_release
 
     release = find_live_release(session.lake)
     if release is None:
-        return Finding("release", "warning", "nothing is released yet: run `knowledge index`")
-    return Finding("release", "ok", f"release {release.release} is live ({release.rows} rows)")
+        return Diagnosis("release", "warning", "nothing is released yet: run `knowledge index`")
+    return Diagnosis("release", "ok", f"release {release.release} is live ({release.rows} rows)")
 
 
-def _check_model(session: Session) -> Finding:
+def _check_model(session: Session) -> Diagnosis:
     from knowledge_pipeline.embedding.registry import open_embedder
 
     embedder = open_embedder(session.settings.embedding)
     embedder.embed_query("is the model there")
     space = embedder.space
-    return Finding("embedding model", "ok", f"{space.model}, {space.dimensions} dimensions")
+    return Diagnosis("embedding model", "ok", f"{space.model}, {space.dimensions} dimensions")
 
 
-def _check_port(subject: str, port: int, remedy: str) -> Finding:
+def _check_port(subject: str, port: int, remedy: str) -> Diagnosis:
     try:
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             tried.bind(("127.0.0.1", port))
     except OSError:
-        return Finding(
+        return Diagnosis(
             subject, "warning", f"{port} is taken, perhaps by a server that runs already: {remedy}"
         )
-    return Finding(subject, "ok", f"{port} is free")
+    return Diagnosis(subject, "ok", f"{port} is free")
