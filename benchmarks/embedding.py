@@ -139,7 +139,7 @@ def figures(texts: list[str], backends: list[str], batches: list[int]) -> list[F
     ways = [
         EmbeddingSettings.model_validate({"model": _MINILM, "backend": backend, "batch_size": batch})
         for backend in backends
-        for batch in ([None] if backend == "onnx-int8" else batches)
+        for batch in (batches if backend == "torch" else [None])
     ]
     made = [_figure(way, texts, reference) for way in ways]
     return [*made, _figure(EmbeddingSettings(model=_BGE), texts, None), _figure(_default(), texts, None)]
