@@ -7,6 +7,7 @@ it at the first text.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import logging
 import sys
 import threading
@@ -93,7 +94,8 @@ class LocalEmbedder:
         return vectors
 
     def _compute(self, texts: list[str], method: str) -> tuple[np.ndarray, int]:
-        if self._needs_no_torch and (method == "encode_query" or not _has_gpu()):
+        is_for_cpu = method == "encode_query" or self._settings.backend == "onnx" or not _has_gpu()
+        if self._needs_no_torch and is_for_cpu:
             vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
             return self._cut_dimensions(vectors), tokens
         batch_size = None if self._settings.backend == INT8_BACKEND else self._settings.batch_size
@@ -203,8 +205,10 @@ def _build_damaged_error(model: str, error: Exception) -> ModelError:
 
 
 def _has_gpu() -> bool:
-    """Whether torch may find a GPU, without importing it."""
-    return sys.platform == "darwin" or any(device.exists() for device in _GPU_DEVICES)
+    """Whether torch is installed and may find a GPU, without importing it."""
+    if sys.platform != "darwin" and not any(device.exists() for device in _GPU_DEVICES):
+        return False
+    return importlib.util.find_spec("torch") is not None
 
 
 def _hash_model_files(folder: Path) -> tuple[tuple[str, str], ...]:

@@ -47,6 +47,27 @@ def test_the_default_models_embed_texts_and_questions_without_torch():
     assert answer.stdout == "[]\n"
 
 
+def test_beside_a_gpu_models_run_without_torch_where_it_is_not_installed(bert):
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "sys.modules['torch'] = None\n"
+        "from knowledge_pipeline.config.settings import EmbeddingSettings\n"
+        "from knowledge_pipeline.embedding import local\n"
+        "local._GPU_DEVICES = (Path(sys.argv[1]),)\n"
+        "embedder = local.LocalEmbedder(EmbeddingSettings(model=sys.argv[1]))\n"
+        "assert embedder.embed(['a cat']).shape == (1, 48)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(bert)], check=True)
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx-int8"])
+def test_without_torch_a_backend_that_needs_it_says_what_to_install(bert, monkeypatch, backend):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelError, match=r"needs PyTorch.*pip install 'knowledge-pipeline\[local\]'"):
+        _open(bert, backend=backend).embed(["text"])
+
+
 def test_vectors_have_length_one_and_do_not_depend_on_other_texts(bert):
     embedder = _open(bert)
     vectors = embedder.embed(TEXTS)
