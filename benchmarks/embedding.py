@@ -146,7 +146,7 @@ def figures(texts: list[str], backends: list[str], batches: list[int]) -> list[F
 
 
 def _default() -> EmbeddingSettings:
-    """As the default goes on once its export pays."""
+    """The default pair, on the CPU."""
     return EmbeddingSettings(backend="onnx")
 
 

@@ -13,8 +13,6 @@ import sys
 import threading
 from typing import NoReturn
 
-_INTERRUPTED = 130
-
 
 def main() -> NoReturn:
     """Run the command that `sys.argv` names, and exit with its code."""
@@ -37,6 +35,8 @@ def _exit_at_once(ended: SystemExit) -> None:
 
     Threads are waited for and exit handlers run. Returns where output cannot be written: Python says so.
     """
+    from knowledge_pipeline.cli.exit_codes import INTERRUPTED
+
     if not isinstance(ended.code, int):
         return
     try:
@@ -47,5 +47,5 @@ def _exit_at_once(ended: SystemExit) -> None:
     except (OSError, ValueError):
         return
     except KeyboardInterrupt:
-        os._exit(_INTERRUPTED)
+        os._exit(INTERRUPTED)
     os._exit(ended.code)

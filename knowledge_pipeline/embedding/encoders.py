@@ -163,8 +163,8 @@ def _has_static_table(folder: Path) -> bool:
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
     """The one way in which the tokens' vectors become one; None where `POOLING` has it not."""
     modes = [model_config.read_pooling_modes(place) for kind, place in modules if kind == "Pooling"]
-    [mode, *others] = modes[0] if modes else ["mean"]
-    return mode if mode in POOLING and not others else None
+    chosen = modes[0] if modes else ["mean"]
+    return chosen[0] if len(chosen) == 1 and chosen[0] in POOLING else None
 
 
 def _scale_to_length_one(vectors: np.ndarray) -> np.ndarray:

@@ -39,6 +39,7 @@ INT8_BACKEND = "onnx-int8"
 
 _MIN_EXPORT_TEXTS = 1000  # of one process: embedding them takes a minute, the export a quarter of it
 _WEIGHT_SUFFIXES = (".safetensors", ".bin")
+_load_lock = threading.Lock()  # of several that ask at once, one loads
 _GPU_DEVICES = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
 
@@ -110,7 +111,8 @@ class LocalEmbedder:
     def _open_model(self, texts: int) -> LoadedModel:
         """The model in memory, run by the backend of the settings, or by the one that pays."""
         backend, model_name = self._settings.backend, self._settings.model
-        model = load_model(self._folder, model_name, self._settings.dimensions, backend, self.space.name)
+        with _load_lock:
+            model = load_model(self._folder, model_name, self._settings.dimensions, backend, self.space.name)
         if model.uses_onnx or backend == "torch":
             return model
         if backend != "auto":

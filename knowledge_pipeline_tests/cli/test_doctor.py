@@ -49,6 +49,12 @@ def test_a_model_that_is_not_there_fails(home: Path, run: Run):
     assert state == "failed" and "set embedding.model" in message
 
 
+def test_a_store_that_is_a_file_fails(home: Path, run: Run):
+    (home / ".knowledge").write_text("not a folder")
+    state, message = _states(run("doctor", "--json", code=1))["store"]
+    assert state == "failed" and "is a file" in message
+
+
 def test_a_port_that_is_taken_is_said(home: Path, run: Run):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

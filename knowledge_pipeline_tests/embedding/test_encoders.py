@@ -149,6 +149,8 @@ def test_models_that_need_more_than_an_encoder_are_left_to_torch(tmp_path):
         shutil.rmtree(folder)
         return found
 
+    switches = {f"pooling_mode_{mode}": False for mode in ("cls_token", "mean_tokens", "max_tokens")}
+    assert not changed("1_Pooling/config.json", switches)
     assert changed("config.json", {"hidden_act": "gelu"})
     assert not changed("config.json", {"hidden_act": "relu"})
     assert not changed("config.json", {"model_type": "mpnet"})

@@ -42,7 +42,7 @@ def doctor(session: Session) -> int:
     """Check what indexing and searching need here, and say what to do where something is missing.
 
     Looks at versions, git, memory, `knowledge.yaml` and its variables, the store and its disk, the embedding
-    model, and ports. Changes nothing. Ends with 1 if something does not work.
+    model, and ports. Changes nothing stored. Ends with 1 if something does not work.
     """
     diagnoses = list(_examine(session))
     session.screen.print_json([asdict(each) for each in diagnoses])
@@ -71,6 +71,12 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
             yield check()
         except KnowledgeError as error:
             yield Diagnosis(subject, "failed", str(error))
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as error:  # what Lance and a disk raise; the rest is still told
+            yield Diagnosis(subject, "failed", f"cannot be read ({type(error).__name__}): correct `store`")
     yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
     yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")
 
@@ -84,7 +90,9 @@ def _check_git() -> Diagnosis:
 
 
 def _check_memory() -> Diagnosis:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from knowledge_pipeline.embedding.parallel import count_usable_cores
+
+    cores = count_usable_cores()
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):  # not every system says it
@@ -103,6 +111,8 @@ def _check_variables(session: Session) -> Diagnosis:
 def _check_store(settings: Settings) -> Diagnosis:
     if not isinstance(settings.store, Path):
         return Diagnosis("store", "ok", f"{settings.store} (its disk is not looked at)")
+    if settings.store.is_file():
+        return Diagnosis("store", "failed", f"{settings.store} is a file: set `store` to a folder")
     folder = next(each for each in (settings.store, *settings.store.parents) if each.is_dir())
     if not os.access(folder, os.W_OK):
         return Diagnosis("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
