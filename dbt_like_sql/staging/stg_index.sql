@@ -9,6 +9,7 @@ select
     uri,
     tokens,
     archived,
+    coalesce(unembedded, false) as unembedded, -- has no vector yet, so words alone find it
     indexed_at, -- when the chunk was first written
     updated_at
 from raw_index

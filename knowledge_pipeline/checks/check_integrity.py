@@ -25,7 +25,7 @@ from knowledge_pipeline.embedding.base import find_invalid_vectors
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.changed_sources import find_changed_sources
-from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of
+from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.release import find_live_release, first_released_at
@@ -102,7 +102,10 @@ def check_index_matches_chunks(lake: Lake, settings: Settings, source_type: Sour
 
 
 def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """Check that the vectors that are new since the live release are finite, of length 1, and fit."""
+    """Check that the vectors that are new since the live release are finite, of length 1, and fit.
+
+    A row whose text is not embedded yet is not wrong; `check_unembedded` counts those.
+    """
     stored = lake.list_spaces()
     models = {settings.resolve_embedding(each): None for each in settings.sources if each.type == source_type}
     wrong = [
@@ -114,17 +117,21 @@ def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
         space, size, expected = wrong[0].values()
         message = f"space {space!r} holds vectors of {size} dimensions and its model makes {expected}"
         return CheckResult(False, message, build_sample(wrong))
-    count, invalid, space = 0, list[_Row](), ""
+    count, unembedded, invalid, space = 0, 0, list[_Row](), ""
     for it in _list_unreleased_tables(lake):
         new = eq("source_type", source_type)
         new = new & at_least("updated_at", it.since) if it.since else new
-        for batch in it.table.iter_batches(["source", "uri", "id", "vector"], new, batch_rows=_BATCH_ROWS):
+        without = it.table.count_rows(new & UNEMBEDDED)
+        unembedded, embedded = unembedded + without, new & is_null("unembedded") if without else new
+        columns = ["source", "uri", "id", "vector"]
+        for batch in it.table.iter_batches(columns, embedded, batch_rows=_BATCH_ROWS):
             found = _find_invalid_vectors(batch)
             count, invalid = count + batch.num_rows, invalid + found
             space = space or (it.table.name if found else "")
-    figures = {"new_rows": count, "unsound": len(invalid)}
+    figures = {"new_rows": count, "unsound": len(invalid), "unembedded": unembedded}
     if not invalid:
-        return CheckResult(True, f"{count} new vectors are finite and of length 1", figures=figures)
+        waiting = f"; {unembedded} new rows wait for theirs" if unembedded else ""
+        return CheckResult(True, f"{count} new vectors are finite and of length 1{waiting}", figures=figures)
     message = f"{len(invalid)} of {count} new vectors in space {space!r} are not finite or not of length 1"
     return CheckResult(False, message, build_sample(invalid), figures)
 

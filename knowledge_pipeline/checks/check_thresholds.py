@@ -18,7 +18,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
+from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.tables import Table
@@ -129,6 +129,21 @@ def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> 
         "unindexed": unindexed,
     }
     return CheckResult(not failed, message, build_sample(failed), figures)
+
+
+def check_unembedded(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
+    """Check the share of index rows whose text has no vector yet: full text alone finds them."""
+    count, waiting, of_type = 0, Counter[str](), eq("source_type", source_type)
+    for space in _list_spaces(settings, source_type):
+        table = lake.index(space.name, space.dimensions)
+        count += table.count_rows(of_type)
+        sources: list[Any] = table.read_rows(["source"], of_type & UNEMBEDDED)["source"].to_pylist()
+        waiting.update(sources)
+    unembedded, limit = waiting.total(), settings.checks.unembedded_share
+    share = compute_share(unembedded, count)
+    message = f"{unembedded} of {count} rows have no vector yet ({share:.1%}; allowed: {limit:.0%})"
+    rows = [{"source": source, "unembedded": number} for source, number in waiting.most_common()]
+    return _compare_share(share, limit, message, rows, chunks=count, unembedded=unembedded)
 
 
 def _compare_share(share: float, limit: float, message: str, rows: _Rows, **figures: int) -> CheckResult:

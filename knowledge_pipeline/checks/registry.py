@@ -18,6 +18,7 @@ from knowledge_pipeline.checks.check_thresholds import (
     check_duplicates,
     check_orphaned_vectors,
     check_skipped,
+    check_unembedded,
     check_unindexed,
 )
 from knowledge_pipeline.checks.check_types import Check, CheckResult
@@ -113,6 +114,14 @@ CHECKS: tuple[Check, ...] = (
         description="Few index rows are searched by scanning, because no full-text index covers them yet.",
         run=check_unindexed,
         threshold="unindexed_share",
+    ),
+    Check(
+        name="unembedded_share",
+        stage="index",
+        description="Every index row has the vector of its text; one without is found by its words alone.",
+        run=check_unembedded,
+        threshold="unembedded_share",
+        inspect_query="select source, uri, id from stg_index where unembedded",
     ),
     Check(
         name="unresolved_share",

@@ -23,6 +23,7 @@ from knowledge_pipeline.cli.commands.index import index
 from knowledge_pipeline.cli.commands.init import init
 from knowledge_pipeline.cli.commands.maintain import maintain
 from knowledge_pipeline.cli.commands.mcp import mcp
+from knowledge_pipeline.cli.commands.mcp_install import install
 from knowledge_pipeline.cli.commands.purge import purge
 from knowledge_pipeline.cli.commands.refresh import refresh
 from knowledge_pipeline.cli.commands.reindex import reindex
@@ -41,7 +42,7 @@ from knowledge_pipeline.cli.exit_codes import (
     report_error,
     report_interrupted,
 )
-from knowledge_pipeline.cli.session import Session, add_command, expose_options
+from knowledge_pipeline.cli.session import Session, add_command, add_group, expose_options
 from knowledge_pipeline.cli.sources import commands as sources
 from knowledge_pipeline.cli.watch.command import watch
 
@@ -66,7 +67,7 @@ class ErrorReportingGroup(TyperGroup):
 
 COMMANDS = (
     *(init, index, refresh, reindex, watch, search, similar, get, related, debug, context, eval_, feedback),
-    *(doctor, status, export, releases, rollback, purge, maintain, sql, serve, mcp),
+    *(doctor, status, export, releases, rollback, purge, maintain, sql, serve),
 )
 
 
@@ -122,6 +123,7 @@ def _build_app() -> typer.Typer:
     root.callback(invoke_without_command=True)(_root_callback)
     for function in COMMANDS:
         add_command(root, function)
+    add_group(root, mcp, [install])
     for name, (description, functions) in GROUPS.items():
         group = typer.Typer(help=description, rich_markup_mode=None)
         group.callback(invoke_without_command=True)(_require_command)

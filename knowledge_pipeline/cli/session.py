@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
@@ -162,6 +162,20 @@ def example(lines: str) -> Callable[[Command], Command]:
 
 def add_command(app: typer.Typer, function: Command) -> None:
     """Make a function a command named after it; its docstring is the help."""
+    app.command(function.__name__.strip("_"), epilog=function.__dict__["epilog"])(_to_callback(function))
+
+
+def add_group(app: typer.Typer, function: Command, subcommands: Iterable[Command]) -> None:
+    """Make a function a command that has others below it, and runs where none of them is named."""
+    group = typer.Typer(rich_markup_mode=None)
+    epilog = function.__dict__["epilog"]
+    group.callback(invoke_without_command=True, epilog=epilog)(_to_callback(function))
+    for subcommand in subcommands:
+        add_command(group, subcommand)
+    app.add_typer(group, name=function.__name__)
+
+
+def _to_callback(function: Command) -> Callable[..., None]:
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     groups: dict[str, Any] = {
         each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
@@ -171,6 +185,9 @@ def add_command(app: typer.Typer, function: Command) -> None:
     def run(context: typer.Context, **options: Any) -> None:
         shared = {each.name: options.pop(each.name) for each in expand_option_group(Session)}
         session = (context.obj or Session()).merge_options(shared)
+        if context.invoked_subcommand is not None:
+            context.obj = session
+            return
         for name, group in groups.items():
             given = {each.name: options.pop(each.name) for each in expand_option_group(group)}
             options[name] = group(**given)
@@ -178,7 +195,7 @@ def add_command(app: typer.Typer, function: Command) -> None:
         raise typer.Exit(function(session, **options) or 0)
 
     expose_options(run, parameters)
-    app.command(function.__name__.strip("_"), epilog=function.__dict__["epilog"])(run)
+    return run
 
 
 def expose_options(run: Callable[..., None], parameters: list[inspect.Parameter]) -> None:

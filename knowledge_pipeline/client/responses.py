@@ -70,6 +70,7 @@ class SearchResponseDict(QueryResponseDict):
     results: list[SearchResultDict]
     timings_ms: dict[str, float]
     cached: bool
+    embedded_share: float  # of the release's chunks, in [0, 1]
     explain: NotRequired[dict[str, Any]]
 
 
@@ -193,4 +194,5 @@ class StatusResponseDict(TypedDict):
     by_source: dict[str, int]
     by_type: dict[str, int]
     by_space: dict[str, int]
+    unembedded_rows: dict[str, int]
     unindexed_rows: dict[str, int]

@@ -49,6 +49,7 @@ class CheckSettings(SettingsModel):
     outlier_share: Ratio = 0.05  # chunks far larger than the model reads, or far too small
     orphaned_share: Ratio = 0.5  # vectors that no chunk uses any more
     unindexed_share: Ratio = 0.1  # index rows that search finds by scanning
+    unembedded_share: Ratio = 0.0  # index rows without a vector yet
     unresolved_share: Ratio = 0.6  # of the uses in a language, those whose target is not known
     monthly_budget: float | None = Field(default=None, ge=0)  # of embedding and language models
 

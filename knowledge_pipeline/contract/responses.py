@@ -51,7 +51,7 @@ class QueryResponse(JsonResponse):
     took_ms: float
     release: int = field(metadata={"description": "The release that was searched."})
     degraded: tuple[str, ...] = field(
-        metadata={"description": "Steps that had to be skipped: `vector`, `rerank`, `graph`, …"}
+        metadata={"description": "Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …"}
     )
 
 
@@ -175,6 +175,13 @@ class SearchResponse(QueryResponse):
     results: tuple[SearchResult, ...]
     timings_ms: Mapping[str, float] = field(metadata={"description": "By step."})
     cached: bool = False  # whether the same search was run before
+    embedded_share: float = field(
+        default=1.0,
+        metadata={
+            "description": "Share of the release's chunks that have a vector; words alone find the others.",
+            **{"ge": 0, "le": 1},
+        },
+    )
     steps: tuple[Step, ...] = field(default=(), metadata=_HIDDEN)  # for traces
     explain: Mapping[str, Any] | None = field(
         default=None, metadata={"description": "How the query was understood, on request.", "omit_none": True}
@@ -358,6 +365,9 @@ class StatusResponse(JsonResponse):
     by_source: Mapping[str, int]  # for an operator also sources without rows
     by_type: Mapping[str, int]
     by_space: Mapping[str, int]
+    unembedded_rows: Mapping[str, int] = field(
+        metadata={"description": "By source, rows that have no vector yet: words alone find them."}
+    )
     unindexed_rows: Mapping[str, int] = field(
         metadata={"description": "By space, rows that are found by scanning; for operators."}
     )
@@ -371,6 +381,7 @@ class Collection:
     type: str
     chunks: int
     refreshed_at: datetime | None = field(metadata={"description": "When it was last read; null: not known."})
+    embedded: int = field(metadata={"description": "Chunks that have a vector; words alone find the others."})
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import tag_process
 from knowledge_pipeline.defs.runs.event_log import (
     RELEASE,
+    build_early_releases,
     build_release_metadata,
     publish,
     refresh_and_record,
@@ -69,19 +70,27 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
         tag_process(context)
         selected = {key.path[-1] for key in context.selected_asset_keys}
         stages = [stage for stage in STAGES if stage in selected]
+        selection = context.run.asset_selection
+        release = selection is None or RELEASE in selection
         with translate_failures(context, project.retry_policy()):
             if len(context.partition_keys) == 1:
                 settings, source = project.load_settings(), context.partition_key
                 sources = select_sources(settings, [source])
                 provenance = track_refresh_inputs(context.instance, settings, sources)
-                for done in refresh_source(context, project, settings, config.options, source, stages):
+                releases = build_early_releases(context, project) if release else None
+                for done in refresh_source(
+                    context, project, settings, config.options, source, stages, releases
+                ):
                     tags = provenance.build_tags(done.key, source, done.version)  # as soon as it is done
-                    yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
+                    if done.is_final:
+                        yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
+                    else:  # one that is yielded would be the last
+                        context.log_event(
+                            dg.AssetMaterialization(done.key, None, done.metadata, source, tags)
+                        )
             else:
                 # Logged, not yielded: Dagster would record one provenance for all partitions of a run. It
                 # then skips what waits for a yield, so a run that selects the release makes it here.
-                selection = context.run.asset_selection
-                release = selection is None or RELEASE in selection
                 ids = list(context.partition_keys)
                 refresh_and_record(context, project, config.options, ids, stages, release=release)
             wanted = {key.name for key in context.selected_asset_check_keys}

@@ -29,6 +29,7 @@ from knowledge_pipeline.store.release import (
     find_stray_tags,
     list_releases,
     publish_if_same_rows,
+    select_kept_releases,
 )
 from knowledge_pipeline.store.table_files import list_vector_tables
 from knowledge_pipeline.store.tables import Table
@@ -142,11 +143,11 @@ def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
 
 
 def _trim_releases(run: MaintenanceRun, *, keep: int) -> None:
-    known = [release.release for release in list_releases(run.lake)]
-    old, stray = known[:-keep], find_stray_tags(run.lake, known[-keep:])
-    if old or stray:
+    known = list_releases(run.lake)
+    kept = select_kept_releases(known, keep)
+    if len(kept) < len(known) or find_stray_tags(run.lake, kept):
         delete, path = partial(delete_old_releases, run.lake, keep=keep), run.lake.releases().path
-        run.run_action("releases", path, delete, removed_count=len(old))
+        run.run_action("releases", path, delete, removed_count=len(known) - len(kept))
     named = {space for release in list_releases(run.lake) for space in release.tables}
     for space, size in run.lake.list_spaces().items():
         table = run.lake.index(space, size)

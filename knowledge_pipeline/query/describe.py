@@ -23,9 +23,18 @@ _SKIPPED_STEPS = {
 }
 
 
-def describe_skipped_step(step: str) -> str:
-    """What a response lacks because a step was skipped, in a sentence."""
+def describe_skipped_step(step: str, embedded_share: float = 0.0) -> str:
+    """What a response lacks because a step was skipped, in a sentence; for `embedding` with the share."""
+    if step == "embedding":
+        return (
+            f"{format_share(embedded_share)} of the chunks are embedded so far: words alone find the others."
+        )
     return _SKIPPED_STEPS.get(step, f"Answered without {step}.")
+
+
+def format_share(share: float) -> str:
+    """A share in [0, 1], rounded down: `99 %` where one of a thousand is missing."""
+    return f"{int(100 * share)} %"
 
 
 def describe_relation(relation: Relation) -> str:

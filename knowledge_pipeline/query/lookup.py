@@ -30,7 +30,7 @@ class ExampleFile:
 
     text: str
     source_type: str
-    vectors: Mapping[str, np.ndarray]  # space -> mean direction of its chunks there
+    vectors: Mapping[str, np.ndarray]  # space -> mean direction of its chunks there; none if not embedded
     other_files: Filter  # every row but this file's
 
 
@@ -88,8 +88,10 @@ def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleF
     texts = {row["start_char"]: row["text"] for row in sorted(rows, key=lambda row: row["start_char"])}
     vectors: dict[str, np.ndarray] = {}
     for space, found in by_space.items():
-        chunk_vectors = np.asarray([row["vector"] for row in found], dtype=np.float32)
-        vectors[space] = to_unit_length(chunk_vectors.sum(axis=0), fallback=chunk_vectors[0])
+        embedded = [row["vector"] for row in found if row["vector"] is not None]
+        if embedded:
+            chunk_vectors = np.asarray(embedded, dtype=np.float32)
+            vectors[space] = to_unit_length(chunk_vectors.sum(axis=0), fallback=chunk_vectors[0])
     return ExampleFile(
         text="\n".join(texts.values()),
         source_type=rows[0]["source_type"],

@@ -12,6 +12,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -33,6 +34,11 @@ async def read_status(settings: Settings, lake: Lake, index: Index, access: Acce
     for id_, rows in by_source.items():
         by_type[types[id_]] += rows
     by_space = {reader.space: await reader.count_rows(compile_filter(access)) for reader in readers}
+    unembedded: Counter[str] = Counter()
+    for reader in readers if opened.release.unembedded else ():
+        visible = compile_filter(access) & UNEMBEDDED
+        rows = await reader.find_rows(visible, limit=opened.release.rows, columns=["source"])
+        unembedded.update(row["source"] for row in rows)
     unindexed_rows: dict[str, int] = {}
     for reader in readers if access.everything else ():  # they are rows of all tenants
         table = lake.index(reader.space, reader.dimensions)
@@ -44,5 +50,6 @@ async def read_status(settings: Settings, lake: Lake, index: Index, access: Acce
         by_source=dict(sorted(by_source.items())),
         by_type=dict(sorted(by_type.items())),
         by_space=by_space,
+        unembedded_rows=dict(sorted(unembedded.items())),
         unindexed_rows=unindexed_rows,
     )

@@ -32,7 +32,13 @@ async def list_collections(
     )
     types |= {source.id: source.type for source in settings.sources}
     collections = (
-        Collection(source, types.get(source, ""), rows, times.get(source))
+        Collection(
+            source,
+            types.get(source, ""),
+            rows,
+            times.get(source),
+            rows - status.unembedded_rows.get(source, 0),
+        )
         for source, rows in status.by_source.items()
     )
     return CollectionsResponse(status.release, status.released_at, tuple(collections))

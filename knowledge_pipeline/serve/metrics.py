@@ -174,11 +174,15 @@ class _StoreCollector(Collector):
             "knowledge_release_created_timestamp_seconds", "When the live release was created."
         )
         rows = GaugeMetricFamily("knowledge_release_chunks", "Chunks of the live release.")
+        unembedded = GaugeMetricFamily(
+            "knowledge_release_chunks_unembedded", "Chunks of the live release that have no vector yet."
+        )
         if live:
+            unembedded.add_metric([], live.unembedded)
             number.add_metric([], live.release)
             since.add_metric([], live.created_at.timestamp())
             rows.add_metric([], live.rows)
-        yield from (number, since, rows)
+        yield from (number, since, rows, unembedded)
 
     def _collect_freshness(self) -> Metric:
         """Of each type, the source that was refreshed longest ago, so that none hides behind another."""

@@ -25,7 +25,7 @@ _MAX_NEIGHBOURS = 5  # of each kind
 
 def render_answer(answer: SearchResponse) -> str:
     """Results, each as `[n] path:lines`, its labels, and its content."""
-    head = [f"({describe_skipped_step(step)})" for step in answer.degraded]
+    head = [f"({describe_skipped_step(step, answer.embedded_share)})" for step in answer.degraded]
     if not answer.results:
         return "\n".join([*head, NO_RESULTS])
     results = [_render_result(number, result) for number, result in enumerate(answer.results, start=1)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,6 +59,7 @@ class RefreshContext:
     options: RefreshOptions = ORDINARY_REFRESH
     report: ProgressCallback = ignore_progress
     claim_slot: SlotClaim = claim_immediately
+    after_vectors: Callable[[], None] = lambda: None  # called now and then while a source is embedded
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class Stats:
     removed: int = 0
     unchanged: int = 0
     rows: int = 0  # of the source in the stage's table, afterwards
+    unembedded: int = 0  # of those, in the index, how many have no vector yet
     skipped: Counter[str] = field(default_factory=Counter[str])  # by reason
     found: Counter[str] = field(default_factory=Counter[str])  # secrets and personal data, by kind
     notes: Counter[str] = field(default_factory=Counter[str])  # what went otherwise than usual
@@ -95,6 +97,23 @@ class Stats:
     def as_metadata(self) -> dict[str, Any]:
         """Plain values for logs, JSON and Dagster metadata."""
         return {key: dict(value) if is_object(value) else value for key, value in asdict(self).items()}
+
+
+def sum_stats(parts: Sequence[Stats]) -> Stats:
+    """Several runs of one stage as one: a row that was added and later changed counts as added."""
+    *former, last = parts
+    if not former:
+        return last
+    added = sum(each.added for each in parts)
+    changed = min(sum(each.changed for each in parts), last.seen - min(added, last.seen))
+    return replace(
+        last,
+        added=added,
+        changed=changed,
+        removed=sum(each.removed for each in parts),
+        unchanged=max(0, last.seen - added - changed),
+        seconds=round(sum(each.seconds for each in parts), 4),
+    )
 
 
 @contextmanager

@@ -23,13 +23,15 @@ from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
+from knowledge_pipeline.stages.embedding_order import order_texts
 from knowledge_pipeline.stages.run_log import log_embedding_calls
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, reconcile
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
-TEXTS_PER_COMMIT = 512  # embedded in this process: what a killed refresh loses at most
+TEXTS_PER_COMMIT = 512  # embedded in this process: what a killed refresh loses at most, or
+SECONDS_PER_COMMIT = 30.0  # so much work
 SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
 _DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machines
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
@@ -94,7 +96,7 @@ class _VectorRowBuilder:
 
     def build_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some texts; each batch is one commit."""
-        yield from self._iter_batches(keys, self._embed_locally)
+        yield from self._iter_batches(keys, self._embed_in_process)
 
     def build_distributed_batches(self, keys: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some texts, in any order, embedded by a cluster."""
@@ -107,7 +109,8 @@ class _VectorRowBuilder:
         if not self._ctx.options.reembed:
             space = self._embedder.space
             index = self._ctx.lake.index(space.name, space.dimensions)
-            for rows in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
+            for found in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
+                rows = found.filter(found["vector"].is_valid())
                 if row_by_key := {key: row for row, key in enumerate(rows["text_key"].to_pylist())}:
                     unique = rows.take(list(row_by_key.values())).cast(self._table.schema)
                     missing.difference_update(row_by_key)
@@ -118,11 +121,27 @@ class _VectorRowBuilder:
         with claim_slot(host or "embedder"):  # this machine has one embedder
             yield from embed(missing)
 
-    def _embed_locally(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
-        done, texts = 0, self._iter_texts(missing)
-        while batch := dict(islice(texts, min(TEXTS_PER_COMMIT, len(missing) - done))):
-            yield self._embed_commit(batch, done=done, total=len(missing))
-            done += len(batch)
+    def _embed_in_process(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for texts in self._iter_commit_texts(missing):
+            for batch in self._embed_texts(texts, done=done, total=len(missing)):
+                yield batch
+                self._ctx.after_vectors()
+            done += len(texts)
+
+    def _iter_commit_texts(self, missing: set[str]) -> Iterator[dict[str, str]]:
+        """The texts of each commit; those for a model of this machine, which takes longest, in good order."""
+        if self._is_local:
+            for keys in split_batches(order_texts(self._ctx, missing), TEXTS_PER_COMMIT):
+                yield dict(self._iter_texts(set(keys)))
+            return
+        texts = self._iter_texts(missing)
+        while batch := dict(islice(texts, TEXTS_PER_COMMIT)):
+            yield batch
+
+    @property
+    def _is_local(self) -> bool:
+        return self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
 
     def _embed_distributed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         assert isinstance(self._embedder, RayEmbedder)
@@ -142,16 +161,18 @@ class _VectorRowBuilder:
                     left.discard(row["text_key"])
                     yield row["text_key"], build_embedded_text(row["header"], row["text"])
 
-    def _embed_commit(self, texts: Mapping[str, str], *, done: int, total: int) -> pa.RecordBatch:
-        """Embed in small portions, to report progress, and return one commit's rows."""
+    def _embed_texts(self, texts: Mapping[str, str], *, done: int, total: int) -> Iterator[pa.RecordBatch]:
+        """Embed in small portions, to report progress; each batch is one commit."""
         keys = sorted(texts, key=lambda key: len(texts[key]))  # a batch is padded to its longest text
-        vectors = list[np.ndarray]()
-        local = self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
-        step = _LOCAL_TEXTS_PER_REPORT if local else TEXTS_PER_COMMIT
+        step = _LOCAL_TEXTS_PER_REPORT if self._is_local else TEXTS_PER_COMMIT
+        first, vectors, started = 0, list[np.ndarray](), time.monotonic()
         for start in range(0, len(keys), step):
-            vectors.append(self._embedder.embed([texts[key] for key in keys[start : start + step]]))
-            self._ctx.report("embeddings", done + min(start + step, len(keys)), total)
-        return self._to_batch(keys, np.concatenate(vectors))
+            end = min(start + step, len(keys))
+            vectors.append(self._embedder.embed([texts[key] for key in keys[start:end]]))
+            self._ctx.report("embeddings", done + end, total)
+            if end == len(keys) or time.monotonic() > started + SECONDS_PER_COMMIT:
+                yield self._to_batch(keys[first:end], np.concatenate(vectors))
+                first, vectors, started = end, [], time.monotonic()
 
     def _to_batch(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
         require_valid_vectors(vectors, self._ctx.source.id)

@@ -3,6 +3,8 @@
 All sources of the space share the table, so the index lock is held while it is written: one upsert, or a few
 where many rows changed, then one delete. Readers of a release do not see the state in between.
 
+A chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
+
 Each chunk of a small document carries the words of the whole document, so that full text finds the document
 even if a query's words are spread over its chunks. The fingerprint of such a row covers its siblings, too.
 """
@@ -26,15 +28,19 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
-from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.records import build_embedded_text, hash_strings
 from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.store import indexes, schemas
-from knowledge_pipeline.store.filters import eq, is_null, one_of
+from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.index_payload import build_payload
-from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, plan_changes_arrow, reconcile
+from knowledge_pipeline.store.reconcile import (
+    MERGE_MAX_ROWS,
+    ReconcilePlan,
+    plan_changes_arrow,
+    reconcile,
+)
 from knowledge_pipeline.store.tables import Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
@@ -46,34 +52,41 @@ CHUNK_COLUMNS = [name for name in schemas.build_index_schema(1).names if name in
 CHUNK_COLUMNS.remove("fingerprint")
 
 
-def refresh(ctx: RefreshContext) -> Stats:
+def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
     """Bring the index rows of one source up to date with its chunks and vectors.
+
+    With `more_vectors` to come soon, the index of vectors is not built yet.
 
     Raises:
         Busy: another process held the index for too long.
-        StoreError: a chunk has no vector; run the embeddings stage first.
     """
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
     with measure_stage("index", ctx.source.id) as stats:
         plan, duplicate_ids, fingerprints = _plan_index(ctx, space)
-        if plan or _find_stale_tables(ctx, space.name):
-            claim_slot = claim_immediately if len(plan.keys_to_write) <= SLOT_MIN_ROWS else ctx.claim_slot
+        embedded = _find_embedded_rows(ctx, space, [*plan.changed, *plan.removed])
+        if plan or len(embedded) or find_stale_tables(ctx, space.name):
+            written = len(plan.keys_to_write) + len(embedded)
+            claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
                 table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
                 rows = _IndexRowBuilder(ctx, space, table, fingerprints)
                 if plan.keys_to_write:
-                    rows.require_vectors()
                     table.delete_keys(duplicate_ids)  # an upsert would replace both and leave both
                 reconcile(table, plan, rows.build_batches, single_commit=True)
-                for stale in _find_stale_tables(ctx, space.name):
+                for start in range(0, len(embedded), MERGE_MAX_ROWS):
+                    table.update_columns(rows.build_vectors(embedded.slice(start, MERGE_MAX_ROWS)))
+                for stale in find_stale_tables(ctx, space.name):
                     stale.delete_where(eq("source", ctx.source.id))
                     stale.compact_if_due()
-                if plan:
-                    indexes.maintain_indexes(table)
+                table.compact_if_due()
+                indexes.maintain_indexes(table, with_vectors=not more_vectors)
         table = ctx.lake.index(space.name, space.dimensions)
         stats.seen = len(plan.keys_to_write) + plan.unchanged
         stats.add_plan(plan)
-        stats.rows, stats.version = table.count_rows(eq("source", ctx.source.id)), table.version
+        stats.changed, stats.unchanged = stats.changed + len(embedded), stats.unchanged - len(embedded)
+        mine = eq("source", ctx.source.id)
+        stats.rows, stats.version = table.count_rows(mine), table.version
+        stats.unembedded = table.count_rows(mine & UNEMBEDDED)
     return stats
 
 
@@ -115,6 +128,18 @@ def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[
     return plan, duplicate_ids, fingerprints
 
 
+def _find_embedded_rows(ctx: RefreshContext, space: Space, excluded: list[str]) -> pa.Table:
+    """`id` and `text_key` of rows without a vector whose texts have one now, but for some ids."""
+    table = ctx.lake.index(space.name, space.dimensions)
+    waiting = table.read_rows(["id", "text_key"], eq("source", ctx.source.id) & UNEMBEDDED)
+    if not len(waiting):
+        return waiting
+    vectors = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions).read_rows(["text_key"])
+    is_embedded = pc.is_in(waiting["text_key"], value_set=vectors["text_key"])
+    is_excluded = pc.is_in(waiting["id"], value_set=pa.array(excluded, pa.string()))
+    return waiting.filter(pc.and_not(is_embedded, is_excluded))
+
+
 def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
     """Columns that the configuration decides, the same for all rows of the source."""
     source, location = ctx.source, build_web_location(ctx.source)
@@ -142,7 +167,7 @@ def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _
     return _RowFingerprints(digest, {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes})
 
 
-def _find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
+def find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
     """The tables of other spaces that hold rows of the source, from its former models."""
     others = {name: dimensions for name, dimensions in ctx.lake.list_spaces().items() if name != space}
     tables = [ctx.lake.index(name, dimensions) for name, dimensions in others.items()]
@@ -179,26 +204,28 @@ class _IndexRowBuilder:
             self._ctx.report("index", done, len(ids))
             yield self._to_batch(rows)
 
-    def require_vectors(self) -> None:
-        """Raise `StoreError` while a chunk has no vector, because nothing may fail within the one commit."""
-        needed = self._chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
-        missing = exclude_keys(needed, self._embeddings.read_rows(["text_key"])["text_key"])
-        if len(missing):
-            raise StoreError(
-                f"{len(missing)} texts of source {self._ctx.source.id!r} have no vector: "
-                "run the embeddings stage, then the index stage again"
-            )
+    def build_vectors(self, rows: pa.Table) -> pa.Table:
+        """What changes in rows, of which `id` and `text_key` are given, that get their vector."""
+        columns: dict[str, Any] = {"id": rows["id"], "updated_at": [self._now] * len(rows)}
+        keys: list[Any] = rows["text_key"].to_pylist()
+        columns |= self._load_vectors(keys)
+        fields: list[pa.Field[Any]] = [self._table.schema.field(name) for name in columns]
+        return pa.Table.from_pydict(columns, schema=pa.schema(fields))
 
     def _to_batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         """Rows with their vectors, which never become Python objects."""
         schema = self._table.schema
-        position = schema.get_field_index("vector")
-        batch = pa.RecordBatch.from_pylist(rows, schema=schema.remove(position))
-        wanted, columns = sorted({row["text_key"] for row in rows}), ["text_key", "vector"]
-        found = pa.concat_tables(self._embeddings.iter_rows_by_values("text_key", wanted, columns))
-        order = pc.index_in(batch["text_key"], value_set=found["text_key"])
-        field: Any = schema.field(position)  # pyright: ignore[reportUnknownVariableType]
-        return batch.add_column(position, field, found["vector"].combine_chunks().take(order))
+        columns = {name: [row.get(name) for row in rows] for name in schema.names}
+        return pa.RecordBatch.from_pydict(columns | self._load_vectors(columns["text_key"]), schema=schema)
+
+    def _load_vectors(self, text_keys: list[Any]) -> dict[str, Any]:
+        """The columns `vector` and `unembedded` of texts, in their order."""
+        columns = ["text_key", "vector"]
+        found = self._embeddings.iter_rows_by_values("text_key", sorted(set(text_keys)), columns)
+        vectors = pa.concat_tables(found).combine_chunks()
+        order = pc.index_in(pa.array(text_keys, pa.string()), value_set=vectors["text_key"])
+        unembedded = [None if known else True for known in order.is_valid().to_pylist()]
+        return {"vector": vectors["vector"].combine_chunks().take(order), "unembedded": unembedded}
 
     def _load_document_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
         """The words of all chunks of some documents: uri -> chunk id -> words, in the document's order."""

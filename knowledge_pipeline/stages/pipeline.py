@@ -5,7 +5,8 @@ The CLI calls this; Dagster calls the same stage functions, one asset each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -21,7 +22,9 @@ from knowledge_pipeline.stages.context import (
     RefreshOptions,
     Stats,
     ignore_progress,
+    sum_stats,
 )
+from knowledge_pipeline.stages.early_release import EarlyReleases, index_vectors, index_words
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
@@ -29,9 +32,9 @@ from knowledge_pipeline.store.lance_storage import VersionStamp
 STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "snapshot": snapshot.refresh,
     "chunks": chunks.refresh,
+    "graph": graph.refresh,
     "embeddings": embeddings.refresh,
     "index": index.refresh,
-    "graph": graph.refresh,
 }
 _RELEASE_ATTEMPTS = 3  # another process may write the index while it is evaluated
 
@@ -76,6 +79,93 @@ def select_stages(source_type: SourceType) -> dict[str, Callable[[RefreshContext
     return {stage: run for stage, run in STAGES.items() if stage != "graph" or source_type == "code"}
 
 
+class SourceRefresh:
+    """One source on its way through the stages, in two steps: until words find it, and to the end.
+
+    Each step yields the statistics of a stage as soon as that is done. Without `releases` nothing is
+    indexed or released before its time.
+    """
+
+    def __init__(
+        self,
+        ctx: RefreshContext,
+        stages: Collection[str] = tuple(STAGES),
+        releases: EarlyReleases | None = None,
+        idle: IdleSources | None = None,
+    ) -> None:
+        self.ctx = ctx
+        self.stats: list[Stats] = []  # one for each stage that is done
+        self._stages = {name: run for name, run in select_stages(ctx.source.type).items() if name in stages}
+        self._releases = releases if {"embeddings", "index"} <= self._stages.keys() else None
+        self._indexed: list[Stats] = []  # before the last stage
+        self._seconds_of_releases = 0.0  # while the source was embedded
+        can_be_idle = idle is not None and ctx.lake.is_local and not (ctx.options.full or ctx.options.reembed)
+        self._idle = idle if can_be_idle else None
+        self._version_stamps: Mapping[str, VersionStamp] = {}
+
+    def read(self) -> Iterator[Stats]:
+        """List the source, cut it, and index its words where it takes long to embed.
+
+        Raises:
+            Busy: another process refreshes the same source.
+            KnowledgeError: as the stages do.
+        """
+        with self.ctx.lake.lock_source(self.ctx.source.id):
+            for name in ("snapshot", "chunks"):
+                if name in self._stages:
+                    yield self._run(name)
+                if name == "snapshot" and self._idle:
+                    self._version_stamps = self.ctx.lake.version_stamps(self.ctx.source.id)
+                    if not self.stats[0].has_changes and (
+                        known := self._idle.find(self.ctx, self._version_stamps)
+                    ):
+                        self._stages = {}
+                        self.stats += known
+                        yield from known
+                        return
+            if self._releases and (indexed := index_words(self.ctx)) and indexed.has_changes:
+                self._indexed.append(indexed)
+                yield indexed
+        if self._releases and self._indexed:
+            self._releases.release()
+
+    def finish(self) -> Iterator[Stats]:
+        """Embed and index the rest, and release vectors as they come. Raises as `read` does."""
+        if not self._stages:
+            return
+        with self.ctx.lake.lock_source(self.ctx.source.id):
+            if self._releases:
+                self._releases.start_interval()
+                self.ctx = replace(self.ctx, after_vectors=self._release_vectors)
+            for name in self._stages:
+                if name not in ("snapshot", "chunks"):
+                    yield self._run(name)
+            stamps = self._version_stamps
+            has_changes = any(each.has_changes for each in self.stats)
+            is_idle = not has_changes and self.ctx.lake.version_stamps(self.ctx.source.id) == stamps
+            if self._idle and stamps and is_idle:
+                self._idle.add(self.ctx, stamps, self.stats[1:])
+
+    def _run(self, name: str) -> Stats:
+        stats = self._stages[name](self.ctx)
+        if name == "index":
+            stats = sum_stats([*self._indexed, stats])
+        if name == "embeddings":
+            stats.seconds = round(stats.seconds - self._seconds_of_releases, 4)
+        self.stats.append(stats)
+        return stats
+
+    def _release_vectors(self) -> None:
+        if not self._releases or not self._releases.is_due:
+            return
+        started = time.perf_counter()
+        if indexed := index_vectors(self.ctx):
+            self._indexed.append(indexed)
+            if indexed.has_changes:
+                self._releases.release()
+        self._seconds_of_releases += time.perf_counter() - started
+
+
 def refresh_source(ctx: RefreshContext, idle: IdleSources | None = None) -> list[Stats]:
     """Bring one source up to date, stage by stage, without releasing it.
 
@@ -85,19 +175,8 @@ def refresh_source(ctx: RefreshContext, idle: IdleSources | None = None) -> list
         Busy: another process refreshes the same source.
         KnowledgeError: as the stages do.
     """
-    list_source, *later_stages = select_stages(ctx.source.type).values()
-    with ctx.lake.lock_source(ctx.source.id):
-        listed = list_source(ctx)
-        if idle is None or ctx.options.full or ctx.options.reembed or not ctx.lake.is_local:
-            return [listed, *(refresh(ctx) for refresh in later_stages)]
-        version_stamps = ctx.lake.version_stamps(ctx.source.id)
-        if not listed.has_changes and (known := idle.find(ctx, version_stamps)):
-            return [listed, *known]
-        stats = [refresh(ctx) for refresh in later_stages]
-        has_changes = listed.has_changes or any(each.has_changes for each in stats)
-        if version_stamps and not has_changes and ctx.lake.version_stamps(ctx.source.id) == version_stamps:
-            idle.add(ctx, version_stamps, stats)
-        return [listed, *stats]
+    run = SourceRefresh(ctx, idle=idle)
+    return [*run.read(), *run.finish()]
 
 
 def refresh(
@@ -111,21 +190,43 @@ def refresh(
 ) -> RefreshOutcome:
     """Bring sources up to date and release what changed.
 
+    First all are read, and those that take long to embed are released by their words; then the rest is done.
     A source that fails does not stop the others; the outcome names it.
     """
-    outcome = RefreshOutcome()
-    for source in sources:
-        try:
-            ctx = RefreshContext(lake, settings, source, options, report(source))
-            outcome.stats += refresh_source(ctx, idle)
-        except KnowledgeError as error:
-            outcome.failures[source.id] = error
+    outcome, releases = RefreshOutcome(), EarlyReleases(lambda: release_early(lake, settings))
+    runs = [
+        SourceRefresh(
+            RefreshContext(lake, settings, source, options, report(source)), releases=releases, idle=idle
+        )
+        for source in sources
+    ]
+    for step in (SourceRefresh.read, SourceRefresh.finish):
+        for run in runs:
+            if (source := run.ctx.source.id) in outcome.failures:
+                continue
+            try:
+                for _ in step(run):
+                    pass
+            except KnowledgeError as error:
+                outcome.failures[source] = error
+        if step is SourceRefresh.read:
+            releases.flush()
+    done = (run for run in runs if run.ctx.source.id not in outcome.failures)
+    outcome.stats = [stats for run in done for stats in run.stats]
     log_refreshes(lake, settings, outcome.stats)
     try:
         outcome.release = refresh_release(lake, settings)
     except KnowledgeError as error:
         outcome.failures["release"] = error
     return outcome
+
+
+def release_early(lake: Lake, settings: Settings) -> Stats | None:
+    """Release an index that is not finished; None where that is refused, which the last release reports."""
+    try:
+        return refresh_release(lake, settings)
+    except KnowledgeError:
+        return None
 
 
 def refresh_release(lake: Lake, settings: Settings) -> Stats:

@@ -43,6 +43,7 @@ def refresh(lake: Lake, settings: Settings) -> Stats:
         stats.added, stats.unchanged = (1, 0) if published else (0, 1)
         if live := published or last:
             stats.seen, stats.rows, stats.version = len(live.tables), live.rows, live.release
+            stats.unembedded = live.unembedded
     return stats
 
 

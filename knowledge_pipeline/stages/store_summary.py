@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.store.filters import eq, is_null
+from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null
 from knowledge_pipeline.store.indexes import count_unindexed_rows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import compute_size
@@ -19,10 +19,12 @@ def summarize_sources(lake: Lake, settings: Settings, *, detailed: bool) -> list
     """One row per source that is configured or stored."""
     configured = {source.id: source.type for source in settings.sources}
     sources = {**configured, **lake.list_stored_sources()}
-    rows = Counter[str]()  # in the newest index versions, which the next release makes live
+    rows, unembedded = Counter[str](), Counter[str]()  # of the newest versions, which the next release names
     for space, dimensions in lake.list_spaces().items():
         table = lake.index(space, dimensions)
         rows.update({source: table.count_rows(eq("source", source)) for source in sources})
+        waiting: list[Any] = table.read_rows(["source"], UNEMBEDDED)["source"].to_pylist()
+        unembedded.update(waiting)
     return [
         {
             "source": source,
@@ -30,6 +32,7 @@ def summarize_sources(lake: Lake, settings: Settings, *, detailed: bool) -> list
             "configured": source in configured,
             **_summarize_source(lake, source, type_, detailed=detailed),
             "rows": rows[source],
+            "embedded": rows[source] - unembedded[source],
         }
         for source, type_ in sources.items()
     ]

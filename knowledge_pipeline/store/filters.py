@@ -131,3 +131,7 @@ def _compare(column: str, operator: str, value: Value) -> Filter:
 
 def _match_regex(column: str, pattern: str) -> Filter:
     return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
+
+
+UNEMBEDDED = eq("unembedded", True)
+"""Rows of an index table whose text has no vector yet."""

@@ -27,12 +27,15 @@ class SegmentMerge(NamedTuple):
     segment_count: int
 
 
-def plan_merges(dataset: Any, *, merge_graphs: bool = False) -> Iterator[SegmentMerge]:
+def plan_merges(
+    dataset: Any, *, merge_graphs: bool = False, with_graphs: bool = True
+) -> Iterator[SegmentMerge]:
     """Plans how the indexes take in the rows that they lack; each merge is one commit.
 
     Args:
         dataset: Lance's, at the newest version.
         merge_graphs: unite all large graphs of vectors, where they are many.
+        with_graphs: plan for graphs of vectors, too.
     """
     rows = _rows_by_fragment(dataset)
     names_by_count: defaultdict[int, list[str]] = defaultdict(list)
@@ -40,6 +43,8 @@ def plan_merges(dataset: Any, *, merge_graphs: bool = False) -> Iterator[Segment
         held = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
         tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(held)))
         sizes, is_graph = [_count_rows(rows, each) for each in held], _is_vector_graph(index)
+        if is_graph and not with_graphs:
+            continue
         if merge_graphs and is_graph and len(sizes) > MAX_GRAPH_SEGMENTS:
             names_by_count[len(sizes)].append(index.name)
         elif tail:

@@ -8,6 +8,7 @@ text splits the tail's words anew each time.
 from __future__ import annotations
 
 from knowledge_pipeline.store import index_segments
+from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.schemas import GRAPH
 from knowledge_pipeline.store.tables import Table
 
@@ -35,14 +36,17 @@ _GRAPH_ACCESS_INDEXES = {
 read for every row that the others leave, which takes longer than everything else."""
 
 
-def maintain_indexes(table: Table) -> None:
-    """Build missing indexes and take a long unindexed tail in, at a cost that follows the tail."""
+def maintain_indexes(table: Table, *, with_vectors: bool = True) -> None:
+    """Build missing indexes and take a long unindexed tail in, at a cost that follows the tail.
+
+    Without vectors, their index is left for later: a graph of those that just came is soon built anew.
+    """
     built = table.indexes
     for column, kind in _required_indexes(table).items():
-        if column not in built:
+        if column not in built and (with_vectors or kind != "HNSW"):
             _build_index(table, column, kind)
     if _has_long_tail(table, built):
-        table.extend_indexes()
+        table.extend_indexes(with_graphs=with_vectors)
 
 
 def merge_segments(table: Table) -> None:
@@ -75,9 +79,9 @@ def count_unindexed_rows(table: Table) -> int:
 
 
 def _has_long_tail(table: Table, built: dict[str, str]) -> bool:
-    index = built.get("words") or next(iter(built.values()), None)
+    names = [built[column] for column in ("words", "vector") if column in built] or list(built.values())[:1]
     max_rows = GRAPH_MAX_UNINDEXED_ROWS if table.name in GRAPH else MAX_UNINDEXED_ROWS
-    return index is not None and _count_unindexed(table, index) > max_rows
+    return any(_count_unindexed(table, name) > max_rows for name in names)
 
 
 def _count_unindexed(table: Table, index: str) -> int:
@@ -93,7 +97,9 @@ def _required_indexes(table: Table) -> dict[str, str]:
     required = {"words": "FTS"} if rows else {}
     if rows >= SCALAR_INDEX_MIN_ROWS:
         required |= _SCALAR_INDEXES
-    return {**required, "vector": "HNSW"} if rows >= VECTOR_INDEX_MIN_ROWS else required
+    if rows < VECTOR_INDEX_MIN_ROWS or rows - table.count_rows(UNEMBEDDED) < VECTOR_INDEX_MIN_ROWS:
+        return required
+    return {**required, "vector": "HNSW"}
 
 
 def _build_index(table: Table, column: str, kind: str) -> None:

@@ -161,12 +161,17 @@ class IndexReader:
 
     @_translate_errors
     async def take_vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:
-        """The vectors of rows that a search of this reader found: float32, shape (dimensions,)."""
+        """The vectors of rows that a search of this reader found: float32, shape (dimensions,).
+
+        Rows without a vector are left out.
+        """
         if not rows:
             return {}
         found: Any = await self._take(rows, ["vector"])  # the stubs know no column's type
-        vectors = np.asarray(found["vector"].combine_chunks().flatten(), dtype=np.float32)
-        return dict(zip(rows, vectors.reshape(found.num_rows, self.dimensions), strict=True))
+        column = found["vector"].combine_chunks()
+        embedded = [row for row, known in zip(rows, column.is_valid().to_pylist(), strict=True) if known]
+        vectors = np.asarray(column.flatten(), dtype=np.float32)  # without those that are null
+        return dict(zip(embedded, vectors.reshape(len(embedded), self.dimensions), strict=True))
 
     async def _take(self, rows: Collection[int], columns: Sequence[str]) -> pa.Table:
         """In the order of the rows."""

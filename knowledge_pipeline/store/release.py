@@ -3,14 +3,17 @@
 A release is one row, appended in one commit, so all tables move together and a reader
 sees either the old set of versions or the new one. A tag protects each named version from
 cleanup. A rollback is a new release that names old versions.
+
+The row's column `tables` is a JSON object: a space, or "graph/symbols" and "graph/edges", -> version of the
+table; and "rows/unembedded", where some rows have no vector yet, -> their number.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -18,7 +21,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.store.filters import below
+from knowledge_pipeline.store.filters import UNEMBEDDED, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.schemas import RELEASES
@@ -35,9 +38,16 @@ class Release:
     rows: int
     restores: int | None = None
     graph: Mapping[str, int] = field(default_factory=dict[str, int])  # "symbols", "edges" -> version
+    unembedded: int = 0  # rows without a vector, which only full text finds
+
+    @property
+    def embedded_share(self) -> float:
+        """The share of rows that have a vector, in [0, 1]."""
+        return 1.0 - self.unembedded / self.rows if self.unembedded else 1.0
 
 
 _GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
+_UNEMBEDDED = "rows/unembedded"
 
 
 def list_releases(lake: Lake) -> list[Release]:
@@ -54,9 +64,13 @@ def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Rel
     found: list[Release] = []
     for row in sorted(table.read_rows(table.schema.names).to_pylist(), key=itemgetter("release")):
         tables, graph = dict[str, int](), dict[str, int]()
-        for name, version in json.loads(row["tables"]).items():
+        named = json.loads(row["tables"])
+        unembedded = named.pop(_UNEMBEDDED, 0)
+        for name, version in named.items():
             (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
-        release = Release(row["release"], row["created_at"], tables, row["rows"], row["restores"], graph)
+        release = Release(
+            row["release"], row["created_at"], tables, row["rows"], row["restores"], graph, unembedded
+        )
         found.append(release)
     return tuple(found)
 
@@ -80,8 +94,10 @@ def publish_release(lake: Lake, *, keep: int) -> Release | None:
     if last and (last.tables, last.graph) == (versions, graph):
         return None
     dimensions = lake.list_spaces()
-    rows = sum(lake.index(space, dimensions[space]).count_rows() for space in versions)
-    return _append_release(lake, versions, graph, rows=rows, keep=keep)
+    tables = [lake.index(space, dimensions[space]) for space in versions]
+    rows = sum(table.count_rows() for table in tables)
+    unembedded = sum(table.count_rows(UNEMBEDDED) for table in tables)
+    return _append_release(lake, Release(0, datetime.now(UTC), versions, rows, None, graph, unembedded), keep)
 
 
 def newest_index_versions(lake: Lake) -> dict[str, int]:
@@ -133,42 +149,45 @@ def restore_release(lake: Lake, release: int, *, keep: int) -> Release:
     if (found := kept.get(release)) is None:
         numbers = ", ".join(map(str, kept)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {numbers}")
-    return _append_release(lake, found.tables, found.graph, rows=found.rows, keep=keep, restores=release)
+    return _append_release(lake, replace(found, restores=release), keep)
 
 
-def _append_release(
-    lake: Lake,
-    versions: Mapping[str, int],
-    graph: Mapping[str, int],
-    *,
-    rows: int,
-    keep: int,
-    restores: int | None = None,
-) -> Release:
-    last = find_live_release(lake)
-    number, now = last.release + 1 if last else 1, datetime.now(UTC)
-    new = Release(number, now, dict(versions), rows, restores, dict(graph))
+def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
+    """Write a release with these contents, the next number and the present time."""
+    last, now = find_live_release(lake), datetime.now(UTC)
+    new = replace(contents, release=last.release + 1 if last else 1, created_at=now)
     _tag_versions(lake, new)
-    named = json.dumps(_to_versions(new), sort_keys=True)
-    row = {"release": number, "created_at": now, "tables": named, "rows": rows, "restores": restores}
+    named = _to_versions(new) | ({_UNEMBEDDED: new.unembedded} if new.unembedded else {})
+    row = {
+        **{"release": new.release, "created_at": now, "tables": json.dumps(named, sort_keys=True)},
+        **{"rows": new.rows, "restores": new.restores},
+    }
     table = lake.releases()
     table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())
     delete_old_releases(lake, keep=keep)
     return new
 
 
+def select_kept_releases(releases: Sequence[Release], keep: int) -> list[int]:
+    """Numbers of the newest `keep` releases, and of no unfinished one that another has replaced."""
+    live = releases[-1:]
+    kept = [each.release for each in releases if not each.unembedded or each in live]
+    return kept[-keep:]
+
+
 def delete_old_releases(lake: Lake, *, keep: int) -> None:
-    """Keep the newest `keep` releases: delete older rows, then the tags that protect their versions.
+    """Delete the rows of releases that are not kept, then the tags that protect their versions.
 
     This includes tags whose row is gone already, because a run died between the two.
     """
-    known = [release.release for release in list_releases(lake)]
-    if known[:-keep]:
+    releases = list_releases(lake)
+    kept = select_kept_releases(releases, keep)
+    if len(kept) < len(releases):
         table = lake.releases()
-        table.delete_where(below("release", known[-keep:][0]))
+        table.delete_where(~one_of("release", kept))
         table.compact_if_due()
     tables = _released_tables(lake)
-    for name, tags in find_stray_tags(lake, known[-keep:]).items():
+    for name, tags in find_stray_tags(lake, kept).items():
         for tag in tags:
             tables[name].open_newest().tags.delete(tag)
 

@@ -1,7 +1,8 @@
 """Arrow schemas of every table, in one place; every write is cast to one of them.
 
-A change of any schema raises `VERSION`, and a store written by another version is refused; columns of
-`FORMER_COLUMN_NAMES` are only renamed.
+A change of any schema raises `VERSION`, and a store written by another version is refused. `Table` makes
+three changes by itself, which rewrite no row: columns of `FORMER_COLUMN_NAMES` are renamed, a column may
+become nullable, and a nullable one may be added at the end.
 """
 
 from __future__ import annotations
@@ -113,10 +114,11 @@ def build_index_schema(dimensions: int) -> pa.Schema:
         *_require("names", type_=_STRING_LIST),  # of the document itself; in its first chunk alone
         *_require("mentions", type_=_STRING_LIST),  # names of other documents
         *_require("words", type_=pa.large_string()),  # what full-text search reads; built by `stages.index`
-        *_require("vector", type_=pa.list_(pa.float32(), dimensions)),
+        *_allow_null("vector", type_=pa.list_(pa.float32(), dimensions)),  # null: not embedded yet
         *_require("fingerprint"),  # of everything above
         *_require("indexed_at", "updated_at", type_=_TIMESTAMP),
         *_require("shown"),  # what results show of it: `store.index_payload`
+        *_allow_null("unembedded", type_=pa.bool_()),  # true: no vector yet; counted without reading vectors
     )
 
 
@@ -175,7 +177,7 @@ GRAPH = {"symbols": SYMBOLS, "edges": EDGES}
 RELEASES = _build_schema(
     *_require("release", type_=pa.int64()),
     *_require("created_at", type_=_TIMESTAMP),
-    *_require("tables"),  # JSON object: space, or "graph/symbols", "graph/edges" -> version of the table
+    *_require("tables"),  # JSON object, see `store.release`: name of a table -> its version
     *_require("rows", type_=pa.int64()),
     *_allow_null("restores", type_=pa.int64()),  # the release that a rollback went back to
 )

@@ -99,7 +99,7 @@ class Table:
             StoreError: the table was written with another schema.
         """
         found = lance_storage.open_dataset(self.path)
-        if self._rename_former_columns(found.schema):
+        if self._migrate(found.schema):
             found = lance_storage.open_dataset(self.path)
         self.require_schema(found.schema)
         return found
@@ -107,26 +107,43 @@ class Table:
     def _open_cached(self, version: int | None = None) -> Any:
         """The dataset, opened once for each newest version. Threads share it, so it is never changed."""
         found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
-        if self._rename_former_columns(found.schema):
+        if self._migrate(found.schema):
             found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
         self.require_schema(found.schema)
         return found if version is None else found.checkout_version(version)
 
-    def _rename_former_columns(self, schema: pa.Schema) -> bool:
-        """Rename columns that an earlier version wrote, without rewriting rows; whether there were any.
+    def _migrate(self, schema: pa.Schema) -> bool:
+        """Bring an earlier version's columns up to date, without rewriting rows; whether there were any.
 
         Of several processes that do so at once, one commits and the others are refused by Lance.
         """
-        found = {former: name for former, name in self._former_names.items() if former in schema.names}
-        if found:
-            renames = [{"path": former, "name": name} for former, name in found.items()]
-            with suppress(OSError, ValueError):
-                lance_storage.open_dataset(self.path).alter_columns(*renames)
-        return bool(found)
+        if schema.equals(self.schema) or _read_schema_version(schema) != VERSION:
+            return False
+        changes: list[Any] = [
+            {"path": former, "name": name}
+            for former, name in self._former_names.items()
+            if former in schema.names
+        ]
+        fields: list[pa.Field[Any]] = list(self.schema)
+        stored: list[pa.Field[Any]] = list(schema)
+        required = {field.name for field in stored if not field.nullable}
+        changes += [
+            {"path": field.name, "nullable": True}
+            for field in fields
+            if field.nullable and field.name in required
+        ]
+        known = {*schema.names, *self._former_names.values()}
+        added = [field for field in fields if field.nullable and field.name not in known]
+        with suppress(OSError, ValueError):
+            if changes:
+                lance_storage.open_dataset(self.path).alter_columns(*changes)
+            if added:
+                lance_storage.open_dataset(self.path).add_columns(pa.schema(added))
+        return bool(changes or added)
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
-        written_by = (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
+        written_by = _read_schema_version(schema)
         if written_by == VERSION and schema.equals(self.schema):
             return
         raise StoreError(
@@ -203,6 +220,11 @@ class Table:
         merge = self._create_if_missing().merge_insert(self.key).use_index(False)
         merge = merge.when_matched_update_all().when_not_matched_insert_all()
         self._commit(lambda: merge.execute(reader))
+
+    def update_columns(self, rows: pa.Table) -> None:
+        """Set some columns, which `rows` holds with the key, in one commit; unknown keys are ignored."""
+        merge = self.open_newest().merge_insert(self.key).use_index(False).when_matched_update_all()
+        self._commit(lambda: merge.execute(rows))
 
     def delete_keys(self, keys: Iterable[str]) -> None:
         """Remove rows by key, a commit for every thousand."""
@@ -290,9 +312,12 @@ class Table:
             **_COMPACTION_OPTIONS, excluded_fragment_ids=list(excluded_fragments)
         )
 
-    def extend_indexes(self, *, merge_graphs: bool = False) -> None:
+    def extend_indexes(self, *, merge_graphs: bool = False, with_graphs: bool = True) -> None:
         """Take the rows that no index holds yet into the indexes; see `index_segments.plan_merges`."""
-        for merge in index_segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs):
+        merges = index_segments.plan_merges(
+            self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs
+        )
+        for merge in merges:
             self.open_newest().optimize.optimize_indices(
                 num_indices_to_merge=merge.segment_count, index_names=merge.index_names
             )
@@ -334,6 +359,10 @@ def _identify_fragments(dataset: Any) -> dict[tuple[Any, ...], Any]:
         files = (file.path for file in metadata.files)
         found[metadata.id, *files, deleted and (deleted.id, deleted.read_version)] = fragment
     return found
+
+
+def _read_schema_version(schema: pa.Schema) -> str:
+    return (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
 
 
 def _list_versions(dataset: Any) -> set[int]:

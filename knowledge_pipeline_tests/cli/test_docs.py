@@ -69,7 +69,7 @@ def test_the_commands_are_these():
             "sql",
         ),
         "serve",
-        "mcp",
+        *("mcp", "mcp install"),
         "graph",
         *("graph usages", "graph references", "graph calls", "graph hierarchy"),
         *("graph dependencies", "graph impact", "graph related"),

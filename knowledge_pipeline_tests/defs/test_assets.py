@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages import early_release, pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
@@ -95,6 +95,47 @@ def test_a_materialization_says_what_was_done(workplace: Workplace, instance: dg
     assert told["index"]["table_version"].value >= 1
 
 
+def test_words_are_materialized_and_released_before_vectors(
+    workplace: Workplace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_release, "MIN_REMOTE_TEXTS", 0)
+    monkeypatch.setattr(early_release, "MAX_TIME_SHARE", 1e9)
+    workplace.declare("one", a_py=ADD, b_py=STORE)
+    workplace.declare("two", a_py=ADD)
+    run_all = {"ops": {"refresh_sources": {"config": {"sources": ["one", "two"]}}}}
+    result = workplace.run(instance, "refresh", run_config=run_all)
+    assert result.success
+    told = [
+        (event.asset_key.path[-1], event.partition, event.materialization.metadata)
+        for event in result.get_asset_materialization_events()
+        if event.asset_key.path[-1] in ("index", "release")
+    ]
+    waiting = [(name, source, metadata["rows_without_vector"].value) for name, source, metadata in told]
+    assert waiting == [
+        *[("index", "one", 2), ("release", None, 2), ("index", "two", 1), ("release", None, 3)],
+        *[("index", "one", 0), ("index", "two", 0), ("release", None, 0)],
+    ]
+    shares = [metadata["embedded_share"].value for name, _, metadata in told if name == "release"]
+    assert shares == [0.0, 0.0, 1.0]
+
+
+def test_a_partition_alone_releases_words_where_its_run_has_the_release(
+    workplace: Workplace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_release, "MIN_REMOTE_TEXTS", 0)
+    workplace.declare("one", a_py=ADD, b_py=STORE)
+    result = workplace.run(instance, "refresh_code", "one")
+    assert result.success
+    waiting = [
+        event.materialization.metadata["rows_without_vector"].value
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(["code", "index"])
+    ]
+    selection = instance.get_runs()[0].asset_selection
+    has_release = selection is None or dg.AssetKey("release") in selection
+    assert waiting == ([2, 0] if has_release else [0])
+
+
 def test_one_stage_can_be_run_alone(workplace: Workplace, instance: dg.DagsterInstance) -> None:
     workplace.declare("one", a_py=ADD)
     result = workplace.run(
@@ -174,7 +215,7 @@ def test_an_endpoint_that_stays_away_fails_after_the_retries_and_keeps_what_was_
     assert "503" in sentence
     assert workplace.lake.chunks("code", "one").count_rows() == 1
     materialized = {event.asset_key.path[-1] for event in result.get_asset_materialization_events()}
-    assert materialized == {"snapshot", "chunks"}
+    assert materialized == {"snapshot", "chunks", "graph"}
 
 
 def test_in_a_run_of_many_sources_a_failing_one_stops_itself_alone(

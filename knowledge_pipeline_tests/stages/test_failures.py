@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.errors import EmbeddingUnavailable, SourceRefused, StoreError
-from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.errors import EmbeddingUnavailable, SourceRefused
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -122,16 +120,3 @@ def test_what_was_embedded_before_an_endpoint_died_is_not_embedded_again(tmp_pat
         assert project.refresh().failures == {}
         again = sum(len(request.texts) for request in server.requests[asked:])
         assert again == 700 - 512, "what had been committed was not asked for again"
-
-
-def test_an_index_without_vectors_is_refused_before_anything_is_written(
-    project: Project, folder: Path
-) -> None:
-    (folder / "a.py").write_text("third = 3\n")
-    this = RefreshContext(project.lake, project.settings, project.settings.sources[0])
-    pipeline.STAGES["snapshot"](this)
-    pipeline.STAGES["chunks"](this)
-    before = tables(project)
-    with pytest.raises(StoreError, match="1 texts of source 'main' have no vector: run the embeddings stage"):
-        pipeline.STAGES["index"](this)
-    assert tables(project) == before

@@ -12,13 +12,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.stages import early_release, embeddings
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -127,8 +128,19 @@ def configure(project: Project, folder: Path, change: dict[str, object]) -> None
     project.declare("main", "code", folder, **change)
 
 
-def history_ends_as_a_full_index_does(steps: list[Step], server: OpenAIServer) -> None:
-    with tempfile.TemporaryDirectory() as root:
+@contextmanager
+def release_words_first() -> Iterator[None]:
+    """Let every source be indexed before it is embedded, and released after every few vectors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(early_release, "MIN_REMOTE_TEXTS", 0)
+        patch.setattr(early_release, "INTERVAL_S", 0.0)
+        patch.setattr(early_release, "MAX_TIME_SHARE", 1e9)
+        patch.setattr(embeddings, "TEXTS_PER_COMMIT", 8)
+        yield
+
+
+def history_ends_as_a_full_index_does(steps: list[Step], server: OpenAIServer, *, words_first: bool) -> None:
+    with tempfile.TemporaryDirectory() as root, release_words_first() if words_first else nullcontext():
         folder = Path(root) / "repo"
         folder.mkdir()
         (folder / "stays.py").write_text("stays = True\n")
@@ -150,22 +162,32 @@ def history_ends_as_a_full_index_does(steps: list[Step], server: OpenAIServer) -
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(STEPS)
+@given(STEPS, st.booleans())
 def test_after_any_history_a_refresh_leaves_what_a_full_index_would(
-    embedding_server: OpenAIServer, steps: list[Step]
+    embedding_server: OpenAIServer, steps: list[Step], words_first: bool
 ) -> None:
-    history_ends_as_a_full_index_does(steps, embedding_server)
+    history_ends_as_a_full_index_does(steps, embedding_server, words_first=words_first)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(STEPS)
-def test_after_very_many_histories_too(embedding_server: OpenAIServer, steps: list[Step]) -> None:
-    history_ends_as_a_full_index_does(steps, embedding_server)
+@given(STEPS, st.booleans())
+def test_after_very_many_histories_too(
+    embedding_server: OpenAIServer, steps: list[Step], words_first: bool
+) -> None:
+    history_ends_as_a_full_index_does(steps, embedding_server, words_first=words_first)
 
 
-def test_a_crash_before_each_single_write_is_healed(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words_first", [False, True])
+def test_a_crash_before_each_single_write_is_healed(
+    project: Project, tmp_path: Path, words_first: bool
+) -> None:
+    with release_words_first() if words_first else nullcontext():
+        crash_before_each_write(project, tmp_path)
+
+
+def crash_before_each_write(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     folder.mkdir()
     for path in sorted(Path(__file__).parent.glob("test_[a-e]*.py")):
@@ -174,7 +196,7 @@ def test_a_crash_before_each_single_write_is_healed(project: Project, tmp_path: 
     undisturbed.declare("main", "code", folder)
     undisturbed.refresh()
     crashes = 0
-    for write in range(1, 30):
+    for write in range(1, 200):
         disturbed = Project(tmp_path / f"hit{write}", project.embedding)
         disturbed.declare("main", "code", folder)
         try:

@@ -152,10 +152,20 @@ def test_versions_and_files_stay_bounded_over_many_commits(tmp_path: Path) -> No
     assert content(table) == wanted({"a": "59", "b": "1"})
 
 
+def test_a_store_that_lacks_a_nullable_column_gets_it(tmp_path: Path) -> None:
+    Table(tmp_path / "t.lance", SCHEMA).append(rows_of({"a": "1"}, ["a"]))
+    wider = pa.schema([*SCHEMA, pa.field("more", pa.string())], metadata=SCHEMA.metadata)
+    table = Table(tmp_path / "t.lance", wider)
+    before = Table(tmp_path / "t.lance", SCHEMA).version
+    assert table.read_rows(["more"]).to_pylist() == [{"more": None}] * 2
+    assert table.version == before + 1
+
+
 def test_a_store_of_another_schema_is_refused_in_one_sentence(tmp_path: Path) -> None:
     Table(tmp_path / "t.lance", SCHEMA).append(rows_of({"a": "1"}, ["a"]))
     other = pa.schema(
-        [*SCHEMA, pa.field("more", pa.string())], metadata={"knowledge_schema": schemas.VERSION}
+        [*SCHEMA, pa.field("more", pa.string(), nullable=False)],
+        metadata={"knowledge_schema": schemas.VERSION},
     )
     with pytest.raises(Exception, match=r"schema version \d+.*index into a new store folder"):
         Table(tmp_path / "t.lance", other).read_rows(["id"])

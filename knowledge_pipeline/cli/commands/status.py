@@ -38,6 +38,7 @@ def status(
             "release": release.release,
             "created": release.created_at.isoformat(timespec="seconds"),
             "rows": release.rows,
+            "embedded_share": round(release.embedded_share, 4),
             "restores": release.restores,
         }
         if release

@@ -23,7 +23,7 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
     """Show results in their order, each with at most so many `lines` (None: all)."""
     screen.print_json(answer.as_json())
     for step in answer.degraded:
-        note = describe_skipped_step(step).rstrip(".")
+        note = describe_skipped_step(step, answer.embedded_share).rstrip(".")
         why = answer.explain["degraded"].get(step) if answer.explain else None
         reason = one_line(_format_nested(why)) if why else "--explain says why"
         screen.print_note(f"note: {note[:1].lower()}{note[1:]} ({reason})")

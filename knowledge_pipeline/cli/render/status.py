@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.render.terminal_text import format_size, format_time, one_line, truncate
+from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.render.screen import Screen
@@ -16,13 +17,17 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
     release, sources = found["release"], found["sources"]
     if release:
         created = format_time(release["created"])
-        screen.print_text(f"Release {release['release']} of {created} is live: {release['rows']:,} rows.")
+        share = release["embedded_share"]
+        embedded = f", {format_share(share)} of them embedded so far" if share < 1 else ""
+        screen.print_text(
+            f"Release {release['release']} of {created} is live: {release['rows']:,} rows{embedded}."
+        )
     elif sources:
         screen.print_text("Nothing is released yet: run `knowledge index`.")
     screen.print_text(f"Configuration {found['config']}, store {found['store']}")
     if not sources:
         screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
-    numbers = ("documents", "archived", "skipped", "chunks", "rows", "versions", "disk")
+    numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
     screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
     if not detailed:
         return

@@ -31,6 +31,7 @@ def build_stage_metadata(ctx: RefreshContext, stats: Stats) -> dict[str, Any]:
         "table_version": table.version,
         **{name: getattr(stats, name) for name in ("seen", "added", "changed", "removed", "unchanged")},
         "seconds": stats.seconds,
+        **({"rows_without_vector": stats.unembedded} if stats.stage == "index" else {}),
         **({"per_second": round(written / stats.seconds, 1)} if written and stats.seconds else {}),
         "tokens": stats.tokens,
         "cost": stats.cost,

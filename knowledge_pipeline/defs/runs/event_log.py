@@ -22,7 +22,8 @@ from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages import release as release_stage
 from knowledge_pipeline.stages.context import RefreshOptions, Stats
-from knowledge_pipeline.stages.pipeline import STAGES
+from knowledge_pipeline.stages.early_release import EarlyReleases
+from knowledge_pipeline.stages.pipeline import STAGES, release_early
 from knowledge_pipeline.store import schemas
 
 RELEASE = dg.AssetKey("release")
@@ -51,7 +52,8 @@ def refresh_and_record(
         tags = provenance.build_tags(result.key, source, result.version)
         context.log_event(dg.AssetMaterialization(result.key, None, result.metadata, source, tags))
 
-    refreshed = refresh_all_sources(context, project, options, ids, stages, after_each=record)
+    releases = build_early_releases(context, project) if release else None
+    refreshed = refresh_all_sources(context, project, options, ids, stages, releases, after_each=record)
     if release:
         try:
             release_and_log(context, project, refreshed.types)
@@ -59,6 +61,17 @@ def refresh_and_record(
             refreshed.failed["release"] = error
     if refreshed.failed:
         raise combine_failures(refreshed.failed, total=len(ids))
+
+
+def build_early_releases(context: Context, project: ProjectResource) -> EarlyReleases:
+    """Releases of sources that are not embedded yet, each logged as a materialization of the release."""
+
+    def release() -> None:
+        stats = release_early(project.open_lake(), project.load_settings())
+        if stats and stats.has_changes:
+            log_release(context, stats)
+
+    return EarlyReleases(release)
 
 
 def release_and_log(context: Context, project: ProjectResource, types: Iterable[SourceType]) -> None:
@@ -99,4 +112,10 @@ def log_release(context: Context, stats: Stats, tags: dict[str, str] | None = No
 
 def build_release_metadata(stats: Stats) -> dict[str, Any]:
     """What the UI shows of a release."""
-    return {ROW_COUNT: stats.rows, "release": stats.version, "seconds": stats.seconds}
+    return {
+        ROW_COUNT: stats.rows,
+        "release": stats.version,
+        "seconds": stats.seconds,
+        "rows_without_vector": stats.unembedded,
+        "embedded_share": round(1 - stats.unembedded / stats.rows, 4) if stats.rows else 1.0,
+    }

@@ -17,7 +17,8 @@ from knowledge_pipeline.defs.runs.pools import build_slot_claim
 from knowledge_pipeline.defs.runs.progress import build_progress_report
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, Stats, claim_immediately
-from knowledge_pipeline.stages.pipeline import STAGES, select_sources, select_stages
+from knowledge_pipeline.stages.early_release import EarlyReleases
+from knowledge_pipeline.stages.pipeline import STAGES, SourceRefresh, select_sources
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 
@@ -45,6 +46,7 @@ class StageResult:
     stats: Stats
     version: str  # the data version
     metadata: dict[str, Any]
+    is_final: bool = True  # else of the index, by words alone, and more will follow
 
     @property
     def key(self) -> dg.AssetKey:
@@ -67,6 +69,7 @@ def refresh_source(
     options: RefreshOptions,
     source: str,
     stages: Collection[str] = tuple(STAGES),
+    releases: EarlyReleases | None = None,
 ) -> Iterator[StageResult]:
     """Run the chosen stages of one source, which nobody else refreshes meanwhile.
 
@@ -74,28 +77,48 @@ def refresh_source(
         NotFound: the source is not, or no longer, configured.
         KnowledgeError: as the stages do; the stages before are logged.
     """
+    run = _open_source(context, project, settings, options, source, stages, releases)
+    try:
+        yield from _iter_results(run, run.read())
+        yield from _iter_results(run, run.finish())
+    finally:
+        _log_source(context, run)
+
+
+def _open_source(
+    context: Context,
+    project: ProjectResource,
+    settings: Settings,
+    options: RefreshOptions,
+    source: str,
+    stages: Collection[str],
+    releases: EarlyReleases | None,
+) -> SourceRefresh:
     (found,) = select_sources(settings, [source])
     report = build_progress_report(context.log, source)
     claim_slot = build_slot_claim(context) if project.pools else claim_immediately
     ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)
-    finished: list[Stats] = []
-    try:
-        with ctx.lake.lock_source(source):
-            for stage, refresh in select_stages(found.type).items():
-                if stage in stages:
-                    stats = refresh(ctx)
-                    finished.append(stats)
-                    version = data_version(settings, found, stats)
-                    yield StageResult(found.type, stats, version, build_stage_metadata(ctx, stats))
-    finally:
-        done: list[str] = []
-        for stats in finished:
-            counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
-            changes = " ".join(f"{count} {name}" for name, count in counts.items() if count)
-            done.append(f"{stats.stage} {changes or 'unchanged'}")
-        seconds = sum(stats.seconds for stats in finished)  # one line: each is a commit to the event log
-        context.log.info(f"{source}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s")
-        log_refreshes(ctx.lake, settings, finished, run_id=context.run.run_id)
+    return SourceRefresh(ctx, stages, releases)
+
+
+def _iter_results(run: SourceRefresh, stats_of_stages: Iterable[Stats]) -> Iterator[StageResult]:
+    ctx = run.ctx
+    for stats in stats_of_stages:
+        version = data_version(ctx.settings, ctx.source, stats)
+        is_final = any(stats is each for each in run.stats)
+        yield StageResult(ctx.source.type, stats, version, build_stage_metadata(ctx, stats), is_final)
+
+
+def _log_source(context: Context, run: SourceRefresh) -> None:
+    """One line for the run's log, where each is a commit, and a row for each stage."""
+    done: list[str] = []
+    for stats in run.stats:
+        counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
+        changes = " ".join(f"{count} {name}" for name, count in counts.items() if count)
+        done.append(f"{stats.stage} {changes or 'unchanged'}")
+    seconds = sum(stats.seconds for stats in run.stats)
+    context.log.info(f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s")
+    log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=context.run.run_id)
 
 
 def refresh_all_sources(
@@ -104,21 +127,40 @@ def refresh_all_sources(
     options: RefreshOptions,
     sources: Iterable[str],
     stages: Collection[str] = tuple(STAGES),
+    releases: EarlyReleases | None = None,
     *,
     after_each: Callable[[StageResult], None] = lambda result: None,
 ) -> RefreshResult:
-    """Refresh one source after the other.
+    """Refresh sources: read one after the other, then finish one after the other.
 
     `after_each` receives every stage as soon as it is done, so that a stopped run has recorded its work.
     """
     refreshed, settings = RefreshResult(), project.load_settings()
+    runs: dict[str, SourceRefresh] = {}
+
+    def fail(source: str, error: KnowledgeError) -> None:
+        refreshed.failed[source] = error
+        context.log.error(f"{source}: {error}")
+
     for source in sources:
         try:
-            for result in refresh_source(context, project, settings, options, source, stages):
-                if result.source_type not in refreshed.types:
-                    refreshed.types.append(result.source_type)
-                after_each(result)
+            runs[source] = _open_source(context, project, settings, options, source, stages, releases)
         except KnowledgeError as error:
-            refreshed.failed[source] = error
-            context.log.error(f"{source}: {error}")
+            fail(source, error)
+    for step in (SourceRefresh.read, SourceRefresh.finish):
+        for source, run in runs.items():
+            if source in refreshed.failed:
+                continue
+            try:
+                for result in _iter_results(run, step(run)):
+                    if result.source_type not in refreshed.types:
+                        refreshed.types.append(result.source_type)
+                    after_each(result)
+            except KnowledgeError as error:
+                fail(source, error)
+            finally:
+                if source in refreshed.failed or step is SourceRefresh.finish:
+                    _log_source(context, run)
+        if releases and step is SourceRefresh.read:
+            releases.flush()
     return refreshed

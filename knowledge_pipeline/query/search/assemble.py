@@ -82,6 +82,7 @@ def build_response(
         took_ms=watch.took_ms,
         release=open_release.release.release,
         degraded=degraded,
+        embedded_share=round(open_release.release.embedded_share, 4),
         results=results,
         timings_ms=watch.timings_ms,
         steps=tuple(watch.steps),

@@ -2,7 +2,8 @@
 
 Scores of different searches do not compare, so each is first brought into [0, 1]. BM25
 becomes a share of the best score of all spaces (its own zero means "no word matches"); a
-candidate that one search did not find counts as zero there. Three methods:
+candidate that full text did not find counts as zero there. One without a similarity is not embedded
+yet: it gets one after its words. Three methods:
 
 - `following`: cosine similarities, from what the model gives unrelated texts (0) to the same text
   (1), and a weight of the words that follows the question. It is high where the nearest chunk is
@@ -93,6 +94,8 @@ def _fuse_space(
     vector_scores = _normalize_vector_scores(vectors, similarities, scale, method)
     keyword_scores = _normalize_keyword_scores(keywords, method)
     weight = _compute_vector_weight(similarities, keywords, method, vector_weight)
+    compared = {found.chunk.id for found in candidates.nearest or ()}
+    vector_scores |= _estimate_vector_scores(vector_scores, keyword_scores, chunks.keys() - compared)
     hits: list[Hit] = []
     for key, chunk in chunks.items():
         fused = weight * vector_scores.get(key, 0.0) + (1 - weight) * keyword_scores.get(key, 0.0)
@@ -167,6 +170,20 @@ def _normalize_keyword_scores(keywords: RankedChunks, method: FusionMethod) -> d
         return _compute_reciprocal_ranks(keywords)
     best = max((found.score for _, found in keywords.values()), default=0.0)
     return {key: found.score / best if best > 0 else 0.0 for key, (_, found) in keywords.items()}
+
+
+def _estimate_vector_scores(
+    vector_scores: Mapping[str, float], keyword_scores: Mapping[str, float], unembedded: Iterable[str]
+) -> dict[str, float]:
+    """What chunks without a vector would score, between what an embedded match by words has and the best.
+
+    Measured by nDCG@10 on codebase-dev and cranfield-dev: with 10 % of the vectors .761 and .531 (zero
+    instead: .562, .134), with half of them .772 and .529 (.597, .381), without any .755 and .525.
+    """
+    of_matches = [vector_scores[key] for key in keyword_scores if key in vector_scores]
+    mean = math.fsum(of_matches) / max(len(of_matches), 1)
+    best = max(vector_scores.values(), default=0.0)
+    return {key: mean + (best - mean) * keyword_scores.get(key, 0.0) for key in unembedded}
 
 
 def _compute_reciprocal_ranks(ranked: RankedChunks) -> dict[str, float]:

@@ -82,6 +82,8 @@ class SearchPipeline:
         sub_queries = _build_sub_queries(plan, expansion)
         found, problems = await self._retrieve_all(plan, sub_queries, open_release, watch)
         problems |= expansion.problems
+        if waiting := open_release.release.unembedded:
+            problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         hits = merge_hits(each.hits for each in found)
 
         weight = self._settings.graph.expansion_weight if plan.profile.boost_linked else 0.0

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
-from knowledge_pipeline.query.describe import describe_relation
+from knowledge_pipeline.query.describe import describe_relation, format_share
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.page_query import TABS, PageQuery
@@ -124,6 +124,7 @@ def _load_templates() -> Environment:
         "relation": describe_relation,
         "age": format_age,
         "number": "{:,}".format,
+        "share": format_share,
     }
     return environment
 

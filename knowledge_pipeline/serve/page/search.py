@@ -88,7 +88,8 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
         if may_have_more
         else None,
         skipped_steps=[
-            (describe_skipped_step(step), _format_value(reasons.get(step, ""))) for step in answer.degraded
+            (describe_skipped_step(step, answer.embedded_share), _format_value(reasons.get(step, "")))
+            for step in answer.degraded
         ],
         parsed_query=_explain_query(answer),
     )

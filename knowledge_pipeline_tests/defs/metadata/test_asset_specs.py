@@ -84,7 +84,7 @@ def test_only_what_a_stage_adds_itself_comes_from_no_column() -> None:
     assert without("chunks") == set()
     assert without("embeddings") == set()
     by_configuration = {"source", "source_type", "repo", "branch", "visibility", "tenant", "principals"}
-    assert without("index") == by_configuration | {"indexed_at", "updated_at"}
+    assert without("index") == by_configuration | {"indexed_at", "updated_at", "unembedded"}
 
 
 def test_columns_that_the_index_copies_are_those_that_its_stage_copies() -> None:

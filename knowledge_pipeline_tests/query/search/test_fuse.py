@@ -36,6 +36,15 @@ def fused(
     return [(hit.chunk.id, hit.score) for hit in hits]
 
 
+def test_a_chunk_without_a_vector_competes_by_its_words():
+    """Its similarity is taken to lie between that of a match by words and the best, as its words do."""
+    vectors, words = {"near": 0.8, "far": 0.2}, {"near": 8.0, "far": 2.0, "best": 10.0, "weak": 1.0}
+    found_ = dict(fused(vectors, words))
+    assert list(found_) == ["best", "near", "weak", "far"]
+    assert found_["best"] == pytest.approx(1.0)
+    assert found_["weak"] == pytest.approx(0.5 * (0.5 + 0.5 * 0.1) + 0.5 * 0.1)
+
+
 IDS = st.sampled_from([f"id{number}" for number in range(12)])
 SIMILARITIES = st.dictionaries(IDS, st.integers(-100, 100).map(lambda n: n / 100), max_size=12)
 BM25 = st.dictionaries(IDS, st.integers(1, 3000).map(lambda n: n / 100), max_size=12)

@@ -376,7 +376,10 @@ def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
     write(lake, space, [row("alpha", "a.py")])
     publish(lake)
     plain = base.search("alpha since:2020").as_json()
-    assert set(plain) == {"query_id", "took_ms", "release", "degraded", "results", "timings_ms", "cached"}
+    assert set(plain) == {"query_id", "took_ms", "release", "degraded", "results", "timings_ms"} | {
+        "cached",
+        "embedded_share",
+    }
     assert set(plain["results"][0]) == {"id", "content", "score", "metadata", "citation", "related"}
     assert json.loads(json.dumps(plain)) == plain
     explained = base.search("alpha since:2020", explain=True).as_json()
