@@ -118,6 +118,7 @@ def reconcile(
         _write_single_commit(table, plan, build_rows, is_new=fresh)
     elif plan.keys_to_write:
         replaced = group_column if group_column != table.key and not fresh else None
+        table.create_if_missing()  # not by the writer's thread: others read the table meanwhile
         with open_background_writer() as hand_over:
             for batch in build_rows(plan.keys_to_write):
                 hand_over(partial(_commit_batch, table, write, batch, replaced))

@@ -208,7 +208,7 @@ class Table:
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table does not hold, in one commit."""
         reader = self._to_reader(batches)
-        self._commit(lambda: lance_storage.append_to_dataset(reader, self._create_if_missing(), self.path))
+        self._commit(lambda: lance_storage.append_to_dataset(reader, self.create_if_missing(), self.path))
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
@@ -217,7 +217,7 @@ class Table:
         its code path doubles rows when two writers meet (lancedb#3377).
         """
         reader = self._to_reader(batches)
-        merge = self._create_if_missing().merge_insert(self.key).use_index(False)
+        merge = self.create_if_missing().merge_insert(self.key).use_index(False)
         merge = merge.when_matched_update_all().when_not_matched_insert_all()
         self._commit(lambda: merge.execute(reader))
 
@@ -255,7 +255,7 @@ class Table:
     def write_notes(self, **notes: str) -> None:
         """Put notes on the table itself, in one commit; there is none where it has them already."""
         if not notes.items() <= self.metadata_notes.items():
-            self._commit(lambda: self._create_if_missing().update_metadata(notes))
+            self._commit(lambda: self.create_if_missing().update_metadata(notes))
 
     def _commit(self, write: Callable[[], Any]) -> None:
         write()
@@ -263,7 +263,8 @@ class Table:
     def _to_reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
 
-    def _create_if_missing(self) -> Any:
+    def create_if_missing(self) -> Any:
+        """Lance's dataset at the newest version, of an empty table where there was none."""
         if not self.exists:
             lance_storage.create_folder(self.path.parent)
             lance_storage.create_dataset(self.path, self.schema)
