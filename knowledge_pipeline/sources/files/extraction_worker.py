@@ -28,7 +28,9 @@ class ExtractionWorker(ChildProcess):
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        super().__init__([sys.executable, "-W", "ignore", "-m", __name__], environment, own_session=False)
+        super().__init__(
+            [sys.executable, "-P", "-W", "ignore", "-m", __name__], environment, own_session=False
+        )
         self._timeout_s = timeout_s
 
     def __call__(self, name: str, payload: bytes) -> ExtractedText:

@@ -1,0 +1,80 @@
+"""Many documents are cut by several processes, to the same rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.stages import chunk_workers, chunks
+from knowledge_pipeline.stages.chunk_workers import ChunkWorkers, Portion
+from knowledge_pipeline_tests.conftest import Project, tables
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def folder(project: Project, tmp_path: Path) -> Path:
+    """A source of real files, a broken one, and one that the sanitizer finds something in."""
+    made = tmp_path / "repo"
+    shutil.copytree(HERE.parent / "chunking", made, ignore=shutil.ignore_patterns("__pycache__"))
+    (made / "broken.py").write_text("def (:\n")
+    (made / "empty.py").write_text("")
+    (made / "secret.py").write_text('token = "ghp_' + "a1B2" * 9 + '"\n')
+    project.declare("main", "code", made)
+    return made
+
+
+def test_the_rows_and_the_counts_are_those_of_one_process(
+    project: Project, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = project.refresh()
+    several = Project(tmp_path / "several", project.embedding)
+    several.sources = project.sources
+    monkeypatch.setattr(chunks, "MIN_DOCUMENTS", 1)
+    monkeypatch.setattr(chunks, "_DOCUMENTS_PER_PORTION", 3)
+    monkeypatch.setattr(chunks, "_DOCUMENTS_PER_COMMIT", 7)
+    monkeypatch.setattr(chunk_workers, "count_usable_cores", lambda: 3)
+    together = several.refresh()
+    assert tables(several) == tables(project)
+    (before,), (after,) = (
+        [each for each in outcome.stats if each.stage == "chunks"] for outcome in (alone, together)
+    )
+    assert (after.tokens, after.found, after.notes, after.skipped) == (
+        *(before.tokens, before.found, before.notes),
+        before.skipped,
+    )
+    assert after.found, "the sanitizer found the token"
+
+
+def test_a_process_that_dies_is_named_and_leaves_no_other_behind(project: Project, folder: Path) -> None:
+    project.refresh()
+    (source,) = project.settings.sources
+    table = project.lake.snapshot("code", "main")
+    rows = table.read_rows(table.schema.names).to_pylist()[:2]
+
+    def portions() -> Iterator[Portion]:
+        for row in rows * 40:
+            yield [row], {row["uri"]: "mark"}
+
+    with ChunkWorkers(source, project.embedding) as workers:
+        built = workers.build(portions())
+        next(built)
+        for pid in list_children():
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(StoreError, match="a process that cuts documents ended unexpectedly, at 'b"):
+            list(built)
+    assert list_children() == []
+
+
+def list_children() -> list[int]:
+    """Processes of this one that cut documents."""
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "chunk_workers"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
