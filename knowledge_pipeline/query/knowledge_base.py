@@ -189,13 +189,16 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def prewarm(self) -> None:
-        """Read the released indexes into memory, before the first query has to wait for them.
+        """Read what a first query would have to wait for: the released indexes, a local model, the graph.
 
         Raises:
             NotFound: nothing is released yet.
             StoreError: they cannot be read.
         """
         await self._index.prewarm()
+        asks_nobody = not self.settings.query.list_language_model_keys()
+        if self.settings.embedding.provider == "local" and asks_nobody:
+            await self._engine.search("what is this", self.access)
 
     @_on_background_loop
     async def feedback(

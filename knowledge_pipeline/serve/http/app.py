@@ -33,6 +33,7 @@ from knowledge_pipeline.serve.http.problems import Problem, install_problem_hand
 from knowledge_pipeline.serve.http.request_middleware import RequestMiddleware
 from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.page import routes as page
+from knowledge_pipeline.serve.page.rendering import load_templates
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
@@ -60,7 +61,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        warming = asyncio.create_task(service.warm())
+        warming = asyncio.gather(service.warm(), asyncio.to_thread(load_templates))
         async with mcp.run():
             yield
         warming.cancel()

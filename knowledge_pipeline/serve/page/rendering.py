@@ -17,9 +17,11 @@ from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
 from knowledge_pipeline.query.describe import describe_relation, format_share
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
+from knowledge_pipeline.serve.page.code_html import render_lines
 from knowledge_pipeline.serve.page.page_query import TABS, PageQuery
 from knowledge_pipeline.serve.page.results import type_label_of
 from knowledge_pipeline.serve.page.static_files import static_url
+from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
 CSRF_COOKIE = "knowledge_csrf"
@@ -107,6 +109,14 @@ def render_sign_in(request: Request, *, status: int, problem: str = "") -> Respo
     """The page that asks for a token, and then redirects to the requested page."""
     here = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
     return render_page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
+
+
+def load_templates() -> None:
+    """Compile every template and load a lexer, which the first page would have to wait for."""
+    templates = _load_templates()
+    for name in templates.list_templates(filter_func=lambda name: name.endswith(".j2")):
+        templates.get_template(name)
+    render_lines("def first(): ...", "python", TermMatcher(""))
 
 
 @cache
