@@ -96,10 +96,11 @@ class _Child(ChildProcess):
                 answer = pickle.load(child.stdout)  # noqa: S301 - from our own process
             except (BrokenPipeError, EOFError, pickle.UnpicklingError):
                 self._stop()
-                first = portion[0][0]["uri"]
+                first, more = portion[0][0]["uri"], len(portion[0]) - 1
+                place = f"{first!r} or one of the {more} after it" if more else repr(first)
                 raise StoreError(
-                    f"a process that cuts documents ended unexpectedly, at {first!r} or one of the next "
-                    f"{len(portion[0]) - 1}: refresh again; if it does so again, exclude that document"
+                    f"a process that cuts documents ended unexpectedly, at {place}: refresh again; "
+                    "if it does so again, exclude that document"
                 ) from None
         if isinstance(answer, Exception):
             raise answer

@@ -74,7 +74,7 @@ class Stats:
     removed: int = 0
     unchanged: int = 0
     rows: int = 0  # of the source in the stage's table, afterwards
-    unembedded: int = 0  # of those, in the index, how many have no vector yet
+    unembedded: int = 0  # of those, in the index or a release, how many have no vector yet
     skipped: Counter[str] = field(default_factory=Counter[str])  # by reason
     found: Counter[str] = field(default_factory=Counter[str])  # secrets and personal data, by kind
     notes: Counter[str] = field(default_factory=Counter[str])  # what went otherwise than usual
@@ -88,6 +88,11 @@ class Stats:
         """Take over the sizes of a plan."""
         self.added, self.changed = len(plan.added), len(plan.changed)
         self.removed, self.unchanged = len(plan.removed), plan.unchanged
+
+    @property
+    def embedded_share(self) -> float:
+        """The share of the rows that have a vector, in [0, 1]."""
+        return 1.0 - self.unembedded / self.rows if self.unembedded else 1.0
 
     @property
     def has_changes(self) -> bool:

@@ -165,14 +165,16 @@ class _VectorRowBuilder:
         """Embed in small portions, to report progress; each batch is one commit."""
         keys = sorted(texts, key=lambda key: len(texts[key]))  # a batch is padded to its longest text
         step = _LOCAL_TEXTS_PER_REPORT if self._is_local else TEXTS_PER_COMMIT
-        first, vectors, started = 0, list[np.ndarray](), time.monotonic()
-        for start in range(0, len(keys), step):
-            end = min(start + step, len(keys))
-            vectors.append(self._embedder.embed([texts[key] for key in keys[start:end]]))
-            self._ctx.report("embeddings", done + end, total)
-            if end == len(keys) or time.monotonic() > started + SECONDS_PER_COMMIT:
-                yield self._to_batch(keys[first:end], np.concatenate(vectors))
-                first, vectors, started = end, [], time.monotonic()
+        portions = [keys[start : start + step] for start in range(0, len(keys), step)]
+        embedded, vectors, started = list[str](), list[np.ndarray](), time.monotonic()
+        while portions:
+            portion = portions.pop(-(len(portions) % 2))  # long and short in turn: the rate tells the rest
+            vectors.append(self._embedder.embed([texts[key] for key in portion]))
+            embedded, done = embedded + portion, done + len(portion)
+            self._ctx.report("embeddings", done, total)
+            if not portions or time.monotonic() > started + SECONDS_PER_COMMIT:
+                yield self._to_batch(embedded, np.concatenate(vectors))
+                embedded, vectors, started = [], [], time.monotonic()
 
     def _to_batch(self, keys: list[str], vectors: np.ndarray) -> pa.RecordBatch:
         require_valid_vectors(vectors, self._ctx.source.id)

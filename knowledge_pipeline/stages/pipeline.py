@@ -186,14 +186,22 @@ def refresh(
     options: RefreshOptions = ORDINARY_REFRESH,
     *,
     report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
+    report_release: Callable[[Stats], None] = lambda release: None,
     idle: IdleSources | None = None,
 ) -> RefreshOutcome:
     """Bring sources up to date and release what changed.
 
     First all are read, and those that take long to embed are released by their words; then the rest is done.
-    A source that fails does not stop the others; the outcome names it.
+    A source that fails does not stop the others; the outcome names it. `report_release` receives each early
+    release.
     """
-    outcome, releases = RefreshOutcome(), EarlyReleases(lambda: release_early(lake, settings))
+
+    def release() -> None:
+        released = release_early(lake, settings)
+        if released and released.has_changes:
+            report_release(released)
+
+    outcome, releases = RefreshOutcome(), EarlyReleases(release)
     runs = [
         SourceRefresh(
             RefreshContext(lake, settings, source, options, report(source)), releases=releases, idle=idle

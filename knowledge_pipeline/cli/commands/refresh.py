@@ -41,8 +41,14 @@ def run_refresh(
 ) -> int:
     """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids."""
     from knowledge_pipeline.cli.render.progress import show_progress
-    from knowledge_pipeline.cli.render.refresh_outcome import show_outcome
+    from knowledge_pipeline.cli.render.refresh_outcome import (
+        describe_early_release,
+        show_outcome,
+        show_suggestions,
+    )
     from knowledge_pipeline.stages import pipeline
+    from knowledge_pipeline.stages.suggest_questions import suggest_questions
+    from knowledge_pipeline.store.release import find_live_release
 
     if not session.settings.sources:
         raise ConfigError(
@@ -54,8 +60,14 @@ def run_refresh(
         from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
 
         return run_recorded_refresh(session, [source.id for source in sources], options)
+    is_first = find_live_release(session.lake) is None
     with show_progress(session.screen) as report_for:
         outcome = pipeline.refresh(
-            session.lake, session.settings, sources, options, report=lambda source: report_for(source.id)
+            *(session.lake, session.settings, sources, options),
+            report=lambda source: report_for(source.id),
+            report_release=lambda release: session.screen.print_note(describe_early_release(release)),
         )
-    return show_outcome(session, outcome, declared=list(declared))
+    code = show_outcome(session, outcome, declared=list(declared))
+    if is_first and outcome.release and outcome.release.version:
+        show_suggestions(session.screen, suggest_questions(session.lake, sources))
+    return code

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.cli.exit_codes import exit_code_of_failures, print_error
 from knowledge_pipeline.cli.render.terminal_text import one_line, truncate
 from knowledge_pipeline.errors import TransientError
+from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.cli.render.screen import Screen
     from knowledge_pipeline.cli.session import Session
     from knowledge_pipeline.stages.context import Stats
     from knowledge_pipeline.stages.pipeline import RefreshOutcome
@@ -57,6 +59,23 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     # a release is refused because of failed sources, so those decide
     of_sources = [error for source, error in outcome.failures.items() if source != _RELEASE_KEY]
     return exit_code_of_failures(of_sources or outcome.failures.values())
+
+
+def describe_early_release(release: Stats) -> str:
+    """What can be asked while the rest is embedded."""
+    if release.unembedded == release.rows:
+        found = "words find them, and meaning follows as they are embedded. Search now, in another terminal"
+    else:
+        found = f"{format_share(release.embedded_share)} of them embedded"
+    return f"Release {release.version} is live: {release.rows:,} chunks; {found}."
+
+
+def show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
+    """Show command lines to try."""
+    if questions:
+        screen.print_text("Try:")
+    for question in questions:
+        screen.print_text(f"  {question}")
 
 
 def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:

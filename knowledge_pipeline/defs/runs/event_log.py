@@ -117,5 +117,5 @@ def build_release_metadata(stats: Stats) -> dict[str, Any]:
         "release": stats.version,
         "seconds": stats.seconds,
         "rows_without_vector": stats.unembedded,
-        "embedded_share": round(1 - stats.unembedded / stats.rows, 4) if stats.rows else 1.0,
+        "embedded_share": round(stats.embedded_share, 4),
     }
