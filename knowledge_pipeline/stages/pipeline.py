@@ -140,6 +140,8 @@ class SourceRefresh:
             for name in self._stages:
                 if name not in ("snapshot", "chunks"):
                     yield self._run(name)
+                if name == "graph" and self._releases and self._indexed:
+                    self._releases.release()
             stamps = self._version_stamps
             has_changes = any(each.has_changes for each in self.stats)
             is_idle = not has_changes and self.ctx.lake.version_stamps(self.ctx.source.id) == stamps

@@ -113,10 +113,11 @@ def test_words_are_materialized_and_released_before_vectors(
     waiting = [(name, source, metadata["rows_without_vector"].value) for name, source, metadata in told]
     assert waiting == [
         *[("index", "one", 2), ("release", None, 2), ("index", "two", 1), ("release", None, 3)],
-        *[("index", "one", 0), ("index", "two", 0), ("release", None, 0)],
+        *[("release", None, 3), ("index", "one", 0)],  # with the code graph of the first, then its vectors
+        *[("release", None, 1), ("index", "two", 0), ("release", None, 0)],
     ]
     shares = [metadata["embedded_share"].value for name, _, metadata in told if name == "release"]
-    assert shares == [0.0, 0.0, 1.0]
+    assert shares == [0.0, 0.0, 0.0, 0.6667, 1.0]
 
 
 def test_a_partition_alone_releases_words_where_its_run_has_the_release(

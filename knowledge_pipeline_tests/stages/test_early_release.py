@@ -93,7 +93,7 @@ def test_an_unfinished_release_says_so_and_is_not_kept(project: Project, folder:
         said.append((answer.degraded, answer.embedded_share, status.unembedded_rows.get("main", 0)))
 
     project.refresh(report=observe(project, look))
-    assert said[0] == (("embedding", "graph"), 0.0, FILES)
+    assert said[0] == (("embedding",), 0.0, FILES), "with the code graph"
     with KnowledgeBase(project.settings) as knowledge:
         assert knowledge.search("harbour").degraded == ()
         assert knowledge.status().unembedded_rows == {}
