@@ -103,7 +103,7 @@ class SourceRefresh:
         self._idle = idle if can_be_idle else None
         self._version_stamps: Mapping[str, VersionStamp] = {}
 
-    def read(self) -> Iterator[Stats]:
+    def cut_and_index_words(self) -> Iterator[Stats]:
         """List the source, cut it, and index its words where it takes long to embed.
 
         Raises:
@@ -130,7 +130,7 @@ class SourceRefresh:
             self._releases.release()
 
     def finish(self) -> Iterator[Stats]:
-        """Embed and index the rest, and release vectors as they come. Raises as `read` does."""
+        """Embed and index the rest, and release vectors as they come. Raises as the first step does."""
         if not self._stages:
             return
         with self.ctx.lake.lock_source(self.ctx.source.id):
@@ -142,11 +142,14 @@ class SourceRefresh:
                     yield self._run(name)
                 if name == "graph" and self._releases and self._indexed:
                     self._releases.release()
-            stamps = self._version_stamps
-            has_changes = any(each.has_changes for each in self.stats)
-            is_idle = not has_changes and self.ctx.lake.version_stamps(self.ctx.source.id) == stamps
-            if self._idle and stamps and is_idle:
-                self._idle.add(self.ctx, stamps, self.stats[1:])
+            self._remember_if_idle()
+
+    def _remember_if_idle(self) -> None:
+        stamps = self._version_stamps
+        if not self._idle or not stamps or any(each.has_changes for each in self.stats):
+            return
+        if self.ctx.lake.version_stamps(self.ctx.source.id) == stamps:
+            self._idle.add(self.ctx, stamps, self.stats[1:])
 
     def _run(self, name: str) -> Stats:
         stats = self._stages[name](self.ctx)
@@ -178,7 +181,7 @@ def refresh_source(ctx: RefreshContext, idle: IdleSources | None = None) -> list
         KnowledgeError: as the stages do.
     """
     run = SourceRefresh(ctx, idle=idle)
-    return [*run.read(), *run.finish()]
+    return [*run.cut_and_index_words(), *run.finish()]
 
 
 def refresh(
@@ -210,7 +213,7 @@ def refresh(
         )
         for source in sources
     ]
-    for step in (SourceRefresh.read, SourceRefresh.finish):
+    for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
         for run in runs:
             if (source := run.ctx.source.id) in outcome.failures:
                 continue
@@ -219,7 +222,7 @@ def refresh(
                     pass
             except KnowledgeError as error:
                 outcome.failures[source] = error
-        if step is SourceRefresh.read:
+        if step is SourceRefresh.cut_and_index_words:
             releases.flush()
     done = (run for run in runs if run.ctx.source.id not in outcome.failures)
     outcome.stats = [stats for run in done for stats in run.stats]

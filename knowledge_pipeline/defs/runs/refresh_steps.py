@@ -79,7 +79,7 @@ def refresh_source(
     """
     run = _open_source(context, project, settings, options, source, stages, releases)
     try:
-        yield from _iter_results(run, run.read())
+        yield from _iter_results(run, run.cut_and_index_words())
         yield from _iter_results(run, run.finish())
     finally:
         _log_source(context, run)
@@ -147,7 +147,7 @@ def refresh_all_sources(
             runs[source] = _open_source(context, project, settings, options, source, stages, releases)
         except KnowledgeError as error:
             fail(source, error)
-    for step in (SourceRefresh.read, SourceRefresh.finish):
+    for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
         for source, run in runs.items():
             if source in refreshed.failed:
                 continue
@@ -161,6 +161,6 @@ def refresh_all_sources(
             finally:
                 if source in refreshed.failed or step is SourceRefresh.finish:
                     _log_source(context, run)
-        if releases and step is SourceRefresh.read:
+        if releases and step is SourceRefresh.cut_and_index_words:
             releases.flush()
     return refreshed
