@@ -16,7 +16,8 @@ def test_a_token_is_shown_once_and_only_its_digest_is_stored(run: Run, home: Pat
     assert (made["tenant"], made["principals"], made["scopes"]) == ("acme", ["ann"], ["query"])
     listed = run("token", "list", "--json")
     assert [token["id"] for token in listed.json["tokens"]] == [made["id"]]
-    secret = made["token"].rsplit("_", 1)[1]
+    secret = made["token"].partition(f"_{made['id']}_")[2]
+    assert secret
     stored = b"".join(path.read_bytes() for path in (home / ".knowledge").rglob("*") if path.is_file())
     assert made["id"].encode() in stored
     assert secret.encode() not in stored
