@@ -81,8 +81,8 @@ class FileIndex:
         return self.imports.get((scope, STAR), ())
 
     def is_computed(self, name: str) -> bool:
-        """Whether a definition is read like a field, but computed."""
-        return (name, "@") in self.tables
+        """Whether a definition is read like a field, but computed; a class is not, even if a member is."""
+        return (name, "@") in self.tables and self.kinds.get(name) not in CLASS_KINDS
 
     def is_receiver(self, scope: str, value: str) -> bool:
         """Whether a value is the instance that a method is called on, or a new one of its class."""

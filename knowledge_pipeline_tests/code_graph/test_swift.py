@@ -173,6 +173,21 @@ def test_properties_computed_or_not_and_initialisers_are_found() -> None:
     assert f"{MODE}:Mode.slow" in targets(SHOP, "references", f"{MODE}:Mode.usual")
 
 
+def test_a_class_that_reads_like_a_property_because_its_syntax_is_broken_is_a_class() -> None:
+    text = """open class Encoder: @unchecked Sendable, Codec {
+    public static var pretty: Encoder {
+    }
+    @available(macOS 10.13, *)
+    public static var sorted: Encoder {
+}
+    public static func json(inner: Inner = Inner()) -> Encoder {
+        Encoder(inner: inner)
+}
+        } else {
+"""
+    assert f"{STORE}:Encoder" in targets({STORE: text}, "calls", f"{STORE}:Encoder.json")
+
+
 def test_an_extension_in_another_file_adds_members_and_sees_them() -> None:
     assert targets(SHOP, "calls", f"{MORE}:Store.again") == {
         f"{STORE}:Store.get", f"{STORE}:Store.sweep", f"{MODEL}:Item.same", f"{STORE}:Base.make",
