@@ -14,6 +14,9 @@ _TEST_FOLDERS = frozenset(
     )
 )
 _TEST_STEMS = frozenset(("test", "tests", "spec", "conftest"))
+ROLE_WORDS = (*sorted(_TEST_FOLDERS), "generated", "vendored", "changelog")
+"""Words of a question that asks for files of another role than source."""
+
 _GENERATED_FOLDERS = frozenset(
     ("vendor", "vendored", "node_modules", "third_party", "dist", "generated", "gen", "site-packages")
 )

@@ -8,6 +8,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.operation import SettingsModel
 
+Profile = Literal["fast", "balanced", "best"]
+
 
 class RayPool(SettingsModel):
     """Processes of a Ray cluster that embed one partition together; `RAY_ADDRESS` names the cluster."""

@@ -32,6 +32,7 @@ from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble, build_response
 from knowledge_pipeline.query.search.enrichment import GraphUnavailable, enrich_results, open_visible_graph
+from knowledge_pipeline.query.search.file_signals import apply_file_signals
 from knowledge_pipeline.query.search.fuse import fuse
 from knowledge_pipeline.query.search.hits import Candidates, Hit
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
@@ -177,6 +178,8 @@ class SearchPipeline:
                     hits = self._fuse(sub_query, candidates)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
+        if not plan.profile.is_example:
+            hits = apply_file_signals(hits, sub_query.query.words)
         if plan.profile.recency_boost:
             hits = boost_recent(hits, plan.profile.recency_boost)
         return RetrievalResult(hits, candidates.vector_problems, names)
