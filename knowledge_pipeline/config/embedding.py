@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.operation import SettingsModel
 
 Profile = Literal["fast", "balanced", "best"]
+
+
+class ProfileModels(NamedTuple):
+    """The models of a profile, by what they read."""
+
+    code: str
+    prose: str  # everything that is not code
+
+
+_OUTLINE = "all-MiniLM-L6-v2:outline+static-v1"
+_PAIR = "all-MiniLM-L6-v2+bge-small-en-v1.5"
+
+PROFILES: Mapping[Profile, ProfileModels] = {
+    "fast": ProfileModels(code=_OUTLINE, prose=_OUTLINE),
+    "balanced": ProfileModels(code=_OUTLINE, prose=_PAIR),
+    "best": ProfileModels(code=_PAIR, prose=_PAIR),
+}
+"""What each costs and finds is in docs/decisions/0031-embedding-profiles.md."""
+
+DEFAULT_PROFILE: Profile = "balanced"
 
 
 class RayPool(SettingsModel):
@@ -24,7 +45,8 @@ class EmbeddingSettings(SettingsModel):
     """Which model computes the vectors. Each provider and model is a space of its own."""
 
     provider: Literal["local", "openai"] = "local"
-    model: str = "all-MiniLM-L6-v2+bge-small-en-v1.5"  # a name, a hub name, or a folder; or several
+    profile: Profile | None = None  # local: chooses the models by what they read; None: `model` does
+    model: str = ""  # a name, a hub name, or a folder; or several. By a profile, that of prose
     backend: Literal["auto", "torch", "onnx", "onnx-int8"] = "auto"  # local: what runs the model
     base_url: str = "https://api.openai.com/v1"
     api_key: SecretStr | None = None
@@ -38,6 +60,35 @@ class EmbeddingSettings(SettingsModel):
     timeout_s: float = Field(default=60.0, gt=0)
     max_tries: int = Field(default=6, ge=1, le=20)
     ray: RayPool | None = None  # None: the process that refreshes embeds
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_models(cls, values: Any) -> Any:
+        """Name the models of the profile, or of the default one where neither it nor a model is given."""
+        if not isinstance(values, Mapping):
+            return values
+        given = cast(Mapping[str, Any], values)
+        if given.get("provider", "local") != "local":
+            if given.get("profile"):
+                raise ValueError(
+                    "profile chooses models of this machine: remove it, or set provider to local"
+                )
+            return given
+        profile = given.get("profile") or (None if given.get("model") else DEFAULT_PROFILE)
+        models = PROFILES.get(cast(Profile, profile)) if isinstance(profile, str) else None
+        if models is None:  # a model by name, or a wrong profile, which its field reports
+            return given
+        if given.get("model") not in (None, "", *models):
+            raise ValueError("profile chooses the models: remove either profile or model")
+        return {**given, "profile": profile, "model": models.prose}
+
+    def resolve(self, source_type: str) -> EmbeddingSettings:
+        """The same settings with the one model, or ensemble, that embeds sources of a type."""
+        if self.profile is None:
+            return self
+        models = PROFILES[self.profile]
+        model = models.code if source_type == "code" else models.prose
+        return self.model_copy(update={"profile": None, "model": model})
 
     @model_validator(mode="after")
     def _check_ray_provider(self) -> EmbeddingSettings:

@@ -234,6 +234,7 @@ def _switch_provider(embedding: EmbeddingSettings, mode: str) -> EmbeddingSettin
     key = os.environ.get("OPENAI_API_KEY")
     changes: dict[str, Any] = {
         "provider": "openai",
+        "profile": None,
         "model": "text-embedding-3-small",
         "dimensions": 1536,
         "base_url": os.environ.get("OPENAI_BASE_URL") or embedding.base_url,

@@ -266,4 +266,9 @@ class Settings(SettingsModel):
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
         """The model settings that a source's chunks are embedded with."""
-        return source.embedding or self.embedding
+        return (source.embedding or self.embedding).resolve(source.type)
+
+    def list_embeddings(self) -> list[EmbeddingSettings]:
+        """The model settings of all sources, each once; those of documentation where there is no source."""
+        of_sources = [self.resolve_embedding(source) for source in self.sources]
+        return list(dict.fromkeys(of_sources)) or [self.embedding.resolve("markdown")]

@@ -16,7 +16,7 @@ import numpy as np
 from knowledge_pipeline.embedding import model_config
 from knowledge_pipeline.embedding.bert_graph import build_bert_graph, is_bert
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
-from knowledge_pipeline.embedding.safetensors_file import read_tensors
+from knowledge_pipeline.embedding.safetensors_file import Tensor, read_tensors
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 from knowledge_pipeline.errors import ModelError
 
@@ -26,6 +26,7 @@ Pool = Callable[[np.ndarray], np.ndarray]
 POOLING: dict[str, Pool] = {"cls": lambda hidden: hidden[0], "mean": lambda hidden: hidden.mean(axis=0)}
 """By the names of sentence-transformers; both count the special tokens."""
 
+_STATIC_TABLE, _STATIC_SCALES = "embedding.weight", "embedding.scale"
 _load_lock = threading.Lock()
 
 
@@ -76,7 +77,10 @@ class OnnxEncoder:
 
 
 class StaticEncoder:
-    """A table of one vector for each token; a text's is their mean."""
+    """A table of one vector for each token; a text's is their mean.
+
+    The table has 32 bits, or 8 and a scale for each token.
+    """
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer
@@ -84,17 +88,21 @@ class StaticEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         path = _find_weights(folder)
-        [table] = read_tensors(path).values()
-        values = np.fromfile(path, np.float32, table.length // 4, offset=table.offset)
-        self._table = values.reshape(table.shape)
+        tensors = read_tensors(path)
+        self._table = _read_array(path, tensors[_STATIC_TABLE])
+        self._scales = _read_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
+        unknown = self._tokenizer.token_to_id("[UNK]")
+        self._unknown = [] if unknown is None else [unknown]  # what a text without any token is taken for
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, int]:
         """See `Encoder.encode`."""
         encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         vectors = np.zeros((len(texts), self._table.shape[1]), np.float32)
         for row, encoding in zip(vectors, encodings, strict=True):
-            if encoding.ids:
-                row[:] = self._table[encoding.ids].mean(axis=0)
+            if ids := encoding.ids or self._unknown:
+                rows = self._table[ids]
+                scaled = rows if self._scales is None else rows * self._scales[ids, None]
+                row[:] = scaled.mean(axis=0)
         return _scale_to_length_one(vectors), sum(len(encoding.ids) for encoding in encodings)
 
 
@@ -116,6 +124,15 @@ def is_encoder(folder: Path) -> bool:
     if model_config.read_json(first / "sentence_bert_config.json").get("do_lower_case"):
         return False
     return _read_pooling(modules) is not None and is_bert(first, _find_weights(first))
+
+
+def has_8_bit_table(folder: Path) -> bool:
+    """Whether a model is a table of 8 bits, which only `StaticEncoder` reads."""
+    try:
+        kind, first = model_config.read_modules(folder)[0]
+        return kind == "StaticEmbedding" and _STATIC_SCALES in read_tensors(_find_weights(first))
+    except (OSError, ValueError, KeyError, IndexError):  # damaged, which `is_encoder` reports
+        return False
 
 
 def load_encoder(folder: Path, space: str) -> Encoder:
@@ -156,8 +173,14 @@ def _find_weights(folder: Path) -> Path:
 
 
 def _has_static_table(folder: Path) -> bool:
-    tensors = read_tensors(_find_weights(folder))
-    return [(name, tensor.dtype) for name, tensor in tensors.items()] == [("embedding.weight", "F32")]
+    types = {name: tensor.dtype for name, tensor in read_tensors(_find_weights(folder)).items()}
+    return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
+
+
+def _read_array(path: Path, tensor: Tensor) -> np.ndarray:
+    dtype = np.dtype(np.int8 if tensor.dtype == "I8" else np.float32)
+    values = np.fromfile(path, dtype, tensor.length // dtype.itemsize, offset=tensor.offset)
+    return values.reshape(tensor.shape)
 
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:

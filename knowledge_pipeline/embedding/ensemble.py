@@ -22,9 +22,9 @@ from knowledge_pipeline.records import Tokenize
 MODEL_SEPARATOR = "+"
 """Between the models' names: "all-MiniLM-L6-v2+bge-small-en-v1.5"."""
 
-_WEIGHTS = {"bge-small-en-v1.5": 2.0}
+_WEIGHTS = {"bge-small-en-v1.5": 2.0, "static-v1": 0.5}
 """Weights of cosines, by default 1: those of bge-small-en-v1.5 lie half as far apart as those of
-all-MiniLM-L6-v2, so they count twice for an equal influence."""
+all-MiniLM-L6-v2, so they count twice for an equal influence. The static model finds less and counts half."""
 
 
 def is_ensemble(settings: EmbeddingSettings) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding import model_config
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
-from knowledge_pipeline.embedding.encoders import is_encoder, load_encoder
+from knowledge_pipeline.embedding.encoders import has_8_bit_table, is_encoder, load_encoder
 from knowledge_pipeline.embedding.loaded_model import LoadedModel
 from knowledge_pipeline.embedding.model_folders import find_model_folder, hash_ends
 from knowledge_pipeline.embedding.onnx_export import build_export_path
@@ -67,7 +67,8 @@ class LocalEmbedder:
         self.usage = Usage()
         self._usage_lock = threading.Lock()
         is_32_bits = settings.backend in ("auto", "onnx")
-        self._needs_no_torch = is_32_bits and _is_encoder(self._folder, settings.model)
+        self._is_table = has_8_bit_table(self._folder)
+        self._needs_no_torch = (is_32_bits or self._is_table) and _is_encoder(self._folder, settings.model)
         self._onnx_path = build_export_path(
             settings.model, *_hash_model_files(self._folder), int8=settings.backend == INT8_BACKEND
         )
@@ -95,7 +96,8 @@ class LocalEmbedder:
         return vectors
 
     def _compute(self, texts: list[str], method: str) -> tuple[np.ndarray, int]:
-        is_for_cpu = method == "encode_query" or self._settings.backend == "onnx" or not _has_gpu()
+        is_query = method == "encode_query"
+        is_for_cpu = is_query or self._is_table or self._settings.backend == "onnx" or not _has_gpu()
         if self._needs_no_torch and is_for_cpu:
             vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
             return self._cut_dimensions(vectors), tokens

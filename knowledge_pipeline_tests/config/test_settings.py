@@ -148,7 +148,7 @@ def test_a_source_is_embedded_by_its_own_model_or_that_of_the_project():
     own = source("code", embedding={"model": "code-model"})
     settings = Settings(sources=(own,))
     assert settings.resolve_embedding(own).model == "code-model"
-    assert settings.resolve_embedding(source("files")) == settings.embedding
+    assert settings.resolve_embedding(source("files")) == settings.embedding.resolve("files")
 
 
 @pytest.mark.parametrize(

@@ -135,10 +135,11 @@ def _check_release(session: Session) -> Diagnosis:
 def _check_model(session: Session) -> Diagnosis:
     from knowledge_pipeline.embedding.registry import open_embedder
 
-    embedder = open_embedder(session.settings.embedding)
-    embedder.embed_query("is the model there")
-    space = embedder.space
-    return Diagnosis("embedding model", "ok", f"{space.model}, {space.dimensions} dimensions")
+    embedders = [open_embedder(each) for each in session.settings.list_embeddings()]
+    for each in embedders:
+        each.embed_query("is the model there")
+    shown = (f"{each.space.model}, {each.space.dimensions} dimensions" for each in embedders)
+    return Diagnosis("embedding model", "ok", "; ".join(shown))
 
 
 def _check_port(subject: str, port: int, remedy: str) -> Diagnosis:

@@ -161,8 +161,7 @@ def _load_comparable_settings(session: Session, settings: Settings, other_config
 def _format_spaces(settings: Settings) -> str:
     from knowledge_pipeline.embedding.registry import resolve_space
 
-    chosen = [settings.embedding, *(settings.resolve_embedding(source) for source in settings.sources)]
-    return ", ".join(sorted({resolve_space(each).name for each in chosen}))
+    return ", ".join(sorted({resolve_space(each).name for each in settings.list_embeddings()}))
 
 
 def _find_index_versions(session: Session, release: int | None) -> Mapping[str, int]:

@@ -90,6 +90,6 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _load_stemmer() -> Any:
-    import snowballstemmer
+    import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
 
-    return snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]  # it has no types
+    return snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

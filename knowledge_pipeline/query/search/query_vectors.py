@@ -8,10 +8,12 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 
+from knowledge_pipeline.config.embedding import PROFILES
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.base import Embedder
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
@@ -20,6 +22,10 @@ from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelEr
 ENDPOINT_BUDGET_S = 10.0  # a model on this machine may take longer, at its first question
 RETRY_S = 60.0  # after so long a model that was missing is tried again
 _THREADS = 4
+_FORMER_EMBEDDINGS = [
+    EmbeddingSettings(model=model) for model in dict.fromkeys(chain.from_iterable(PROFILES.values()))
+]
+"""What another profile may have made, which answers until the present one has made all vectors."""
 
 Result = TypeVar("Result")
 
@@ -40,8 +46,7 @@ class QueryEmbedder:
     """Embeds texts for the spaces of the configured models, which are opened when first needed."""
 
     def __init__(self, settings: Settings) -> None:
-        configured = [settings.embedding, *(source.embedding for source in settings.sources)]
-        self._embeddings = [embedding for embedding in configured if embedding]
+        self._embeddings = list(dict.fromkeys((*settings.list_embeddings(), settings.embedding)))
         self._spaces: _ConfiguredSpaces | None = None
         self._embedders: dict[str, Embedder] = {}
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="query-embedding")
@@ -105,13 +110,14 @@ class QueryEmbedder:
         embeddings: dict[str, EmbeddingSettings] = {}
         unrelated: dict[str, float] = {}
         problems: dict[str, None] = {}
-        for embedding in self._embeddings:
+        for embedding in (*self._embeddings, *_FORMER_EMBEDDINGS):
             try:
                 space = resolve_space(embedding)
                 embeddings.setdefault(space.name, embedding)
                 unrelated[space.name] = space.baseline_score
             except (ConfigError, ModelError) as error:
-                problems[str(error)] = None
+                if embedding in self._embeddings:
+                    problems[str(error)] = None
         self._spaces = _ConfiguredSpaces(embeddings, unrelated, tuple(problems), time.monotonic())
         return self._spaces
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,7 +93,9 @@ HITS = st.lists(st.tuples(PATHS, st.floats(0, 1), TYPES), max_size=12)
 
 
 @given(HITS, st.sampled_from(["cart", "the tests of a shop", "what"]), st.randoms())
-def test_every_hit_is_kept_with_a_score_between_0_and_1_whatever_the_order(found, question, random) -> None:
+def test_every_hit_is_kept_with_a_score_between_0_and_1_whatever_the_order(
+    found: list[tuple[str, float, str]], question: str, random: Random
+) -> None:
     hits = [hit(path, score, id=str(at), source_type=type_) for at, (path, score, type_) in enumerate(found)]
     words = understand(question).words
     ranked_ = apply_file_signals(hits, words)
