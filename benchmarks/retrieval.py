@@ -1,6 +1,6 @@
 """How well the evaluation sets are answered, through the product's own pipeline.
 
-    python -m benchmarks.retrieval SET [SET ...] [--store FOLDER] [--limit 50] [--ablation]
+    python -m benchmarks.retrieval SET [SET ...] [--store FOLDER] [--profile best] [--limit 50] [--ablation]
 
 A set is a folder in BEIR layout. Its corpus is written out as one file a document, indexed as
 a source with the default settings, and asked; a file's best chunk counts. The files and the
@@ -14,12 +14,13 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.table import Table
 
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.embedding import Profile
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.evaluation.beir import read_beir
 from knowledge_pipeline.evaluation.golden import GoldenQuestion
@@ -38,6 +39,7 @@ class Set:
 
     folder: Path  # with queries.jsonl, qrels/, corpus.jsonl
     place: Path
+    profile: str | None = None  # None: the default one
 
     @property
     def name(self) -> str:
@@ -54,8 +56,9 @@ class Set:
                 document = json.loads(line)
                 (files / f"{document['_id']}{ending}").write_text(document["text"])
         path = self.place / "knowledge.yaml"
+        embedding = f"embedding: {{profile: {self.profile}}}\n" if self.profile else ""
         path.write_text(
-            f"version: 1\nstore: store\nsources:\n"
+            f"version: 1\nstore: store\n{embedding}sources:\n"
             f"  - {{id: corpus, type: {kind}, connection: {{type: local, path: files}}}}\n"
         )
         return file.load_settings(path)
@@ -114,6 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("--store", type=Path, default=Path(".knowledge/evaluation"))
+    parser.add_argument("--profile", choices=get_args(Profile), help="models to embed with")
     parser.add_argument("--limit", type=int, default=50, help="results asked for, of which ten files count")
     parser.add_argument("--ablation", action="store_true", help="ask without each step, too")
     options = parser.parse_args()
@@ -122,7 +126,7 @@ def main() -> None:
             parser.error(f"there is no corpus.jsonl in {folder}: name a folder in BEIR layout")
     table = Table("set", "asked", "questions", "nDCG@10", "Recall@10", "p50 ms", "p95 ms")
     for folder in options.sets:
-        one = Set(folder, options.store / folder.name)
+        one = Set(folder, options.store / folder.name, options.profile)
         settings = indexed(one)
         for name, how in ABLATION.items() if options.ablation else [("by default", {})]:
             (found, *_) = summarize(asked(one, settings, how, limit=options.limit))
