@@ -15,8 +15,8 @@ Profile = Literal["fast", "balanced", "best"]
 class ProfileModels(NamedTuple):
     """The models of a profile, by what they read."""
 
-    code: str
-    prose: str  # everything that is not code
+    code: str  # and its commits
+    prose: str  # everything else
 
 
 _OUTLINE = "all-MiniLM-L6-v2:outline+static-v1"
@@ -87,7 +87,7 @@ class EmbeddingSettings(SettingsModel):
         if self.profile is None:
             return self
         models = PROFILES[self.profile]
-        model = models.code if source_type == "code" else models.prose
+        model = models.code if source_type in ("code", "git_history") else models.prose
         return self.model_copy(update={"profile": None, "model": model})
 
     @model_validator(mode="after")

@@ -33,6 +33,7 @@ def test_the_default_profile_reads_code_and_prose_with_different_models() -> Non
     settings = EmbeddingSettings()
     assert settings.profile == "balanced"
     assert settings.resolve("code").model == PROFILES["balanced"].code
+    assert settings.resolve("git_history").model == PROFILES["balanced"].code
     assert settings.resolve("jira").model == settings.resolve("markdown").model == PROFILES["balanced"].prose
     assert settings.resolve("code").profile is None
     assert EmbeddingSettings.model_validate(settings.model_dump()) == settings
