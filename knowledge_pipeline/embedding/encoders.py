@@ -91,7 +91,7 @@ class StaticEncoder:
         tensors = read_tensors(path)
         self._table = _read_array(path, tensors[_STATIC_TABLE])
         self._scales = _read_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
-        unknown = self._tokenizer.token_to_id("[UNK]")
+        unknown = self._tokenizer.token_to_id("[UNK]") if self._scales is not None else None
         self._unknown = [] if unknown is None else [unknown]  # what a text without any token is taken for
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, int]:

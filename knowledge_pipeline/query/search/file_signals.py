@@ -17,10 +17,10 @@ from knowledge_pipeline.file_roles import ROLE_WORDS, classify_file
 from knowledge_pipeline.identifiers import split_identifier
 from knowledge_pipeline.query.search.hits import Hit
 
-NAME_BOOST = 0.15  # for a chunk of a file whose whole name the question contains
-FOLDER_BOOST = 0.05  # the same, of its folder
+NAME_BOOST = 0.1  # for a chunk of a file whose whole name the question contains
+FOLDER_BOOST = 0.03  # the same, of its folder
 ROLE_FACTOR = 0.7  # of the score of a test, an example, or generated code
-REPEAT_FACTOR = 0.7  # of the score of each further chunk of a file
+REPEAT_FACTOR = 0.95  # of the score of each further chunk of a file
 
 _SOURCE_TYPES = frozenset({"code", "markdown", "files"})
 _PACKAGE_STEMS = frozenset({"__init__", "index", "mod", "main", "lib"})  # such a file is named by its folder

@@ -64,7 +64,7 @@ def test_tests_and_generated_code_fall_unless_they_are_asked_for() -> None:
 
 def test_one_file_does_not_crowd_out_others() -> None:
     hits = [hit("a.py", 0.9 - number / 100, id=f"a{number}") for number in range(4)]
-    assert ranked("anything", *hits, hit("b.py", 0.7)) == ["a0", "b.py", "a1", "a2", "a3"]
+    assert ranked("anything", *hits, hit("b.py", 0.82)) == ["a0", "a1", "b.py", "a2", "a3"]
 
 
 def test_what_has_no_path_of_its_own_choosing_stays_as_it_is() -> None:
