@@ -30,6 +30,7 @@ _MAX_ERROR_CHILDREN = 10_000  # queries over wider ERROR nodes take quadratic ti
 
 _READ_BYTES = 1024  # small, for the tree reads its source again for every predicate of a query
 _START, _END = attrgetter("start_byte"), attrgetter("end_byte")
+_AS_LETTERS = bytes(byte if byte < 0x80 else ord("x") for byte in range(256))
 _STARTS_CHAR = bytes(0 if 0x80 <= byte < 0xC0 else 1 for byte in range(256))
 
 
@@ -40,6 +41,8 @@ class Grammar:
     module: str
     queries: tuple[str, ...]
     entry: str = "language"
+    ascii_only: bool = False
+    """Its scanner crashes on other characters, so it is shown a letter for each of their bytes."""
 
 
 GRAMMARS = {
@@ -58,7 +61,13 @@ GRAMMARS = {
     "kotlin": Grammar("tree_sitter_kotlin", ("kotlin",)),
     "swift": Grammar("tree_sitter_swift", ("swift",)),
     "scala": Grammar("tree_sitter_scala", ("scala",)),
-    "bash": Grammar("tree_sitter_bash", ("bash",)),
+    "bash": Grammar(
+        # It looks characters up in the table of ctype.h, which has 256:
+        # https://github.com/tree-sitter/tree-sitter-bash/issues/337
+        "tree_sitter_bash",
+        ("bash",),
+        ascii_only=True,
+    ),
 }
 """By the names of `knowledge_pipeline.languages`."""
 
@@ -94,7 +103,8 @@ def parse(text: str, language: str) -> SyntaxTree | None:
         errors, or the parser takes far more steps than code needs.
     """
     source = text.encode("utf-8", "replace")  # a lone surrogate becomes "?", still one character
-    root = _parse_root(source, language)
+    ascii_only = GRAMMARS[language].ascii_only
+    root = _parse_root(source.translate(_AS_LETTERS) if ascii_only else source, language)
     if root is None or not _is_sound(root):
         return None
     chars: Sequence[int] | None = None

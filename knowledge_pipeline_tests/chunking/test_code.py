@@ -286,6 +286,13 @@ def test_offsets_count_characters_where_bytes_differ():
     assert all(chunk.text.startswith("def größe_") and chunk.text.endswith("'") for chunk in chunks)
 
 
+def test_any_character_may_stand_in_a_shell_script():
+    text = "grüße() {\n  echo 'é'\n}\n\n{\U00031860\U000df2fb"  # which end the process in the grammar itself
+    chunks = code_chunks(text, "bash", min_tokens=1)
+    assert chunks[0].text.startswith("grüße() {") and "grüße" in chunks[0].anchor
+    assert uncovered(text, chunks) == ""
+
+
 def test_a_file_that_does_not_parse_is_cut_by_lines_and_says_so():
     chunks = code_chunks("(" * 300 + "\n" + "]] ++ def )( \n" * 50, max_tokens=50)
     assert len(chunks) > 3
