@@ -11,7 +11,7 @@ ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-postgres test-cluster check bench eval docs constraints format clean
+.PHONY: help setup demo dev test test-all test-postgres test-cluster check bench eval docs constraints format clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,9 +48,13 @@ dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 	mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
 	$(BIN)/dagster dev -w workspace.yaml
 
-test: setup  ## run the tests, the long ones last
-	$(BIN)/pytest -n $(BUSY)
-	$(BIN)/pytest -n $(WAITING) --dist loadgroup -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' knowledge_pipeline_tests | sort)
+test: setup  ## run the tests of what every part promises, in minutes
+	$(BIN)/pytest -n $(BUSY) --dist loadscope
+
+test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(BUSY) --dist loadscope
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadgroup -m slow \
+		$$(grep -rlE --include='test_*.py' 'mark\.(slow|sampled)' knowledge_pipeline_tests | sort)
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(BUSY) -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import knowledge_pipeline
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings, SourceConfig
@@ -17,12 +18,23 @@ from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.thoroughness import examples, mark_further_parameters_slow
+
+# No deadline: a busy machine is slow, and nothing is wrong.
+settings.register_profile("ours", deadline=None, max_examples=examples(100))
+settings.load_profile("ours")
 
 pytest_plugins = ["knowledge_pipeline_tests.fakes.storage"]
 
 # Programs that tests start import the package under test, not one that is installed from another checkout.
 _PATH = (str(Path(knowledge_pipeline.__file__).parents[1]), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATH))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what is not the essence to `make test-all`."""
+    mark_further_parameters_slow(items)
 
 
 @pytest.fixture(scope="session")

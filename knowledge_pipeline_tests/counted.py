@@ -74,7 +74,7 @@ def audited(*events: str) -> Iterator[list[tuple[str, Any]]]:
         _audited.remove(this)
 
 
-def _note(event: str, arguments: Any) -> None:
-    for events, seen in _audited:
+def _note(event: str, arguments: Any, audited: list[Any] = _audited) -> None:  # bound: it outlives the module
+    for events, seen in audited:
         if event in events:
             seen.append((event, arguments))

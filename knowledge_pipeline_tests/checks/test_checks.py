@@ -152,6 +152,7 @@ def test_every_blocking_check_is_seen_to_fail_above() -> None:
     assert {name for _, name, _ in DAMAGE} == set(BLOCKING) - {"edges_end_at_symbols"}  # in `test_graph`
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
 def test_damage_is_found_before_the_first_release_too(
     project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
@@ -163,6 +164,7 @@ def test_damage_is_found_before_the_first_release_too(
     assert not find(project, name).passed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
 def test_damage_older_than_a_rollback_is_found_after_it(
     project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
@@ -242,6 +244,7 @@ def test_the_blocking_checks_are_run_in_their_order_under_the_lock_of_the_index(
     assert names == BLOCKING
 
 
+@pytest.mark.slow
 def test_a_text_that_chunks_share_is_a_duplicate(project: Project, folder: Path) -> None:
     for number in range(30):
         (folder / f"copy{number}.py").write_text("shared = 1\n")
@@ -402,6 +405,7 @@ def test_thresholds_are_settings_that_exist() -> None:
     assert all(hasattr(known, check.threshold) for check in CHECKS if check.threshold)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "check", [check for check in CHECKS if check.inspect_query], ids=lambda check: check.name
 )
@@ -410,6 +414,7 @@ def test_where_to_look_further_can_be_asked(project: Project, folder: Path, chec
     assert run.run_query(project.lake, files.load_models(), query, limit=5).rows is not None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
 def test_what_the_page_of_checks_advises_puts_it_right(
     project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str

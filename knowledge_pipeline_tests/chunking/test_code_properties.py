@@ -14,6 +14,7 @@ from knowledge_pipeline_tests.chunking.code_samples import (
     sample,
     uncovered,
 )
+from knowledge_pipeline_tests.thoroughness import examples
 
 languages = st.sampled_from(sorted(FILES))
 limits = st.integers(1, 120).flatmap(lambda most: st.tuples(st.just(most), st.integers(0, most - 1)))
@@ -26,7 +27,7 @@ fragments = st.sampled_from(
     ]
 )
 texts = st.lists(fragments | st.text(max_size=5), max_size=60).map("".join)
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Document
 from knowledge_pipeline_tests.chunking.documents import assert_sound, source, texts, tokenize
+from knowledge_pipeline_tests.thoroughness import examples
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -81,7 +82,7 @@ def test_parts_are_found_again_after_a_sanitizer_moved_them():
     assert [chunk.anchor for chunk in chunks][1:] == ["diff src/a0.py", "diff src/a1.py", "diff src/a2.py"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(body=texts, lines=st.integers(1, 60), max_tokens=st.sampled_from([16, 60, 200]))
 def test_any_commit_is_cut_soundly(body, lines, max_tokens):
     of = commit(body, lines=lines)

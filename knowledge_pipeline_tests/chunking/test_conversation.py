@@ -11,6 +11,7 @@ from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline_tests.chunking.documents import assert_sound, source, texts, tokenize
+from knowledge_pipeline_tests.thoroughness import examples
 
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -85,7 +86,7 @@ def test_what_is_no_conversation_is_cut_otherwise():
     assert "not cut by 'conversation'" in chunk.metadata["note"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["description", "comment", "review"]), texts), max_size=6), texts)
 def test_any_conversation_is_cut_soundly(said, title):
     turns = [Turn(kind, text, "Ada" if len(text) % 2 else None, DAY) for kind, text in said]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
+from knowledge_pipeline_tests.thoroughness import examples
 
 PETSTORE = """\
 # The pets.
@@ -268,7 +269,7 @@ _ANY = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     paths=st.dictionaries(
         st.sampled_from(["/a", "/b/{c}", "d"]), st.dictionaries(_KEYS, _ANY, max_size=4) | _ANY

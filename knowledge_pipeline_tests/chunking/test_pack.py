@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.chunking.pack import pack, split_span, split_windows
 from knowledge_pipeline.chunking.sentences import split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline_tests.chunking.documents import measured, texts
+from knowledge_pipeline_tests.thoroughness import examples
 
 
 def _texts(text: str, ranges: object) -> list[str]:
@@ -32,7 +33,7 @@ def test_an_overlap_that_leaves_no_room_for_the_next_range_is_left_out():
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 20), min_size=1, max_size=30),
     limit=st.integers(1, 40),
@@ -111,7 +112,7 @@ def test_a_carriage_return_with_its_line_feed_is_one_line_end():
     assert _texts(text, split_paragraphs(text, 0, len(text))) == ["a\r\nb", "c", "d"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=texts)
 def test_every_cut_keeps_all_but_white_space_in_order(text):
     for cut in (split_paragraphs, split_sentences, split_lines):

@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.registry import chunk_document, compute_limits
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, texts, tokenize
+from knowledge_pipeline_tests.thoroughness import examples
 
 WAYS = ["fixed_size", "sentence", "paragraph", "semantic"]
 KINDS = [("a.md", "markdown"), ("a.rst", "rst"), ("a.txt", "text"), ("a.html", "html")]
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     text=texts,
     kind=st.sampled_from(KINDS),
@@ -34,7 +35,7 @@ def test_chunks_of_prose_are_sound_and_the_same_each_time(way, text, kind, max_t
 
 
 @pytest.mark.parametrize("way", ["endpoint", "commit"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=texts, max_tokens=st.sampled_from([16, 60, 512]))
 def test_a_text_that_a_chunker_was_not_made_for_is_still_cut_soundly(way, text, max_tokens):
     of = document(text, "odd", None)
@@ -48,7 +49,7 @@ def test_a_text_that_a_chunker_was_not_made_for_is_still_cut_soundly(way, text, 
     assert bool(chunks) == bool(text.strip())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(text=texts, max_tokens=st.sampled_from([16, 40, 200]))
 def test_text_and_header_together_keep_to_the_configured_limit(text, max_tokens):
     of = document(text, "a/very/long/path/with/many/folders/in/it/guide.md")

@@ -10,6 +10,7 @@ from knowledge_pipeline.chunking.headings import parse_blocks
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
+from knowledge_pipeline_tests.thoroughness import examples
 
 
 def cut(text: str, path: str = "docs/guide.md", language: str = "markdown", **chunking: Any) -> list[Chunk]:
@@ -47,7 +48,7 @@ def test_setext_html_and_closed_headings_count_and_those_in_code_do_not():
     assert trails(text) == ["Top", "Top/Sub x y", "Top/Sub x y/Third", "Top/Shown bold"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     levels=st.lists(st.integers(1, 6), min_size=1, max_size=12), feed=st.sampled_from(["\n", "\r\n", "\r"])
 )

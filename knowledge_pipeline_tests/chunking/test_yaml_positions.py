@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.chunking.openapi.yaml_positions import parse_yaml
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline_tests.chunking.documents import texts
+from knowledge_pipeline_tests.thoroughness import examples
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),
@@ -17,7 +18,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     value=st.dictionaries(st.text(max_size=6), _VALUES, max_size=5), indent=st.sampled_from([None, 2, "\t"])
 )
@@ -95,7 +96,7 @@ def test_no_tag_makes_an_object():
     assert parse_yaml("a: !!python/object/apply:os.getcwd []").value == {"a": []}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=texts | st.text(alphabet="{}[]:,-&*!|>'\"%@` \n\tab1?#<", max_size=40))
 def test_any_text_is_read_or_refused_and_keys_lie_where_they_are_said_to(text):
     try:

@@ -13,6 +13,7 @@ def paths(context: dict) -> list[str]:
     return [passage["citation"]["path"] for passage in context["excerpts"]]
 
 
+@pytest.mark.slow
 def test_the_prompt_is_all_of_stdout_and_the_searches_are_told_beside_it(indexed: Path, run: Run):
     ran = run("context", "retry a request", "--task", "issue_resolution")
     assert ran.out.startswith("You resolve an issue")
@@ -40,6 +41,7 @@ def test_the_task_and_the_snippet_come_from_stdin(indexed: Path, run: Run):
     assert "src/sessions.py" in paths(like)
 
 
+@pytest.mark.slow
 def test_a_file_is_found_by_its_path_in_the_index_or_on_this_machine(indexed: Path, shop: Path, run: Run):
     (shop / "src" / "other.py").write_text(CODE.replace("session", "cookie"))
     run("refresh")

@@ -115,6 +115,7 @@ def test_a_wrong_file_is_told_with_its_lines(home: Path, run: Run):
     assert "knowledge.yaml:2: " in run("status", "--json", code=2).error["error"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_index_says_so_and_goes_on_next_time(
     home: Path, repository: Path, run_program: Run, embedding_server: OpenAIServer
 ):
@@ -141,6 +142,7 @@ def test_an_interrupted_index_says_so_and_goes_on_next_time(
     assert run_program("refresh", "--json").json["failures"] == []
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_the_program_quietly(indexed: Path):
     reader, writer = os.pipe()
     os.close(reader)
@@ -180,6 +182,7 @@ def on_a_terminal(*arguments: str, typed: bytes = b"") -> str:
     return seen.decode()
 
 
+@pytest.mark.slow
 def test_on_a_terminal_there_are_bars_colours_and_questions(indexed: Path, shop: Path):
     (shop / "docs" / "new.md").write_text("# New\n\nEscape \x1b[2J and [red]markup[/red] :smile:\n")
     seen = on_a_terminal("refresh")

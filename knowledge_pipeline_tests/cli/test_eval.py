@@ -56,6 +56,7 @@ def test_all_questions_may_be_asked_by_chosen_types(golden: Path, run: Run) -> N
     assert "found --type cod;" in run("eval", "--questions", "golden.yaml", "-t", "cod", code=2).err
 
 
+@pytest.mark.slow
 def test_the_newest_index_is_asked_or_a_named_release(golden: Path, shop: Path, run: Run) -> None:
     (shop / "src" / "sessions.py").write_text("nothing = 0\n")
     config = golden.parent / "knowledge.yaml"

@@ -50,6 +50,7 @@ def test_documents_are_written_into_a_folder_and_again_without_a_change(indexed:
     assert [path.name for path in (indexed / "out/docs").iterdir()] == ["guide.md"]
 
 
+@pytest.mark.slow
 def test_one_document_goes_to_stdout_byte_for_byte(indexed: Path):
     keep(indexed, {"lock.md": RECORD, "s.json": SESSION})
     for uri, payload in (("lock.md", RECORD), ("s.json", SESSION)):
@@ -76,6 +77,7 @@ def test_a_file_that_differs_is_left_and_the_stored_one_is_written_beside_it(ind
     assert place.read_text() == GUIDE
 
 
+@pytest.mark.slow
 def test_archived_documents_come_only_when_asked_for(indexed: Path, run: Run):
     guide = indexed.parent / "shop/docs/guide.md"
     (guide.parent / "other.md").write_text("# Other\n")

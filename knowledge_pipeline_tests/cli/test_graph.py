@@ -95,6 +95,7 @@ def test_an_ambiguous_name_lists_what_it_may_mean(shop: Path, run: Run):
     assert run("graph", "usages", "find", "--json", code=2).json["candidates"][0]["name"] == "DiskStore.find"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -124,6 +125,7 @@ def test_a_store_without_code_says_how_to_get_a_graph(home: Path, repository: Pa
     assert "the code graph is not built: run `knowledge refresh`" in shown.err
 
 
+@pytest.mark.slow
 def test_pictures_are_in_the_languages_of_mermaid_and_graphviz(shop: Path, run: Run):
     chart = run("graph", "hierarchy", "Store", "--mermaid").out.splitlines()
     assert chart[0] == "flowchart LR"

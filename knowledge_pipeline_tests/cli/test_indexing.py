@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from knowledge_pipeline_tests.cli.conftest import CODE, Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -167,6 +169,7 @@ def test_skipped_documents_are_counted_by_reason_and_listed_when_asked(indexed: 
     assert [f"src/binary{number}.py" in every.out for number in range(3)] == [True, True, True]
 
 
+@pytest.mark.slow
 def test_reindex_makes_everything_anew_without_new_vectors(
     indexed: Path, run: Run, embedding_server: OpenAIServer
 ):

@@ -95,6 +95,7 @@ def test_purge_erases_one_document(indexed: Path, shop: Path, run: Run):
     assert run("search", "retries", "--source", "shop-docs", "--json").json["results"] == []
 
 
+@pytest.mark.slow
 def test_purge_erases_what_the_source_no_longer_has(indexed: Path, shop: Path, run: Run):
     (shop / "docs" / "other.md").write_text("# Other\n\nText.\n")
     (shop / "docs" / "guide.md").unlink()

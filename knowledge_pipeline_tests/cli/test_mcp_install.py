@@ -24,6 +24,7 @@ def read_servers(path: Path) -> dict[str, Any]:
     return settings.get("mcpServers") or settings["servers"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("client", PLACES)
 def test_a_client_finds_a_command_that_answers(home: Path, run: Run, client: str) -> None:
     said = run("mcp", "install", "--client", client, "--json").json

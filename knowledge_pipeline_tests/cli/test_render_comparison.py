@@ -36,6 +36,7 @@ def other(home: Path, query: str, *changes: tuple[str, str]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("golden")
 def test_each_step_is_a_row_with_its_change_to_the_fused_one(run: Run) -> None:
     shown = run(*ASKED, "--steps").out
@@ -52,6 +53,7 @@ def test_each_step_is_a_row_with_its_change_to_the_fused_one(run: Run) -> None:
     assert fused["to_fused"]["all"]["by_file"]["R@10"]["equal"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("golden")
 def test_the_reranked_step_says_when_there_was_no_rerank(run: Run) -> None:
     reranked = ("--set", "query.rerank.model=./no-such-model", "--set", "query.rerank.types=[code]")
@@ -63,6 +65,7 @@ def test_the_reranked_step_says_when_there_was_no_rerank(run: Run) -> None:
     assert "code: 1 of 1 question answered without rerank" in shown
 
 
+@pytest.mark.slow
 def test_two_releases_are_compared_with_the_questions_that_were_lost(
     golden: Path, shop: Path, run: Run
 ) -> None:

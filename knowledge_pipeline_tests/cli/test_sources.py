@@ -91,6 +91,7 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
     assert (nowhere / "knowledge.yaml").read_text().count("- id:") == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 import cogapp
+import pytest
 
 from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline_tests.cli.conftest import Run
@@ -85,6 +86,7 @@ def test_what_makes_no_sense_is_told(run: Run, indexed: Path) -> None:
     assert "not both" in run("sql", "freshness", "--csv", "--json", code=2).error["error"]
 
 
+@pytest.mark.slow
 def test_it_works_where_dagster_is_not(run_program: Run, indexed: Path, tmp_path: Path) -> None:
     for name in ("dagster", "matplotlib"):
         (tmp_path / "without").mkdir(exist_ok=True)

@@ -18,11 +18,12 @@ from knowledge_pipeline.cli.render.terminal_text import (
     one_line,
     truncate,
 )
+from knowledge_pipeline_tests.thoroughness import examples
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(ANY_TEXT)
 def test_no_control_character_is_left(text: str):
     left = [
@@ -34,7 +35,7 @@ def test_no_control_character_is_left(text: str):
     assert escape_controls(escape_controls(text)) == escape_controls(text)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(ANY_TEXT)
 def test_json_stays_the_same_value_without_a_control_character(text: str):
     printed = escape_json(json.dumps({"text": text}, ensure_ascii=False, indent=2))
@@ -42,7 +43,7 @@ def test_json_stays_the_same_value_without_a_control_character(text: str):
     assert not [char for char in printed if unicodedata.category(char) in ("Cc", "Cs") and char != "\n"]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(ANY_TEXT)
 def test_one_line_is_one_line(text: str):
     assert len(one_line(text).splitlines()) <= 1

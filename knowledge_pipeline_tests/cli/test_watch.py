@@ -82,6 +82,7 @@ def watch() -> Iterator[Callable[..., Watching]]:
             each.stop()
 
 
+@pytest.mark.slow
 def test_a_saved_file_is_searchable_and_ctrl_c_ends_it(
     watch: Callable[..., Watching], shop: Path, run: Run
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
+from knowledge_pipeline_tests.thoroughness import examples
 
 LANGUAGES = ("javascript", "typescript", "tsx")
 _TOKENS = """class interface extends implements enum namespace type function const let var return yield await
@@ -17,7 +18,7 @@ this super( new a b C 'm' ` ${ @ as satisfies typeof keyof get set static <A/> <
 _texts = st.lists(st.one_of(st.sampled_from(_TOKENS.split()), st.text(max_size=8)), max_size=60).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_texts, st.sampled_from(LANGUAGES))
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a", text, language)
@@ -25,7 +26,7 @@ def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     assert interface_digest(facts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=200), st.sampled_from(["package.json", "tsconfig.json", "a/jsconfig.json"]))
 def test_no_manifest_makes_extraction_raise(text: str, path: str) -> None:
     assert extract(path, text, "json").definitions == ()
@@ -46,6 +47,7 @@ function f() { const local = { a() {} }; return { b() {} } }
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "unit",
     [

@@ -15,6 +15,7 @@ from knowledge_pipeline.code_graph import extract, from_json, interface_digest, 
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
 from knowledge_pipeline.languages import PARSED_LANGUAGES
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
+from knowledge_pipeline_tests.thoroughness import examples
 
 SOURCES = [
     path.read_text("utf-8")
@@ -29,7 +30,7 @@ _pieces = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_pieces, st.sampled_from(sorted(PARSED_LANGUAGES)))
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a/b", text, language)
@@ -37,7 +38,7 @@ def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     assert interface_digest(facts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(SOURCES), st.integers(0, 2**32))
 def test_damaged_files_are_read_as_far_as_they_go(text: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -54,6 +55,7 @@ def test_real_files_survive_their_json() -> None:
     assert sum(map(len, texts)) < sum(map(len, SOURCES))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "unit",
     [

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline_tests.code_graph.files import Kept, resolved
+from knowledge_pipeline_tests.thoroughness import examples
 
 TEXTS = {
     "app/__init__.py": [
@@ -50,7 +51,7 @@ _start = st.fixed_dictionaries({path: st.sampled_from([*texts, None]) for path, 
 _edit = st.sampled_from([(path, text) for path, texts in TEXTS.items() for text in (*texts, None)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(_start, st.lists(_edit, min_size=1, max_size=6))
 def test_edits_resolved_by_traces_give_what_a_full_run_gives(
     texts: dict[str, str | None], edits: list[tuple[str, str | None]]
@@ -213,7 +214,8 @@ _part = _import | _class | _function | _listed | _value.map(lambda value: f"{val
 _parts = st.lists(_part, max_size=6)
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(80), deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys(("a.py", "b.py", "c.py", "d.py"), _parts)), st.data())
 def test_edits_of_what_files_show_leave_what_a_full_run_gives(
     parts: dict[str, list[str]], data: st.DataObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from knowledge_pipeline.code_graph import full_name, resolve
 from knowledge_pipeline.code_graph.languages.words import split_words
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
+from knowledge_pipeline_tests.thoroughness import examples
 
 SHOP = {
     "src/Model/Item.php": r"""<?php
@@ -131,13 +133,14 @@ _PIECES = sorted(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
 def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
     files = Files({"a.php": "<?php " + text, ITEM: SHOP[ITEM]})
     assert resolve("a.php", files) == resolve("a.php", files)
 
 
+@pytest.mark.slow
 def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     body = "".join(
         f"function f{n}(A $a): B {{ $b = $a->c(new D({n}))->e; return $b; }}\n" for n in range(150)

@@ -15,6 +15,7 @@ from knowledge_pipeline.config.edit import add_source, remove_source
 from knowledge_pipeline.config.yaml_edit import insert_entry, remove_entry
 from knowledge_pipeline.config.yaml_lines import parse_config
 from knowledge_pipeline.errors import ConfigError, NotFound
+from knowledge_pipeline_tests.thoroughness import examples
 
 SECRET = "hunter" + "2-and-more"
 ENTRY = {
@@ -346,7 +347,7 @@ def layouts(draw) -> str:
     return draw(st.sampled_from(["\n", "\r\n"])).join(lines) + draw(st.sampled_from(["", "\n"]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(layouts(), st.data())
 def test_an_edit_changes_one_source_and_no_other_line(text, data):
     assume(text.endswith("\n") or "since" not in text)  # a text block that ends the file: refused, see above
@@ -369,7 +370,7 @@ def test_an_edit_changes_one_source_and_no_other_line(text, data):
     assert not [line for line in gone if f"s{number}" not in line and "id: s" in line]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.recursive(
         st.text(max_size=9),

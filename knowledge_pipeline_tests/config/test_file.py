@@ -15,6 +15,7 @@ from knowledge_pipeline.config import file as config_file
 from knowledge_pipeline.config.renamed_keys import RENAMED_KEYS
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline_tests.thoroughness import examples
 
 SECRET = "hunter" + "2-and-more"
 
@@ -427,12 +428,14 @@ def test_the_second_of_two_equal_ids_is_named(refusal):
 # hostile files
 
 
+@pytest.mark.slow
 def test_an_alias_bomb_is_refused_quickly(refusal):
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     assert "aliases expand to more than" in refusal("\n".join(lines))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", ["a: &a [*a]", "[" * 5000, "a: &a {b: *a}", "{a: " * 500])
 def test_endless_and_deep_nesting_is_refused(refusal, text):
     assert "nested too deep" in refusal(text)
@@ -504,13 +507,14 @@ def loads_or_names_lines(text: str) -> None:
                 assert match and 1 <= int(match[1]) <= count, line
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(mutated())
 def test_any_mutation_is_read_or_refused_by_line(values):
     loads_or_names_lines(dumped(values))
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_any_damage_to_the_text_is_read_or_refused_by_line(data):
     text = dumped(VALID)

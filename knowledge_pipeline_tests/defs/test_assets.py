@@ -147,6 +147,7 @@ def test_one_stage_can_be_run_alone(workplace: Workplace, instance: dg.DagsterIn
     assert not workplace.lake.chunks("code", "one").exists
 
 
+@pytest.mark.slow
 def test_a_full_run_makes_every_row_anew(workplace: Workplace, instance: dg.DagsterInstance) -> None:
     workplace.declare("one", a_py=ADD, b_py=STORE)
     workplace.run(instance, "refresh_code", "one")
@@ -196,6 +197,7 @@ def failing_endpoint(workplace: Workplace, monkeypatch: pytest.MonkeyPatch):
         yield server
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_comes_back_is_waited_for(
     workplace: Workplace, instance: dg.DagsterInstance, failing_endpoint: OpenAIServer
 ) -> None:
@@ -205,6 +207,7 @@ def test_an_endpoint_that_comes_back_is_waited_for(
     assert result.retry_attempts_for_node("code") == 1
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_stays_away_fails_after_the_retries_and_keeps_what_was_done(
     workplace: Workplace, instance: dg.DagsterInstance, failing_endpoint: OpenAIServer
 ) -> None:
@@ -236,6 +239,7 @@ def test_in_a_run_of_many_sources_a_failing_one_stops_itself_alone(
     assert release.rows == 2
 
 
+@pytest.mark.slow
 def test_a_run_of_many_sources_records_each_with_its_own_numbers(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:

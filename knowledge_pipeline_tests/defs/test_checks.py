@@ -196,6 +196,7 @@ def test_one_check_can_be_executed_alone(workplace: Workplace, instance: dg.Dags
     assert [one.check_name for one in result.get_asset_check_evaluations()] == ["skipped_share"]
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_backfill_show_again_what_was_found_last(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:

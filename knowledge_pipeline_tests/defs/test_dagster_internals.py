@@ -128,6 +128,8 @@ def in_processes_of_their_own() -> None:
     read_process()
 
 
+@pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "job, expected", [(in_the_process_of_the_run, True), (in_processes_of_their_own, False)]
 )

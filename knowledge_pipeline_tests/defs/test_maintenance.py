@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from knowledge_pipeline.defs.maintenance import maintenance
 from knowledge_pipeline.stages import pipeline
@@ -34,6 +35,7 @@ def metadata(result: dg.ExecuteInProcessResult) -> dict[str, object]:
     return {name: value.value for name, value in event.step_output_data.metadata.items()}
 
 
+@pytest.mark.slow
 def test_a_run_shows_what_each_action_did(workplace: Workplace, instance: dg.DagsterInstance) -> None:
     churned(workplace)
     shown = metadata(run(workplace, instance, grace_s=0.0))

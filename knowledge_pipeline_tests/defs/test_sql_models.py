@@ -61,6 +61,7 @@ def test_the_marts_say_what_the_tables_hold(indexed: Workplace, instance: dg.Dag
     assert all(check.passed for check in result.get_asset_check_evaluations())
 
 
+@pytest.mark.slow
 def test_a_materialization_shows_rows_a_preview_and_a_plot(
     indexed: Workplace, instance: dg.DagsterInstance
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_materialization_shows_rows_a_preview_and_a_plot(
     assert str(shown["path"].value).endswith("marts/chunks_by_type.parquet")
 
 
+@pytest.mark.slow
 def test_a_sql_test_with_a_row_is_a_failed_check_with_the_row(
     indexed: Workplace, instance: dg.DagsterInstance
 ) -> None:
@@ -94,6 +96,7 @@ def test_a_sql_test_with_a_row_is_a_failed_check_with_the_row(
     assert sample.records[0].data == {"source": "docs", "chunks": 1, "indexed_rows": 0}
 
 
+@pytest.mark.slow
 def test_a_model_alone_is_run_with_what_it_reads(indexed: Workplace, instance: dg.DagsterInstance) -> None:
     result = run(indexed, instance, "marts/skipped_by_reason")
     assert set(materialized(result)) == {"marts/skipped_by_reason"}

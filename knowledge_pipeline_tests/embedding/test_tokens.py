@@ -6,6 +6,7 @@ from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.strings import replace_surrogates
+from knowledge_pipeline_tests.thoroughness import examples
 
 _TEXTS = st.text(st.characters(), max_size=200)  # lone surrogates included
 
@@ -37,7 +38,7 @@ def test_every_offset_lies_in_the_text(minilm, text):
         assert all(0 <= at < len(text) for at in starts)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(_TEXTS)
 def test_any_text_is_tokenized_in_ascending_order(minilm, text):
     for tokenize in (minilm, estimate_token_starts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy  # whose parts are imported when they are used
 
 from knowledge_pipeline.evaluation.compare import compare, compute_difference, list_changed_questions
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
@@ -60,7 +60,7 @@ def test_the_interval_is_that_of_a_paired_bootstrap() -> None:
     before = draw.beta(0.5, 0.5, size=120)
     after = np.clip(before + draw.normal(0.03, 0.1, size=120), 0, 1)
     made = compute_difference(before, after).change
-    oracle = stats.bootstrap(
+    oracle = scipy.stats.bootstrap(
         (after, before),
         lambda one, other, axis: one.mean(axis) - other.mean(axis),
         paired=True,
@@ -87,7 +87,7 @@ def test_nothing_is_decided_where_the_interval_holds_zero() -> None:
 
 
 def test_a_handful_of_changes_decides_nothing_however_clear_they_are() -> None:
-    oracle = [stats.binomtest(count, count).pvalue < 0.05 for count in (5, 6)]
+    oracle = [scipy.stats.binomtest(count, count).pvalue < 0.05 for count in (5, 6)]
     verdicts = [compute_difference(np.zeros(count), np.ones(count)).verdict for count in (5, 6)]
     assert oracle == [False, True] and verdicts == ["undecided", "better"]
 

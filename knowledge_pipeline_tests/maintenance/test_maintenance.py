@@ -128,6 +128,7 @@ def churned(project: Project, templates: Path) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_a_churned_store_is_smaller_afterwards_and_says_the_same(churned: Project, templates: Path) -> None:
     project, said = churned, json.loads((templates / "churned.json").read_text())
     held, found, size = tables(project), texts(project), lance_storage.compute_size(project.lake.root)
@@ -171,6 +172,7 @@ def test_a_version_stays_for_a_while_after_another_took_its_place(project: Proje
     assert done.touched == ["snapshot/code/main.lance"] and done.removed >= 2
 
 
+@pytest.mark.slow
 def test_vectors_are_collected_once_most_are_unused_and_used_ones_never(
     project: Project, folder: Path
 ) -> None:

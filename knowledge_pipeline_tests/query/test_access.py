@@ -78,6 +78,7 @@ def ids(answer) -> set[str]:
     return {result.id for result in answer.results}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("who", PEOPLE.values(), ids=PEOPLE.keys())
 def test_search_and_similar_find_what_the_caller_may_see_and_nothing_else(base: KnowledgeBase, who: Who):
     for type_ in ("semantic", "code", "similar"):
@@ -86,6 +87,7 @@ def test_search_and_similar_find_what_the_caller_may_see_and_nothing_else(base: 
     assert ids(base.similar(path="src/open.py", limit=50, access=who.access)) == who.sees - {"open"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("who", PEOPLE.values(), ids=PEOPLE.keys())
 def test_get_answers_the_same_for_what_is_hidden_and_what_does_not_exist(base: KnowledgeBase, who: Who):
     for id in ROWS:
@@ -100,6 +102,7 @@ def test_get_answers_the_same_for_what_is_hidden_and_what_does_not_exist(base: K
                 assert str(hidden.value).replace(name, "") == str(absent.value).replace(name[:-1] + "?", "")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("who", PEOPLE.values(), ids=PEOPLE.keys())
 def test_a_file_that_is_hidden_cannot_be_an_example(base: KnowledgeBase, who: Who):
     for id in set(ROWS) - who.sees:
@@ -115,6 +118,7 @@ def test_status_counts_and_names_only_what_the_caller_may_see(base: KnowledgeBas
     assert status.rows == len(who.sees)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_name_of_a_tenant_or_principal_reaches_beyond_itself(base: KnowledgeBase, attack: str):
     for access in (
@@ -129,6 +133,7 @@ def test_no_name_of_a_tenant_or_principal_reaches_beyond_itself(base: KnowledgeB
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("field", TEXT_FIELDS)
 def test_no_filter_value_widens_what_is_seen(base: KnowledgeBase, field: str):
     for attack in ATTACKS:
@@ -136,6 +141,7 @@ def test_no_filter_value_widens_what_is_seen(base: KnowledgeBase, field: str):
         assert ids(base.search(SECRET, limit=50, filters=filters, access=Access.public())) <= {"open"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_text_id_or_path_widens_what_is_seen(base: KnowledgeBase, attack: str):
     public = Access.public()

@@ -98,6 +98,7 @@ def test_any_text_is_read(text: str) -> None:
             assert mention.target in text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("piece", ["fixes #1, ", "a/", "A_", "https://", "PROJ-1 ", "0a", "and (", "-.#"])
 def test_a_long_text_is_read_to_its_end(piece: str) -> None:
     """What grew with the square of the length would take many minutes; the tests' time limit ends it."""

@@ -7,6 +7,7 @@ from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizedText, fingerprint, sanitize
 from knowledge_pipeline_tests.counted import steps
 from knowledge_pipeline_tests.sanitizing.fake_secrets import TOKENS, letters, private_key
+from knowledge_pipeline_tests.thoroughness import examples
 
 _BOTH = SanitizeSettings(secrets="redact", personal_data="redact")
 _SECRET = next(iter(TOKENS))
@@ -52,14 +53,14 @@ _PIECES = [
 _TEXTS = st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=5)), max_size=14).map("".join)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(_TEXTS)
 def test_sanitizing_twice_equals_once(text):
     once = sanitize(text, _BOTH)
     assert sanitize(once.text, _BOTH) == SanitizedText(once.text)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(_TEXTS)
 def test_every_line_break_stays(text):
     assert _breaks(sanitize(text, _BOTH).text) == _breaks(text)
@@ -69,7 +70,7 @@ def _breaks(text):
     return [character for character in text if len(f"a{character}b".splitlines()) == 2]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.text(st.characters(), max_size=400))
 def test_any_text_at_all_is_taken(text):
     result = sanitize(text, _BOTH)
@@ -77,7 +78,7 @@ def test_any_text_at_all_is_taken(text):
     assert bool(result.findings_by_kind) == (result.text != text)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.text("0123456789 -+().ABXZ:/@", max_size=80))
 def test_any_sequence_of_digits_and_marks_is_taken(text):
     result = sanitize(text, _BOTH)
@@ -131,6 +132,7 @@ def test_the_fingerprint_changes_with_settings_and_version(monkeypatch):
     assert changed == [False] + [True] * 8  # with all off the version does not matter
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "unit",
     [

@@ -78,6 +78,7 @@ def test_a_source_is_declared_and_removed(operator, own_world):
     assert str(own_world.root) not in gone
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "entry",
     [
@@ -240,6 +241,7 @@ def test_collections_and_status_tell_what_may_be_seen(asking, world):
     assert asking("operator").get(f"{API}/status").json()["unindexed_rows"]
 
 
+@pytest.mark.slow
 def test_stats_count_the_questions_of_the_callers_tenant(own_world):
     with Running(own_world.settings, config=own_world.config) as own:
         clients = {

@@ -76,6 +76,7 @@ def by(token):
     return lambda case: case.call_and_validate(headers=sent, checks=CHECKS) and None
 
 
+@pytest.mark.slow
 def test_every_answer_to_an_operator_is_as_described(described, world):
     assert wrong_answers(described, by(world.tokens["operator"]), examples=2) == {}
 

@@ -219,6 +219,7 @@ def test_events_are_sent_to_those_who_prefer_them(accept, wanted):
     assert wants_events(accept) is wanted
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "field",
     [name for name in FILTER_NAMES if name not in ("since", "until", "include_archived")],

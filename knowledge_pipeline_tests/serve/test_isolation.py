@@ -53,6 +53,7 @@ def own_siege(world, secrets, tmp_path, monkeypatch):
         yield made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("caller", CALLERS)
 def test_no_attempt_gets_at_what_a_caller_may_not_see(siege, caller):
     compared = caller in ("public", "acme")
@@ -82,6 +83,7 @@ def test_the_questions_of_others_are_judged_as_questions_that_never_were(siege):
     assert judged_otherwise(siege) == []
 
 
+@pytest.mark.slow
 def test_that_others_questions_can_be_judged_is_noticed(own_siege, monkeypatch):
     judged_by_all(monkeypatch)
     assert judged_otherwise(own_siege)
@@ -93,6 +95,7 @@ def test_no_label_of_a_metric_names_a_source_or_a_document(siege):
     assert Watch(siege.secrets, SOURCES).found(Attempt("http", "/metrics"), told.text) is None
 
 
+@pytest.mark.slow
 def test_the_attempts_get_answers_and_find_what_may_be_seen(siege):
     """An empty answer to everything would leak nothing, too."""
     doors = siege.doors("gil")
@@ -105,6 +108,7 @@ def test_the_attempts_get_answers_and_find_what_may_be_seen(siege):
     assert sum(reply.status == 422 for _, reply in replies) < 8
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_leak_is_found(own_siege, name, monkeypatch):
     assert found(own_siege, QUICK[name], monkeypatch)

@@ -52,6 +52,7 @@ def test_the_tools_are_those_of_the_specification_and_say_what_they_take_and_giv
         assert tool.name in instructions
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("mode", "seer"), [("auto", "gil"), ("legacy", "public"), ("auto", "acme")])
 def test_every_tool_answers_and_none_shows_what_the_token_may_not_see(server, world, mode, seer):
     async def asked():

@@ -74,6 +74,7 @@ def started(world: World, *options: str, **environment: str) -> Iterator[Pipe]:
             running.kill()
 
 
+@pytest.mark.slow
 def test_every_tool_answers_the_operator_with_everything(world):
     async def asked():
         async with Client(process(world)) as client:
@@ -86,6 +87,7 @@ def test_every_tool_answers_the_operator_with_everything(world):
     assert [source.id for source in SOURCES if source.canary not in seen] == []
 
 
+@pytest.mark.slow
 def test_nothing_but_the_protocol_is_on_stdout_a_cancelled_question_makes_room_and_the_end_of_stdin_ends_it(
     own_world, embedding_server
 ):

@@ -234,6 +234,7 @@ def addresses(world: World) -> Iterator[list[str]]:
     yield [f"/{page}?id={httpx.QueryParams({'id': id_})['id']}" for id_ in ids for page in ("doc", "similar")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seer", [*SEERS, "operator"])
 def test_nobody_reads_on_the_page_what_they_may_not_see(
     asking: Callable[[str], httpx.Client], world: World, addresses: list[str], seer: str

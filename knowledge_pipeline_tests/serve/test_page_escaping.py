@@ -83,6 +83,7 @@ def test_what_documents_hold_is_shown_as_text(attacked: httpx.Client, address: s
     safe(page.text)
 
 
+@pytest.mark.slow
 def test_whole_documents_and_what_is_like_them_are_shown_as_text(attacked: httpx.Client) -> None:
     found = safe(attacked.get("/?q=attack&limit=50").text)
     opened = [

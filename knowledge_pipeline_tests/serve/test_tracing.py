@@ -165,6 +165,7 @@ def test_a_share_of_the_requests_is_traced_and_those_whose_callers_are(world, re
     assert {span.trace_id for span in receiver.spans} == {TRACE}
 
 
+@pytest.mark.slow
 def test_health_is_not_traced_and_the_rest_is_sent_when_the_server_ends(world, receiver, monkeypatch):
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
     with traced(world, receiver) as running:
@@ -187,6 +188,7 @@ def test_a_receiver_that_does_not_answer_holds_up_neither_answers_nor_the_end(wo
     assert time.monotonic() - start_s < 60
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_imported_where_it_is_not_configured():
     program = (
         "import sys\n"

@@ -3,13 +3,9 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from knowledge_pipeline_tests.fakes.bucket.s3_server import s3, s3_server  # noqa: F401 - fixtures
 from knowledge_pipeline_tests.sources.repositories import Repository
-
-settings.register_profile("patient", deadline=None)  # a busy machine is slow, and nothing is wrong
-settings.load_profile("patient")
 
 
 @pytest.fixture

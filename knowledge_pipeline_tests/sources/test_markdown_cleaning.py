@@ -70,6 +70,7 @@ def test_whatever_is_written_is_taken(written: str) -> None:
     assert isinstance(clean_markdown(written), str)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "piece", ["<!--", "`", "` ``", "```\n", "<a ", "<a href='x'>", "&", "<", "\n \n", "``` "]
 )

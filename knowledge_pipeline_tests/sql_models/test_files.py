@@ -114,6 +114,7 @@ def test_files_are_read_once_and_again_after_an_edit(tmp_path: Path, own_cache: 
     assert list(edited.columns) == ["source", "anchor"]
 
 
+@pytest.mark.slow
 def test_reading_files_again_needs_neither_sqlglot_nor_duckdb(own_cache: Path) -> None:
     load_models()
     code = (

@@ -521,6 +521,7 @@ def test_a_model_that_is_not_there_is_named(lake: Lake, loaded: list[Model]) -> 
         run.query_model(lake, loaded, "chunk", limit=None)
 
 
+@pytest.mark.slow
 def test_a_table_larger_than_the_memory_is_sorted_all_the_same(tmp_path: Path) -> None:
     with open_duckdb(Lake(tmp_path), memory_limit="60MB") as duck:
         duck.create_table("large", "select i, md5(i::varchar) as text from range(3_000_000) numbers(i)")

@@ -103,6 +103,7 @@ def test_each_bad_file_is_skipped_with_its_reason_or_taken(
     assert tables(project) == once
 
 
+@pytest.mark.slow
 def test_a_line_of_a_megabyte_is_taken_where_the_limit_allows_it(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     folder.mkdir()

@@ -53,6 +53,7 @@ def test_the_rows_and_the_counts_are_those_of_one_process(
     assert after.found, "the sanitizer found the token"
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_named_and_leaves_no_other_behind(project: Project, folder: Path) -> None:
     project.refresh()
     (source,) = project.settings.sources

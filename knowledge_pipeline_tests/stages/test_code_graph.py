@@ -265,6 +265,7 @@ def _edit(folder: Path, chosen: random.Random) -> None:
     path.write_text("".join(made))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_incremental_refreshes_leave_what_a_full_one_would(tmp_path: Path, project: Project, seed: int):
     folder = tmp_path / "edited"
@@ -284,6 +285,7 @@ def test_incremental_refreshes_leave_what_a_full_one_would(tmp_path: Path, proje
 COMMITS = ("upsert", "delete_where", "update_where")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reverted", [False, True], ids=["as edited", "reverted"])
 @pytest.mark.parametrize("commits", range(6))
 def test_a_kill_between_two_commits_is_put_right_by_the_next_refresh(
@@ -307,6 +309,7 @@ def test_a_kill_between_two_commits_is_put_right_by_the_next_refresh(
     assert ("again", "main", "app.py") in calls(code)
 
 
+@pytest.mark.slow
 def test_an_edit_after_a_kill_asks_what_both_edits_can_have_changed(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -398,6 +401,7 @@ def test_a_source_of_another_type_loses_its_graph(code: Project, folder: Path):
     assert not list((code.lake.root / "facts").rglob("*.lance"))
 
 
+@pytest.mark.slow
 def test_maintenance_keeps_every_answer_and_what_releases_name(code: Project, folder: Path):
     for number in range(14):
         (folder / "app.py").write_text(f"{APP}\n\ndef more{number}():\n    main()\n")

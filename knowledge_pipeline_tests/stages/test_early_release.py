@@ -80,6 +80,7 @@ def test_words_answer_before_anything_is_embedded_and_vectors_follow(project: Pr
     assert (live.rows, live.unembedded, live.embedded_share) == (FILES, 0, 1.0)
 
 
+@pytest.mark.slow
 def test_an_unfinished_release_says_so_and_is_not_kept(project: Project, folder: Path) -> None:
     said: list[tuple[tuple[str, ...], float, int]] = []
 
@@ -100,31 +101,31 @@ def test_an_unfinished_release_says_so_and_is_not_kept(project: Project, folder:
     assert [each.unembedded for each in list_releases(project.lake)] == [0]
 
 
+@pytest.mark.sampled
+@pytest.mark.parametrize("stop_at", [1, 3, 8])
 def test_stopped_anywhere_what_is_there_answers_and_the_next_refresh_completes_it(
-    project: Project, folder: Path, tmp_path: Path
+    project: Project, folder: Path, tmp_path: Path, stop_at: int
 ) -> None:
-    calm = Project(tmp_path / "calm", project.embedding)
-    calm.sources = project.sources
-    calm.refresh()
-    for stop_at in (1, 3, 8):
-        stopped = Project(tmp_path / f"stopped{stop_at}", project.embedding)
-        stopped.sources = project.sources
-        calls = 0
+    stopped = Project(tmp_path / "stopped", project.embedding)
+    stopped.sources = project.sources
+    calls = 0
 
-        def look(live: Release, stop_at: int = stop_at) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == stop_at:
-                raise KeyboardInterrupt
+    def look(live: Release) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == stop_at:
+            raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
-            stopped.refresh(report=observe(stopped, look))
-        assert files_with(3) <= set(find_paths(stopped, "compass"))
-        assert stopped.refresh().failures == {}
-        assert tables(stopped) == tables(calm)
-        assert not any(stats.has_changes for stats in stopped.refresh().stats)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.refresh(report=observe(stopped, look))
+    assert files_with(3) <= set(find_paths(stopped, "compass"))
+    assert stopped.refresh().failures == {}
+    project.refresh()
+    assert tables(stopped) == tables(project)
+    assert not any(stats.has_changes for stats in stopped.refresh().stats)
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_dies_leaves_words_and_the_vectors_that_came(tmp_path: Path, folder: Path) -> None:
     with OpenAIServer() as server:
         project = Project(tmp_path / "own", embedding_by(server, max_tries=1, max_concurrent=1))
@@ -140,6 +141,7 @@ def test_an_endpoint_that_dies_leaves_words_and_the_vectors_that_came(tmp_path: 
         assert find_paths(project, "anchor")
 
 
+@pytest.mark.slow
 def test_a_refresh_that_would_take_live_vectors_away_waits_for_the_new_ones(
     project: Project, folder: Path
 ) -> None:
@@ -154,6 +156,7 @@ def test_a_refresh_that_would_take_live_vectors_away_waits_for_the_new_ones(
         assert waiting == {0}, "the former vectors answer until the new ones are complete"
 
 
+@pytest.mark.slow
 def test_few_new_texts_go_live_with_their_vectors(project: Project, folder: Path) -> None:
     project.refresh()
     (before,) = list_releases(project.lake)
@@ -164,6 +167,7 @@ def test_few_new_texts_go_live_with_their_vectors(project: Project, folder: Path
     assert find_live_release(project.lake) != before
 
 
+@pytest.mark.slow
 def test_checks_tell_an_unfinished_index_from_a_broken_one(project: Project, folder: Path) -> None:
     results: dict[str, tuple[bool, str]] = {}
 
@@ -215,6 +219,7 @@ def test_vectors_that_come_rewrite_no_words(project: Project, folder: Path) -> N
     assert table.count_rows(UNEMBEDDED) == 0
 
 
+@pytest.mark.slow
 def test_a_table_of_an_earlier_version_is_brought_up_to_date_in_place(project: Project, folder: Path) -> None:
     project.refresh()
     everything = tables(project)

@@ -146,6 +146,7 @@ def test_of_what_is_live_already_there_is_nothing_to_forbid(project: Project, fo
     assert evaluate.find_release_problem(project.lake, chosen) is None
 
 
+@pytest.mark.slow
 def test_a_worse_index_is_indexed_and_not_released(project: Project, folder: Path) -> None:
     chosen = settings(project, floor=0.9)
     pipeline.refresh(project.lake, chosen, chosen.sources)

@@ -105,6 +105,7 @@ def test_a_source_none_of_whose_documents_can_be_read_fails(project: Project, tm
     assert "none of the 2 documents of source 'main' can be read" in str(failures["main"])
 
 
+@pytest.mark.slow
 def test_what_was_embedded_before_an_endpoint_died_is_not_embedded_again(tmp_path: Path) -> None:
     with OpenAIServer() as server:
         project = Project(tmp_path, embedding_by(server, batch_size=64, max_tries=1, max_concurrent=1))

@@ -91,6 +91,7 @@ def test_an_edit_goes_through_all_stages(running: Running, folder: Path):
     assert tables(running.project) == held
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("gone", ["chunks", "index", "symbols"])
 def test_what_another_process_took_away_comes_back(running: Running, gone: str):
     lake, held = running.project.lake, tables(running.project)
@@ -107,6 +108,7 @@ def test_what_another_process_took_away_comes_back(running: Running, gone: str):
     assert tables(running.project) == held
 
 
+@pytest.mark.slow
 def test_another_source_in_the_same_index_is_looked_at_once_more(running: Running, tmp_path: Path):
     running.refresh()
     other = tmp_path / "other"

@@ -116,6 +116,7 @@ def test_a_sibling_that_goes_takes_its_words_along(project: Project, folder: Pat
     ]
 
 
+@pytest.mark.slow
 def test_a_document_that_grows_over_the_limit_and_back_is_written_whole(
     project: Project, folder: Path
 ) -> None:

@@ -144,6 +144,7 @@ def test_what_is_created_is_found_and_what_is_edited_is_found_by_its_new_text(li
     assert not lived.finds("lighthouse keeper wakes")
 
 
+@pytest.mark.sampled
 def test_what_is_deleted_is_gone_at_the_next_whole_listing(lived: Lived, always_whole: None) -> None:
     uri = lived.create("Rota", "The lighthouse keeper wakes at midnight.")
     lived.create("Other", "The harbour pilot sleeps until dawn.")
@@ -155,6 +156,7 @@ def test_what_is_deleted_is_gone_at_the_next_whole_listing(lived: Lived, always_
     assert lived.finds("harbour pilot sleeps")
 
 
+@pytest.mark.sampled
 def test_another_filter_lists_everything_anew(lived: Lived) -> None:
     for number in range(3):
         lived.create(f"Document {number}", f"Text number{number} of the archive.")
@@ -170,6 +172,7 @@ def test_another_filter_lists_everything_anew(lived: Lived) -> None:
     assert wide.rows == narrow.rows >= 1
 
 
+@pytest.mark.sampled
 def test_a_second_refresh_asks_little_and_changes_nothing(lived: Lived) -> None:
     for number in range(30):
         lived.create(f"Document {number}", f"Text number{number} of the archive.")
@@ -180,6 +183,7 @@ def test_a_second_refresh_asks_little_and_changes_nothing(lived: Lived) -> None:
     assert tables(lived.project) == before
 
 
+@pytest.mark.sampled
 def test_one_edit_costs_few_calls_and_changes_one_document(lived: Lived) -> None:
     uris = [
         lived.create(f"Document {number}", f"Text number{number} of the archive.") for number in range(30)
@@ -194,6 +198,7 @@ def test_one_edit_costs_few_calls_and_changes_one_document(lived: Lived) -> None
     assert lived.calls - first <= 12
 
 
+@pytest.mark.sampled
 def test_incremental_equals_full(lived: Lived, always_whole: None) -> None:
     uris = [lived.create(f"Document {number}", f"Text number{number} of the archive.") for number in range(8)]
     lived.refresh()
@@ -207,6 +212,7 @@ def test_incremental_equals_full(lived: Lived, always_whole: None) -> None:
     assert tables(lived.project, archived=False) == before
 
 
+@pytest.mark.sampled
 def test_a_service_that_fails_loses_nothing_and_the_next_refresh_is_whole(lived: Lived) -> None:
     for number in range(5):
         lived.create(f"Document {number}", f"Text number{number} of the archive.")
@@ -222,6 +228,7 @@ def test_a_service_that_fails_loses_nothing_and_the_next_refresh_is_whole(lived:
     assert lived.finds("Created after the first listing")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_is_told_at_once_and_loses_nothing(lived: Lived, always_whole: None, status: int) -> None:
     lived.create("Rota", "The lighthouse keeper wakes at midnight.")
@@ -235,6 +242,7 @@ def test_a_refusal_is_told_at_once_and_loses_nothing(lived: Lived, always_whole:
     assert tables(lived.project) == before
 
 
+@pytest.mark.sampled
 def test_a_limit_is_waited_for(lived: Lived) -> None:
     for number in range(12):
         lived.create(f"Document {number}", f"Text number{number} of the archive.")
@@ -243,6 +251,7 @@ def test_a_limit_is_waited_for(lived: Lived) -> None:
     assert lived.finds("number11")
 
 
+@pytest.mark.sampled
 def test_a_long_limit_is_told_with_its_end_and_the_rest_comes_later(lived: Lived) -> None:
     for number in range(12):
         lived.create(f"Document {number}", f"Text number{number} of the archive.")
@@ -255,6 +264,7 @@ def test_a_long_limit_is_told_with_its_end_and_the_rest_comes_later(lived: Lived
     assert rows.num_rows == 12
 
 
+@pytest.mark.sampled
 def test_a_token_is_nowhere_that_anything_was_written(
     lived: Lived, always_whole: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

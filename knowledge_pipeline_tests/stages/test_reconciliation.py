@@ -23,6 +23,7 @@ from knowledge_pipeline.stages import early_release, embeddings
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.thoroughness import examples
 
 NAMES = ["a.py", "b.py", "pkg/c.py", "pkg/d.go", "odd 'name\".py", "é😀.py"]
 FEW_CHUNKS = "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(30))
@@ -161,7 +162,7 @@ def history_ends_as_a_full_index_does(steps: list[Step], server: OpenAIServer, *
         assert live == tables(fresh, archived=False)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS, st.booleans())
 def test_after_any_history_a_refresh_leaves_what_a_full_index_would(
     embedding_server: OpenAIServer, steps: list[Step], words_first: bool
@@ -179,12 +180,13 @@ def test_after_very_many_histories_too(
     history_ends_as_a_full_index_does(steps, embedding_server, words_first=words_first)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words_first", [False, True])
 def test_a_crash_before_each_single_write_is_healed(
     project: Project, tmp_path: Path, words_first: bool
 ) -> None:
     with release_words_first() if words_first else nullcontext():
-        crash_before_each_write(project, tmp_path, "test_[f-h]*.py" if words_first else "test_[a-e]*.py")
+        crash_before_each_write(project, tmp_path, "test_failures.py" if words_first else "test_b*.py")
 
 
 def crash_before_each_write(project: Project, tmp_path: Path, files: str) -> None:

@@ -105,6 +105,7 @@ def test_a_ticket_is_told_of_by_the_commit_the_pull_request_the_page_and_the_cod
     assert organisation.told(f"tickets:{organisation.ticket}") == organisation.told("PROJ-1")
 
 
+@pytest.mark.slow
 def test_a_pull_request_closes_an_issue_of_another_source(organisation: Organisation) -> None:
     number = organisation.pull.rpartition("/")[2]
     closes = ("closes", "to", f"issues:{organisation.issue}")
@@ -114,6 +115,7 @@ def test_a_pull_request_closes_an_issue_of_another_source(organisation: Organisa
     assert ("closes", "from", f"pulls:{organisation.pull}") in organisation.told(f"ann/app#{issue}")
 
 
+@pytest.mark.slow
 def test_a_page_links_to_a_page_and_a_document_to_code(organisation: Organisation) -> None:
     linked = organisation.related(f"wiki:{organisation.page}").relations
     assert [(each.kind, each.direction, each.document.title) for each in linked] == [
@@ -127,6 +129,7 @@ def test_a_page_links_to_a_page_and_a_document_to_code(organisation: Organisatio
     assert changed == {"code:keys.py", "docs:docs/keys.md"}
 
 
+@pytest.mark.slow
 def test_results_name_what_they_are_related_to(organisation: Organisation) -> None:
     with KnowledgeBase(organisation.project.settings) as knowledge:
         answer = knowledge.search("sessions outlive their key", limit=20)
@@ -139,6 +142,7 @@ def test_results_name_what_they_are_related_to(organisation: Organisation) -> No
     assert not {"names", "mentions", "leads"} & set(told["metadata"])
 
 
+@pytest.mark.slow
 def test_an_edit_and_a_deletion_change_what_is_told(organisation: Organisation) -> None:
     organisation.github.edit(organisation.pull, "Nothing to do with any ticket.")
     organisation.jira.delete(organisation.ticket)
@@ -153,6 +157,7 @@ def test_an_edit_and_a_deletion_change_what_is_told(organisation: Organisation) 
     assert tables(organisation.project) == kept
 
 
+@pytest.mark.slow
 def test_nobody_is_told_of_what_they_may_not_see(organisation: Organisation) -> None:
     private = {"visibility": "private", "tenant": "red", "principals": ["ann"]}
     organisation.project.sources["history"]["access"] = private
@@ -173,12 +178,14 @@ def test_nobody_is_told_of_what_they_may_not_see(organisation: Organisation) -> 
         assert "PROJ-1" in {each.target for each in pull.unresolved_mentions}  # as its own text says
 
 
+@pytest.mark.slow
 def test_what_nobody_has_heard_of_is_said_to_be_unknown(organisation: Organisation) -> None:
     for target in ("PROJ-999", "x' OR true --", "", "no/such/file.md", "https://example.org/nothing"):
         with pytest.raises(NotFound, match="give a ticket's key"):
             organisation.related(target)
 
 
+@pytest.mark.slow
 def test_what_was_asked_is_in_the_log(organisation: Organisation) -> None:
     found = organisation.related("PROJ-1")
     (row,) = (

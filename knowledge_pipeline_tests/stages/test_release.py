@@ -80,6 +80,7 @@ def test_a_release_that_is_not_there_is_refused_by_name(project: Project, folder
         release.roll_back_release(project.lake, project.settings, 99)
 
 
+@pytest.mark.slow
 def test_only_the_configured_number_of_releases_is_kept(project: Project, folder: Path) -> None:
     settings = project.settings.model_copy(
         update={"releases": project.settings.releases.model_copy(update={"keep": 3})}
@@ -99,6 +100,7 @@ def test_only_the_configured_number_of_releases_is_kept(project: Project, folder
     assert sorted(tags) == ["release-6", "release-7", "release-8"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damage", ["missing", "double", "unsound"])
 def test_a_damaged_index_is_not_released(project: Project, folder: Path, damage: str) -> None:
     (folder / "b.py").write_text("more = 1\n")

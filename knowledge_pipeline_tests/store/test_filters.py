@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.store import filters, schemas
 from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline_tests.thoroughness import examples
 
 SCHEMA = pa.schema(
     [
@@ -56,7 +57,7 @@ def test_a_value_finds_itself_and_nothing_else(table: Table, value: str) -> None
     assert table.read_rows(["path"], filters.has_any("tags", [value]))["path"].to_pylist() == [value]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.text(max_size=20).filter(lambda text: text not in NASTY and "\x00" not in text))
 def test_any_other_text_finds_nothing(table: Table, value: str) -> None:
     assert table.count_rows(filters.eq("path", value)) == 0

@@ -64,6 +64,7 @@ async def ids_of(reader: IndexReader, found: list[ScoredRow]) -> set[str]:
     return {row["id"] for row in (await reader.take_rows([each.row_id for each in found], ["id"])).values()}
 
 
+@pytest.mark.slow
 def test_rows_inside_and_beyond_every_index_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ def segments_of(table: Table, column: str) -> list[str]:
     return [str(segment.uuid) for segment in index.segments]
 
 
+@pytest.mark.slow
 def test_tails_become_segments_that_are_taken_in_by_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +207,7 @@ def test_segments_are_taken_in_while_the_newer_rows_are_a_fair_part_of_them(
     assert index_segments.count_merged_segments(sizes, tail, max_rows=most_rows) == count
 
 
+@pytest.mark.slow
 def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def take_turns(store: ObjectStore, go: Event, told: Connection, turns: int) -> N
     told.send("done")
 
 
+@pytest.mark.slow
 def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
     store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,6 +20,7 @@ from knowledge_pipeline.store.reconcile import (
     reconcile,
 )
 from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline_tests.thoroughness import examples
 
 SCHEMA = pa.schema(
     [
@@ -62,7 +63,7 @@ def wanted(desired: dict[str, str]) -> list[tuple[str, str]]:
     return sorted((f"{uri}{mark}{part}", mark) for uri, mark in desired.items() for part in range(2))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(desired=STATES, actual=STATES, full=st.booleans())
 def test_the_difference_of_columns_is_that_of_dictionaries(
     desired: list[dict[str, str]], actual: list[dict[str, str]], full: bool
@@ -75,7 +76,7 @@ def test_the_difference_of_columns_is_that_of_dictionaries(
     assert plan_changes_arrow(columns(desired[0]), columns(actual[0]), full=full) == expected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(STATES)
 def test_after_any_sequence_of_states_the_table_is_the_last_one(states: list[dict[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +85,7 @@ def test_after_any_sequence_of_states_the_table_is_the_last_one(states: list[dic
         assert content(Table(Path(folder) / "t.lance", SCHEMA)) == wanted(states[-1])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(STATES, st.integers(1, 12))
 def test_a_crash_before_any_write_is_healed_by_the_next_refresh(
     states: list[dict[str, str]], crash_at: int
@@ -143,6 +144,7 @@ def test_a_whole_reconcile_makes_one_version_for_many_batches(tmp_path: Path) ->
     assert content(table) == wanted(second)
 
 
+@pytest.mark.slow
 def test_versions_and_files_stay_bounded_over_many_commits(tmp_path: Path) -> None:
     for mark in range(60):
         refresh(Table(tmp_path / "t.lance", SCHEMA), {"a": str(mark), "b": "1"})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.changed_sources import find_changed_sources
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline_tests.thoroughness import examples
 
 SCHEMA = pa.schema(
     [
@@ -75,7 +77,8 @@ def by_source(table: Table, version: int | None = None) -> dict[str, list[Any]]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(40), deadline=None)
 @given(before=STEPS, after=STEPS)
 def test_they_are_those_whose_rows_are_others_than_at_the_version(before: Any, after: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -182,6 +182,7 @@ def test_where_no_channel_worked_the_next_failure_is_told(operator: Operator) ->
     assert len(operator.slack.texts) == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_knowledge_yaml_still_leaves_the_log(
     operator: Operator, capsys: pytest.CaptureFixture[str]
 ) -> None:

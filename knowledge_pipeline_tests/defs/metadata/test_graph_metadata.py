@@ -1,6 +1,7 @@
 """The asset `code/graph`: what it shows, what checks it, and when it is not made."""
 
 import dagster as dg
+import pytest
 
 from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
 from knowledge_pipeline.store.filters import eq
@@ -39,6 +40,7 @@ def test_its_check_passes_before_the_release(workplace: Workplace, instance: dg.
     assert workplace.lake.graph_table("symbols").version in set(_released(workplace).values())
 
 
+@pytest.mark.slow
 def test_an_edge_that_leads_nowhere_fails_the_check_and_holds_the_release(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:

@@ -47,6 +47,7 @@ def colours(encoded: bytes) -> set[tuple[int, ...]]:
     return {colour for _, colour in image.getcolors(1 << 24)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("plot", "rows"),
     [

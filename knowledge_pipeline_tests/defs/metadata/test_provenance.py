@@ -106,6 +106,7 @@ def test_a_changed_setting_marks_its_stage_of_its_source_and_materializing_it_cl
     assert shown.stale(definitions) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [pytest.param(one_by_one, marks=pytest.mark.slow), as_a_range])
 def test_materializing_stage_by_stage_what_is_stale_ends_with_nothing_stale(shown, run) -> None:
     definitions = definitions_of(shown.project)
@@ -120,6 +121,7 @@ def test_materializing_stage_by_stage_what_is_stale_ends_with_nothing_stale(show
     assert seen == [["chunks"], ["embeddings", "index"]]
 
 
+@pytest.mark.slow
 def test_each_setting_marks_what_it_decides(shown: Shown) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
@@ -139,6 +141,7 @@ def test_each_setting_marks_what_it_decides(shown: Shown) -> None:
     assert set(shown.stale(definitions)) == {"b: index"}
 
 
+@pytest.mark.slow
 def test_another_model_makes_the_index_stale_once_its_vectors_are_there(shown: Shown) -> None:
     definitions = definitions_of(shown.project)
     one_by_one(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
@@ -149,6 +152,7 @@ def test_another_model_makes_the_index_stale_once_its_vectors_are_there(shown: S
     assert shown.stale(definitions) == {}
 
 
+@pytest.mark.slow
 def test_a_setting_changed_back_is_no_change(shown: Shown) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
@@ -157,6 +161,7 @@ def test_a_setting_changed_back_is_no_change(shown: Shown) -> None:
     assert shown.stale(definitions) == {}
 
 
+@pytest.mark.slow
 def test_a_setting_changed_while_a_run_reads_is_a_change(shown: Shown, monkeypatch) -> None:
     definitions = definitions_of(shown.project)
     tags = Provenance.build_tags
@@ -172,6 +177,7 @@ def test_a_setting_changed_while_a_run_reads_is_a_change(shown: Shown, monkeypat
     assert set(shown.stale(definitions)) == {"a: chunks"}
 
 
+@pytest.mark.slow
 def test_settings_that_a_run_used_first_are_not_reported_as_changed(shown: Shown) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
@@ -181,6 +187,7 @@ def test_settings_that_a_run_used_first_are_not_reported_as_changed(shown: Shown
     assert shown.stale(definitions) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", EACH_WAY)
 def test_another_code_version_marks_its_stage_of_all_sources(shown: Shown, run) -> None:
     before = definitions_of(shown.project)
@@ -193,6 +200,7 @@ def test_another_code_version_marks_its_stage_of_all_sources(shown: Shown, run) 
     assert shown.stale(after) == {}
 
 
+@pytest.mark.slow
 def test_new_documents_in_a_snapshot_alone_make_the_chunks_stale(shown: Shown, tmp_path: Path) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
@@ -201,6 +209,7 @@ def test_new_documents_in_a_snapshot_alone_make_the_chunks_stale(shown: Shown, t
     assert set(shown.stale(definitions)) == {"a: chunks"}
 
 
+@pytest.mark.slow
 def test_the_tags_are_those_that_dagster_writes(shown: Shown) -> None:
     """But for the versions of settings, which Dagster does not look up, and the pointers' numbers."""
     by_an_op(shown, definitions_of(shown.project), list(STAGES), ["a", "b", "c"])
@@ -244,6 +253,7 @@ def events_between(shown: Shown, key: dg.AssetKey, first: int, last: int) -> int
     return sum(len(fetch(some, limit=9).records) for fetch in fetched)
 
 
+@pytest.mark.slow
 def test_what_is_made_of_all_indexes_is_stale_once_one_changed_after_it(shown: Shown, tmp_path: Path) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])

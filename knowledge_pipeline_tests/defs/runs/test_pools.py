@@ -36,6 +36,7 @@ def until(condition) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pool", ["index", "127.0.0.1"])
 def test_a_step_waits_for_its_turn_and_gives_it_back(
     workplace: Workplace, limited: dg.DagsterInstance, pool: str
@@ -60,6 +61,7 @@ def test_a_step_waits_for_its_turn_and_gives_it_back(
     assert (held.active_slot_count, held.pending_step_count) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_limit_that_a_person_set_is_left_alone(workplace: Workplace, limited: dg.DagsterInstance) -> None:
     workplace.declare("one", a_py="def f():\n    return 1\n")
     limited.event_log_storage.set_concurrency_slots("index", 3)
@@ -67,6 +69,7 @@ def test_a_limit_that_a_person_set_is_left_alone(workplace: Workplace, limited: 
     assert limited.event_log_storage.get_concurrency_info("index").slot_count == 3
 
 
+@pytest.mark.slow
 def test_a_turn_is_given_back_when_the_stage_fails(
     workplace: Workplace, limited: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +84,7 @@ def test_a_turn_is_given_back_when_the_stage_fails(
     assert limited.event_log_storage.get_concurrency_info("index").active_slot_count == 0
 
 
+@pytest.mark.slow
 def test_an_unchanged_source_takes_no_turn(workplace: Workplace, limited: dg.DagsterInstance) -> None:
     workplace.declare("one", a_py="def f():\n    return 1\n")
     workplace.run(limited, "refresh_code", "one")

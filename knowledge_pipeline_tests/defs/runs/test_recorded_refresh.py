@@ -40,6 +40,7 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workp
         assert instance.get_latest_materialization_event(dg.AssetKey("release")) is not None
 
 
+@pytest.mark.slow
 def test_only_the_chosen_sources_are_refreshed(workplace: Workplace, home) -> None:
     workplace.declare("one", a_py=CODE)
     workplace.declare("two", a_py=CODE)
@@ -102,6 +103,7 @@ def test_the_refresh_job_fails_when_a_source_failed_and_does_and_releases_the_ot
     assert release.rows == 1
 
 
+@pytest.mark.slow
 def test_the_purge_job_erases_what_is_no_longer_configured_and_nothing_else(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
@@ -117,6 +119,7 @@ def test_the_purge_job_erases_what_is_no_longer_configured_and_nothing_else(
     assert release.rows == 1
 
 
+@pytest.mark.slow
 def test_a_source_that_changed_its_type_keeps_only_the_present_one(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
@@ -132,6 +135,7 @@ def test_a_source_that_changed_its_type_keeps_only_the_present_one(
     assert release.rows == 1
 
 
+@pytest.mark.slow
 def test_the_full_reindex_job_makes_every_row_anew(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:

@@ -223,6 +223,7 @@ def test_what_is_no_longer_configured_leaves_the_cursor(
     assert list(CommitCursor.from_json(watch.cursor).stood[shop.root.as_uri()]) == ["main"]
 
 
+@pytest.mark.slow
 def test_commits_in_very_many_repositories_share_runs(
     watch: Watch, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -240,6 +240,7 @@ def _look(watch: Watch, instance: dg.DagsterInstance) -> None:
     watch.tick(instance, save=False, at=REMOVED)
 
 
+@pytest.mark.slow
 def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:

@@ -15,6 +15,7 @@ from knowledge_pipeline.defs.sensors.source_changes import (
     plan_additions,
     plan_removals,
 )
+from knowledge_pipeline_tests.thoroughness import examples
 
 KEYS = ["code/a", "code/b", "code/c", "markdown/a"]
 
@@ -49,7 +50,7 @@ class World:
 FILES = st.lists(st.sampled_from(KEYS), unique_by=lambda key: key.partition("/")[2], max_size=3)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(FILES, st.booleans()), max_size=12), FILES.filter(bool))
 def test_after_any_edits_and_deaths_everything_follows_the_file(
     history: list[tuple[list[SourceKey], bool]], last: list[SourceKey]
@@ -64,7 +65,7 @@ def test_after_any_edits_and_deaths_everything_follows_the_file(
     assert not (added.add or added.refresh or removed.purge or removed.delete or removed.orphaned)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(FILES, max_size=8))
 def test_nothing_is_purged_that_was_there_at_one_of_the_last_two_looks(
     history: list[list[SourceKey]],
@@ -78,7 +79,7 @@ def test_nothing_is_purged_that_was_there_at_one_of_the_last_two_looks(
         before = configured
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.booleans(), max_size=6))
 def test_a_new_source_is_requested_once_though_its_runs_fail(deaths: list[bool]) -> None:
     world = World()

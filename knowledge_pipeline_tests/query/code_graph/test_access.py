@@ -148,6 +148,7 @@ def differences(folder: Path, seed: int, access: Access, count: int) -> list[Que
         ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("who", CALLERS)
 def test_what_a_caller_may_not_see_changes_no_answer(tmp_path: Path, who: str):
     assert differences(tmp_path, 1, CALLERS[who], 28) == []
@@ -181,6 +182,7 @@ def _leaking(name: str) -> Callable[..., Any]:
     return reading
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("leak", ["read_symbols", "read_edges", "find_by_full_name"])
 def test_one_read_without_the_callers_access_is_noticed(
     tmp_path: Path, leak: str, monkeypatch: pytest.MonkeyPatch
@@ -189,6 +191,7 @@ def test_one_read_without_the_callers_access_is_noticed(
     assert differences(tmp_path, 1, CALLERS["of acme"], 84)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("who", ["anybody", "jane of acme", "jane of nowhere"])
 def test_an_access_that_is_not_handed_on_is_noticed(
     tmp_path: Path, who: str, monkeypatch: pytest.MonkeyPatch

@@ -279,6 +279,7 @@ def test_questions_are_noted_in_the_log(settings, lake: Lake):
 PRIVATE = {"visibility": "private", "tenant": "acme", "principals": ["jane"]}
 
 
+@pytest.mark.slow
 def test_a_private_symbol_shows_nowhere_to_others(base: KnowledgeBase, lake: Lake):
     world = World()
     world.source("secret", **PRIVATE)

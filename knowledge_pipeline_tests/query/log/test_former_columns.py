@@ -127,6 +127,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_open_it_at_once_agree(lake: Lake):
     works = ["reads", "one", "reads", "two", "reads", "three"]
     running = [

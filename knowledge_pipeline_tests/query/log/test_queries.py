@@ -114,6 +114,7 @@ def test_the_log_can_be_switched_off(settings: Settings, base: KnowledgeBase, la
     assert [row["query_id"] for row in rows(lake, "feedback")] == ["any"]
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
     base: KnowledgeBase, lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
     assert told.startswith("queries are not logged (") and "logs.queries" in told and "\n" not in told
 
 
+@pytest.mark.slow
 def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +252,7 @@ def test_feedback_that_cannot_be_written_is_an_error(base: KnowledgeBase, lake: 
         base.feedback(made.query_id, "x", "useful")
 
 
+@pytest.mark.slow
 def test_a_question_that_is_killed_leaves_the_log_readable(lake: Lake, tmp_path: Path) -> None:
     killed = ASKING.replace("if sys.argv", "import os; os.kill(os.getpid(), 9)\nif sys.argv")
     done = subprocess.run([sys.executable, "-c", killed, str(lake.root), "0", "close"], env=os.environ)
@@ -280,6 +283,7 @@ while True:
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("every_s", [0.0, 600.0], ids=["while rows are written", "before any is"])
 def test_a_kill_loses_no_line_of_an_answer_that_was_given(lake: Lake, every_s: float) -> None:
     command = [sys.executable, "-c", KILLED, str(lake.root), str(every_s)]

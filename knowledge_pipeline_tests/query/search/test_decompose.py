@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.query.search.decompose import JOINING_WORDS, MAX_PARTS, decompose
+from knowledge_pipeline_tests.thoroughness import examples
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def words_of(text: str) -> Counter[str]:
     return Counter(word for word in words if word.lower() not in JOINING_WORDS and not word.isdigit())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(_QUESTIONS | st.text(max_size=200))
 def test_no_word_is_lost_and_there_are_never_more_than_four_parts(question):
     parts = decompose(question)

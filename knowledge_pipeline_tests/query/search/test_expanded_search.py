@@ -161,6 +161,7 @@ def test_closing_gives_up_the_question_that_waits_for_the_model(
     configured: Callable[..., Settings], chat: ChatServer
 ):
     chat.fail_next(Fault(wait_s=600))
+    before = threading.enumerate()
     base = KnowledgeBase.open(configured(hyde=True, llm_budget_s=600.0))
     messages: list[str] = []
 
@@ -178,7 +179,8 @@ def test_closing_gives_up_the_question_that_waits_for_the_model(
     waiting.join(60)
     assert not waiting.is_alive()
     assert messages == ["this KnowledgeBase was closed before it had an answer"]
-    assert not any(thread.name == "KnowledgeBase" for thread in threading.enumerate())
+    after = [thread for thread in threading.enumerate() if thread not in before]
+    assert not any(thread.name == "KnowledgeBase" for thread in after)
 
 
 def test_asynchronous_callers_are_told_of_a_closed_base(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.query.search.fuse import FusionMethod, fuse
 from knowledge_pipeline.query.search.hits import IndexedChunk, ScoredChunk, SpaceCandidates
 from knowledge_pipeline.query.search.understand import ParsedQuery, understand
+from knowledge_pipeline_tests.thoroughness import examples
 
 QUESTION = understand("anything at all")
 METHODS: tuple[FusionMethod, ...] = ("following", "weighted", "reciprocal_rank")
@@ -51,7 +52,7 @@ BM25 = st.dictionaries(IDS, st.integers(1, 3000).map(lambda n: n / 100), max_siz
 WEIGHTS = st.integers(0, 10).map(lambda n: n / 10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), st.lists(st.tuples(SIMILARITIES, BM25), max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, method):
     given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
@@ -68,7 +69,7 @@ def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, metho
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(SIMILARITIES, BM25), min_size=1, max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_every_candidate_is_a_hit_once_with_a_score_between_0_and_1(spaces, weight, method):
     given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
@@ -80,7 +81,7 @@ def test_every_candidate_is_a_hit_once_with_a_score_between_0_and_1(spaces, weig
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SIMILARITIES, BM25, WEIGHTS, st.sampled_from(METHODS), IDS, st.sampled_from(["vector", "bm25"]))
 def test_a_better_score_never_gives_a_worse_rank(vectors, words, weight, method, id, side):
     scores = vectors if side == "vector" else words

@@ -92,6 +92,7 @@ def test_why_a_hit_rose_is_told(rocket: Project):
     assert answer.timings_ms["follow"] > 0
 
 
+@pytest.mark.slow
 def test_a_hidden_caller_changes_no_score(rocket: Project):
     before = scores(search(rocket.settings, 0.5, access=Access.public()))
     hide_a_caller(rocket)

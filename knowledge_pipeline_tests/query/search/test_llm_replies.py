@@ -72,6 +72,7 @@ def test_any_reply_gives_distinct_numbers_of_the_list(reply, count):
     assert all(1 <= number <= count for number in numbers)
 
 
+@pytest.mark.sampled
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("piece", ["[", "1,", "1 ", " ", "1, ", "[1", "passage ", "<think>", '"id":'])
 def test_a_reply_without_end_is_read_in_time(piece):

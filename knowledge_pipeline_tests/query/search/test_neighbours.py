@@ -139,6 +139,7 @@ def test_who_makes_an_object_calls_its_constructor(ledger: KnowledgeBase):
     assert {"settle_accounts", "settle_elsewhere"} <= set(names(found.called_by))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("who", "sees"),
     [
@@ -158,6 +159,7 @@ def test_callers_in_a_hidden_source_are_neither_named_nor_counted(
     assert ("bribe" in json.dumps(answer.as_json())) == sees
 
 
+@pytest.mark.slow
 def test_a_hidden_library_leaves_the_names_that_its_users_write(code: Project):
     hidden = {"visibility": "private", "tenant": "red", "principals": ["ann"]}
     code.declare("lib", "code", Path(code.sources["lib"]["connection"]["path"]), access=hidden)
@@ -167,11 +169,13 @@ def test_a_hidden_library_leaves_the_names_that_its_users_write(code: Project):
     assert [(each.path, each.line, each.signature) for each in found.calls] == [(None, None, "")] * 2
 
 
+@pytest.mark.slow
 def test_code_found_by_meaning_is_told_of_too_and_other_searches_are_not(ledger: KnowledgeBase):
     assert any(each.graph for each in ledger.search(QUESTION).results)
     assert not any(each.graph for each in ledger.similar(path="ledger/store.py").results)
 
 
+@pytest.mark.slow
 def test_only_the_best_are_told_of_and_json_leaves_the_others_without(ledger: KnowledgeBase):
     answer = ledger.search("ledger rows path write total balance settle", type="code", limit=20)
     assert len(answer.results) > 5
@@ -226,6 +230,7 @@ def test_a_code_graph_that_cannot_be_opened_leaves_the_results(code: Project):
     assert answer.degraded == ("graph",) and answer.results
 
 
+@pytest.mark.slow
 def test_results_and_what_goes_with_them_are_of_one_release(code: Project, ledger: KnowledgeBase):
     before = around(ledger.search(QUESTION, type="code"), "Ledger.write_ledger")
     app = Path(code.sources["lib"]["connection"]["path"]) / "app.py"

@@ -37,6 +37,7 @@ def shelf(lake: Lake, space: str) -> None:
     publish(lake)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("shelf")
 @pytest.mark.parametrize(
     ("filters", "expected"),
@@ -218,6 +219,7 @@ def test_equal_contents_are_answered_once(base: KnowledgeBase, lake: Lake, space
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "text",
     [

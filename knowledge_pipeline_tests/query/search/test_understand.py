@@ -10,6 +10,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_QUERY_CHARS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.search.understand import ParsedQuery, remove_stopwords, understand
+from knowledge_pipeline_tests.thoroughness import examples
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
 
@@ -116,7 +117,7 @@ def test_words_are_split_like_the_index():
     assert understand("HTTPServer lang:go").words == "HTTPServer http server"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(st.characters(exclude_categories=[]), max_size=200))
 def test_any_text_is_understood_or_refused(text: str):
     try:

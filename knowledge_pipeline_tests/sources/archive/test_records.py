@@ -329,6 +329,7 @@ def test_what_was_said_in_any_conversation_is_in_its_text_where_the_segments_say
             assert words_of(turn["content"]) <= words_of(made.text) or not turn["content"].strip()
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["tags", "date", "author", "closes", "title", "id", "kind"]), JSONS))
 def test_any_front_matter_gives_metadata_that_a_table_can_hold(fields):
     made = read_record("a.md", f"---\n{json.dumps(fields)}\nx: y\n---\n{json.dumps(fields)}\n".encode())

@@ -154,6 +154,7 @@ def test_nothing_is_asked_before_the_listing(service):
     assert len(service.requests) == before
 
 
+@pytest.mark.sampled
 def test_a_listing_costs_a_call_for_every_thousand_and_asks_for_no_object(service):
     service.create_many(*(f"{number:04}.md" for number in range(1100)))
     service.requests.clear()
@@ -161,6 +162,7 @@ def test_a_listing_costs_a_call_for_every_thousand_and_asks_for_no_object(servic
     assert len(service.requests) == 2
 
 
+@pytest.mark.slow
 def test_what_is_there_all_the_time_is_listed_whatever_happens_between_the_pages(service):
     lasting = [f"lasting/{number:04}.md" for number in range(1500)]
     service.create_many(*lasting, *(f"a/{number:04}.md" for number in range(600)))
@@ -187,6 +189,7 @@ def test_a_revision_changes_with_the_object_and_only_then(service):
     assert after["b.md"] == before["b.md"]
 
 
+@pytest.mark.slow
 def test_what_is_written_again_with_other_headers_is_read_again(s3):
     s3.create("a.md", gzip.compress(b"text", mtime=0))
     [before] = listed(s3).values()
@@ -249,6 +252,7 @@ def test_an_empty_bucket_lists_nothing(service):
     assert listed(service) == {}
 
 
+@pytest.mark.sampled
 def test_what_is_busy_for_a_moment_is_asked_again(service):
     service.create("a.md", "text")
     slow_down(service, 3)
@@ -283,6 +287,7 @@ def test_a_longer_wait_than_we_want_is_told(service):
         listed(service)
 
 
+@pytest.mark.slow
 def test_answers_that_are_cut_off_are_asked_for_again(service):
     service.create("a.md", "text" * 100)
     fake = s3_server if isinstance(service, S3Bucket) else gcs_server
@@ -297,6 +302,7 @@ def test_answers_that_are_cut_off_are_asked_for_again(service):
 LOGIN = b"<html><head><title>Log in</title></head><body><form>Name</form></body></html>"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("body", [LOGIN, b"", b"[]", b"{}", b"<ListBucketResult/>"])
 def test_a_login_page_or_another_service_is_no_empty_bucket(service, body):
     service.create("a.md", "text")
@@ -380,6 +386,7 @@ def test_wrong_keys_are_told_apart_and_never_shown(s3, caplog):
             assert secret not in f"{refused.value!r} {refused.value.__cause__!r} {caplog.text}"
 
 
+@pytest.mark.slow
 def test_a_user_without_permission_is_told_which_one(s3):
     s3.create("a.md", "text")
     key, secret = s3.server.user(allowed=False)
@@ -397,6 +404,7 @@ def test_a_bucket_of_another_region_is_followed_there(s3):
     assert set(read(s3, connection=s3.connected(**keys_of(s3), region="ap-south-1"))) == {"a.md"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -460,6 +468,7 @@ def test_a_key_that_is_not_utf8_is_skipped_by_name(s3):
     )
 
 
+@pytest.mark.slow
 def test_a_listing_that_goes_in_circles_is_not_believed(s3):
     page = (
         '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'

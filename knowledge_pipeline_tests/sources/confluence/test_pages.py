@@ -252,6 +252,7 @@ def test_a_long_listing_is_whole_and_every_page_comes_once(server):
     assert set(read(server)) == wanted
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("gone", [1, 9, 40, 150])
 def test_pages_deleted_and_made_while_it_is_listed_lose_no_other(server, gone):
     uris = [server.create(f"page {number}", "w") for number in range(610)]
@@ -348,6 +349,7 @@ def test_a_long_limit_says_until_when(server):
         list(pages.discover())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("status", "error", "said"),
     [

@@ -15,6 +15,7 @@ from knowledge_pipeline.sources.confluence.storage import (
     find_mentioned_accounts,
     storage_to_markdown,
 )
+from knowledge_pipeline_tests.thoroughness import examples
 
 
 def text_of(storage: str, **options) -> str:
@@ -257,7 +258,7 @@ _LEAF = st.one_of(
 _PAGE = st.lists(st.recursive(_LEAF, _blocks, max_leaves=8), max_size=4).map(_joined)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_PAGE)
 def test_no_word_is_lost_no_markup_is_left_and_links_are_kept(page):
     storage, words = page
@@ -267,7 +268,7 @@ def test_no_word_is_lost_no_markup_is_left_and_links_are_kept(page):
     assert not re.search(r"</?[a-z]|CDATA|ac:|ri:|&[a-z]+;", text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_PAGE, st.data())
 def test_a_page_cut_and_mangled_anywhere_gives_text_not_an_error(page, data):
     storage = page[0]
@@ -305,7 +306,7 @@ _SHARDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from([*_SHARDS, " ", "\0", "\ud800", "\x0b"]), max_size=30).map("".join))
 @example("<a:b c:d='1' c:d='2'>x</a:b>")
 @example("<!DOCTYPE x [<!ENTITY y SYSTEM 'file:///etc/hostname'>]><p>&y;</p>")

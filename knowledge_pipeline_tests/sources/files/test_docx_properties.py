@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.sources.files.extraction import extract
+from knowledge_pipeline_tests.thoroughness import examples
 
 _NAMESPACES = " ".join(
     f'xmlns:{prefix}="{name}"'
@@ -211,7 +212,7 @@ def check(document: Part) -> None:
     assert set(document.links) <= set(extract_links(text))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(_DOCUMENT)
 def test_a_word_document_says_all_its_words_in_order_and_nothing_else(document):
     check(document)

@@ -223,6 +223,7 @@ def test_the_worker_gives_what_the_function_gives(extractor):
         extractor("x.pdf", b"x")
 
 
+@pytest.mark.slow
 def test_a_page_that_breaks_the_parser_is_skipped_and_the_next_is_read(extractor):
     deep = b"<div>" * 30_000 + b"text"
     with pytest.raises(DocumentSkipped):

@@ -20,6 +20,7 @@ from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.sources.files import test_docx_properties as words
 from knowledge_pipeline_tests.sources.files import test_pdf_properties as pages
 from knowledge_pipeline_tests.sources.files.test_extraction import PAGE
+from knowledge_pipeline_tests.thoroughness import examples
 
 _PARAGRAPH = words.written("A paragraph of words").xml
 
@@ -120,7 +121,7 @@ _OF_PDF = (b"<<", b">>", b"[", b"]", b"obj", b"endobj", b"stream", b"endstream",
            b"trailer", b" 0 R", b"/Kids", b"/Count 9999999999", b"/Parent 1 0 R", b"-1", b"(",
            b")", b"%", b"/Length 99999999", b"startxref\n0", b"/Filter /LZWDecode",
            b"/Filter [/FlateDecode /FlateDecode]", b"/Encrypt 1 0 R", b"BI ID EI")  # fmt: skip
-_QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _LONG = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _ANY = st.tuples(st.sampled_from(["a.html", "a.docx", "a.pdf"]), st.binary(max_size=200))
 _STARTS = {"a.html": b"<p>", "a.docx": b"PK\x03\x04", "a.pdf": b"%PDF-1.7\n"}
@@ -228,6 +229,7 @@ _BOMBS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", _BOMBS)
 def test_a_file_made_to_exhaust_its_parser_ends_soon(name):
     extractor = ExtractionWorker(timeout_s=30)
@@ -241,6 +243,7 @@ def test_a_file_made_to_exhaust_its_parser_ends_soon(name):
         extractor.close()
 
 
+@pytest.mark.slow
 def test_a_folder_of_good_and_bad_files_is_refreshed_to_its_end(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.sources.files.extraction import extract
+from knowledge_pipeline_tests.thoroughness import examples
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def check(page: Part) -> None:
     assert set(page.links) <= set(extract_links(text))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(_PAGE)
 def test_a_page_says_all_its_words_in_order_and_nothing_else(page):
     check(page)

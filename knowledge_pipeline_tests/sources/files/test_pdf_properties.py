@@ -16,6 +16,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from knowledge_pipeline.chunking.document_metadata import extract_links
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import extract
+from knowledge_pipeline_tests.thoroughness import examples
 
 _ADDRESSES = ("https://a.example/x?q=1&r=2#z", "http://b.example/", "https://c.example/d_e")
 
@@ -95,7 +96,7 @@ def check(pages: list[Page], *, compressed: bool) -> None:
         assert set(told.split()) == set(page.links) == set(extract_links(told))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(_PAGE, min_size=1, max_size=3), st.booleans())
 def test_a_pdf_says_all_its_words_in_order_and_nothing_else(pages, compressed):
     check(pages, compressed=compressed)

@@ -163,6 +163,7 @@ def test_a_since_that_git_would_take_for_now_is_told(since, repository, cache):
         open_source(over_git("git_history", repository.root, since=since), cache=cache)
 
 
+@pytest.mark.slow
 def test_a_thousand_commits_are_read_by_a_few_processes(repository, cache):
     lines = ["blob\nmark :1\ndata 2\n1\n\n"]
     for number in range(1000):

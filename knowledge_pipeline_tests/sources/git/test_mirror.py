@@ -136,6 +136,7 @@ def listed_in_process(arguments):
     return sorted(listed(source, cache))
 
 
+@pytest.mark.slow
 def test_processes_that_fetch_at_once_wait_for_each_other(repository, cache):
     repository.write({"a.py": "1"}).commit()
     source = over_git("code", repository.root)

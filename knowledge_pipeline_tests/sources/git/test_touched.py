@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.sources.git.newest_commits import load_newest_commits
 from knowledge_pipeline_tests.sources.repositories import START, Repository
+from knowledge_pipeline_tests.thoroughness import examples
 
 paths = st.sampled_from(["a", "b", "d/c", "\nodd\n"])
 steps = st.one_of(
@@ -68,7 +69,7 @@ def undo(repository: Repository, when: int) -> None:
 
 
 @given(st.lists(steps, min_size=2, max_size=8))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_carrying_on_gives_what_a_pass_over_everything_gives(history):
     with tempfile.TemporaryDirectory() as folder:
         repository = Repository(Path(folder) / "origin")

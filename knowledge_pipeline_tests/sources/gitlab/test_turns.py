@@ -95,6 +95,7 @@ def test_no_word_is_lost(lines: list[str], linked: bool) -> None:
     assert shown == " ".join(lines).split()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "piece", ["`", "```\n", "closes ", "closes #1 ", "a/", "closes " + "a" * 250, " ,", "[](/uploads/"]
 )

@@ -121,6 +121,7 @@ def test_whatever_text_comes_in_nothing_is_raised(markup):
     assert not re.search(r"[\x02\x03]", written)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "piece", ["*a", "[a|", "{code:x}", "!a.b", "{{a", "|a", "{quote}", "-a ", "{*}a", "# a\n"]
 )

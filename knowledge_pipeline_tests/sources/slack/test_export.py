@@ -23,6 +23,7 @@ from knowledge_pipeline.sources.slack.export import SlackExport
 from knowledge_pipeline.sources.slack.threads import ChannelFilters
 from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 from knowledge_pipeline_tests.fakes.slack.site import SlackSite, write_export, zipped
+from knowledge_pipeline_tests.thoroughness import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -189,7 +190,9 @@ MESSAGES = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None
+)
 @given(MESSAGES)
 def test_whatever_a_day_holds_it_is_read_or_skipped(site, tmp_path, messages):
     folder = write_export(site, tmp_path / "export")
@@ -306,6 +309,7 @@ def test_what_is_removed_while_it_is_read_is_skipped_as_such(site, tmp_path):
         source.fetch(item)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_export(tmp_path):
     peaks: list[int] = []
     for days in (10, 40):
