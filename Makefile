@@ -53,7 +53,7 @@ test: setup  ## run the tests of what every part promises, in minutes
 
 test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
 	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(BUSY) --dist loadscope
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadgroup -m slow \
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m slow \
 		$$(grep -rlE --include='test_*.py' 'mark\.(slow|sampled)' knowledge_pipeline_tests | sort)
 
 test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k

@@ -33,8 +33,13 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATH))
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is not the essence to `make test-all`."""
+    """Leave what is not the essence to `make test-all`, and begin with what may take longest."""
     mark_further_parameters_slow(items)
+    longest: dict[Path, float] = {}
+    for item in items:
+        limit = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0.0), limit.args[0] if limit else 0.0)
+    items.sort(key=lambda item: longest[item.path], reverse=True)
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,6 @@ from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
-pytestmark = pytest.mark.xdist_group("exported models")  # one process exports them
-
 MINILM = "all-MiniLM-L6-v2"
 _HARDLY_ANY = ("", "x", "日本 語", "q\udcff")
 
