@@ -67,12 +67,12 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
-        tag_process(context)
         selected = {key.path[-1] for key in context.selected_asset_keys}
         stages = [stage for stage in STAGES if stage in selected]
         selection = context.run.asset_selection
         release = selection is None or RELEASE in selection
         with translate_failures(context, project.retry_policy()):
+            tag_process(context)
             if len(context.partition_keys) == 1:
                 settings, source = project.load_settings(), context.partition_key
                 sources = select_sources(settings, [source])

@@ -33,8 +33,8 @@ class SourcesConfig(RefreshConfig):
 )
 def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
     """Fail at the end if any source failed; the others are done, recorded and released."""
-    tag_process(context)
     with translate_failures(context, project.retry_policy()):
+        tag_process(context)
         ids = [source.id for source in pipeline.select_sources(project.load_settings(), config.sources)]
         refresh_and_record(context, project, config.options, ids, release=True)
 

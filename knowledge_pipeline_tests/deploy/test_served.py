@@ -51,7 +51,11 @@ def test_a_backfill_goes_on_when_the_daemon_is_killed_and_postgresql_restarts(
     postgres.stop()
     postgres.start()
     served.start("daemon")
-    served.until(lambda: served.backfill_status(backfill) == "COMPLETED_SUCCESS", timeout_s=300)
+    served.until(lambda: served.backfill_status(backfill) != "REQUESTED", timeout_s=1500)
+    assert served.backfill_status(backfill) == "COMPLETED_SUCCESS", (
+        served.runs(),
+        served.log("daemon")[-4000:],
+    )
     assert sorted(served.until(lambda: served.materialized("code"))) == SOURCES
     assert "SUCCESS" in served.runs().values()
     release = served.until(lambda: find_live_release(workplace.lake))
