@@ -16,6 +16,7 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run the command that `sys.argv` names, and exit with its code."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would search every package for some
     from knowledge_pipeline.cli.app import app
     from knowledge_pipeline.cli.interrupts import install_interrupt_handler
 

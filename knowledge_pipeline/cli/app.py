@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer import Option
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from knowledge_pipeline.cli.commands import graph, token
-from knowledge_pipeline.cli.commands.context import context
-from knowledge_pipeline.cli.commands.debug import debug
-from knowledge_pipeline.cli.commands.doctor import doctor
-from knowledge_pipeline.cli.commands.eval import eval_
-from knowledge_pipeline.cli.commands.export import export
-from knowledge_pipeline.cli.commands.feedback import feedback
-from knowledge_pipeline.cli.commands.get import get
-from knowledge_pipeline.cli.commands.index import index
-from knowledge_pipeline.cli.commands.init import init
-from knowledge_pipeline.cli.commands.maintain import maintain
-from knowledge_pipeline.cli.commands.mcp import mcp
-from knowledge_pipeline.cli.commands.mcp_install import install
-from knowledge_pipeline.cli.commands.purge import purge
-from knowledge_pipeline.cli.commands.refresh import refresh
-from knowledge_pipeline.cli.commands.reindex import reindex
-from knowledge_pipeline.cli.commands.related import related
-from knowledge_pipeline.cli.commands.releases import releases
-from knowledge_pipeline.cli.commands.rollback import rollback
-from knowledge_pipeline.cli.commands.search import search
-from knowledge_pipeline.cli.commands.serve import serve
-from knowledge_pipeline.cli.commands.similar import similar
-from knowledge_pipeline.cli.commands.sql import sql
-from knowledge_pipeline.cli.commands.status import status
 from knowledge_pipeline.cli.exit_codes import (
     INTERRUPTED,
     SUCCESS,
@@ -43,12 +20,70 @@ from knowledge_pipeline.cli.exit_codes import (
     report_interrupted,
 )
 from knowledge_pipeline.cli.session import Session, add_command, add_group, expose_options
-from knowledge_pipeline.cli.sources import commands as sources
-from knowledge_pipeline.cli.watch.command import watch
+
+SUMMARIES = {
+    "init": "Write a knowledge.yaml that declares what a folder holds.",
+    "index": "Index a repository, or all configured sources, and publish a release.",
+    "refresh": "Bring sources up to date, and publish a release of what changed.",
+    "reindex": "Rebuild everything, as if nothing were stored.",
+    "watch": "Refresh sources as their files change, until Ctrl-C.",
+    "search": "Find what answers a question best.",
+    "similar": "Find what is similar to a text or to a file.",
+    "get": "Show one chunk, or all chunks of a document, in full.",
+    "related": "Show what a document closes, implements, references or changes, and what does so to it.",
+    "debug": "Show how a question is answered, step by step.",
+    "context": "Gather what an agent should read before it does a task.",
+    "eval": "Ask the golden questions, and score the answers.",
+    "feedback": "Record whether a result was opened, useful or useless.",
+    "doctor": "Check what indexing and searching need here, and say what to do where something is missing.",
+    "status": "Show what is live and what is stored of every source.",
+    "export": "Write stored documents to files.",
+    "releases": "List the releases, the live one first.",
+    "rollback": "Make an earlier release live again, at once.",
+    "purge": "Erase content permanently.",
+    "maintain": "Make the store small and fast again.",
+    "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",
+    "serve": "Serve over HTTP until interrupted.",
+    "mcp": "Serve an agent over stdin and stdout, by the Model Context Protocol.",
+    "graph": "Ask the code graph: what uses this, what does it call, what would break.",
+    "sources": "List, add, remove and test the sources in knowledge.yaml.",
+    "token": "Create, list and revoke the tokens that clients of a server send.",
+}
+"""The first line of each command's help: `knowledge --help` imports no command."""
+
+_MODULES = {"watch": "cli.watch.command", "sources": "cli.sources.commands"}
+_GROUPS = ("graph", "sources", "token")
 
 
-class ErrorReportingGroup(TyperGroup):
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built and name in SUMMARIES:
+            self._built[name] = _build_command(name)
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SUMMARIES)
+
+    def __len__(self) -> int:
+        return len(SUMMARIES)
+
+
+class KnowledgeGroup(TyperGroup):
     """Runs a command; every error becomes one sentence and an exit code."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with the first lines of their help. `Any`: Typer's types for it are private."""
+        listed: dict[str, Any] = {name: TyperCommand(name, help=line) for name, line in SUMMARIES.items()}
+        TyperGroup(commands=listed).format_commands(ctx, formatter)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run the command line `args`, and exit. `Any`: as Typer declares it."""
@@ -63,12 +98,6 @@ class ErrorReportingGroup(TyperGroup):
         if code == INTERRUPTED:
             report_interrupted(arguments)
         sys.exit(code or SUCCESS)
-
-
-COMMANDS = (
-    *(init, index, refresh, reindex, watch, search, similar, get, related, debug, context, eval_, feedback),
-    *(doctor, status, export, releases, rollback, purge, maintain, sql, serve),
-)
 
 
 def _root_callback(
@@ -91,45 +120,38 @@ def _root_callback(
     _require_command(context)
 
 
-GRAPH = (
-    *(graph.usages, graph.references, graph.calls, graph.hierarchy, graph.dependencies),
-    *(graph.impact, graph.related),
-)
-GROUPS = {
-    "graph": ("Ask the code graph: what uses this, what does it call, what would break.", GRAPH),
-    "sources": (
-        "List, add, remove and test the sources in knowledge.yaml.",
-        (sources.list_, sources.add, sources.remove, sources.test),
-    ),
-    "token": (
-        "Create, list and revoke the tokens that clients of a server send.",
-        (token.create, token.list_, token.revoke),
-    ),
-}
-
-
 def _require_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(WRONG_USAGE)
 
 
+def _build_command(name: str) -> Any:
+    """The command of that name with its options. `Any`: Typer gives its commands no public type."""
+    module = import_module(f"knowledge_pipeline.{_MODULES.get(name, f'cli.commands.{name}')}")
+    app = _new_app()
+    if name in _GROUPS:
+        group = typer.Typer(help=SUMMARIES[name], rich_markup_mode=None)
+        group.callback(invoke_without_command=True)(_require_command)
+        for function in module.COMMANDS:
+            add_command(group, function)
+        app.add_typer(group, name=name)
+    elif name == "mcp":
+        add_group(app, module.mcp, module.COMMANDS)
+    else:
+        add_command(app, getattr(module, "eval_" if name == "eval" else name))
+    return typer.main.get_group(app).commands[name]
+
+
+def _new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    return typer.Typer(name="knowledge", cls=group, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
 def _build_app() -> typer.Typer:
-    root = typer.Typer(
-        name="knowledge", cls=ErrorReportingGroup, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
+    root = _new_app(KnowledgeGroup)
     version = inspect.signature(_root_callback, eval_str=True).parameters["version"]
     expose_options(_root_callback, [version])
     root.callback(invoke_without_command=True)(_root_callback)
-    for function in COMMANDS:
-        add_command(root, function)
-    add_group(root, mcp, [install])
-    for name, (description, functions) in GROUPS.items():
-        group = typer.Typer(help=description, rich_markup_mode=None)
-        group.callback(invoke_without_command=True)(_require_command)
-        for function in functions:
-            add_command(group, function)
-        root.add_typer(group, name=name)
     return root
 
 

@@ -104,9 +104,9 @@ class Session:
     def preload_models(self) -> None:
         """Load the models of queries in the background, while a command imports what else it needs."""
         settings = self.settings
-        local = [each for each in settings.list_embeddings() if each.provider == "local"]
-        if local:
-            Thread(target=_load_models, args=(local,), name="preload").start()
+        for embedding in settings.list_embeddings():
+            if embedding.provider == "local":
+                Thread(target=_load_model, args=(embedding,), name="preload").start()
 
     def use_config(self, path: Path) -> None:
         """Use another file, or the same one after this run has edited it."""
@@ -115,12 +115,11 @@ class Session:
             self.__dict__.pop(name, None)
 
 
-def _load_models(embeddings: Iterable[EmbeddingSettings]) -> None:
+def _load_model(embedding: EmbeddingSettings) -> None:
     from knowledge_pipeline.embedding.registry import open_embedder
 
-    for embedding in embeddings:
-        with suppress(KnowledgeError):  # the command reports it, or does without
-            open_embedder(embedding).embed_query("")
+    with suppress(KnowledgeError):  # the command reports it, or does without
+        open_embedder(embedding).embed_query("")
 
 
 def resolve_config(path: Path) -> Path:

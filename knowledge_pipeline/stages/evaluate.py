@@ -12,27 +12,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
 from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
 from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
 from knowledge_pipeline.evaluation.scores import ALL, JUDGED_DEPTH, QUALITY_MEASURE, Summary, summarize
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.log.model_calls import ModelCallLog
-from knowledge_pipeline.query.open_release import PinnedIndex
-from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline.store.release import find_live_release, newest_index_versions
+
+if TYPE_CHECKING:  # what asks is imported where it is: a refresh without a change evaluates nothing
+    from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+    from knowledge_pipeline.query.search.engine import Engine
 
 VERSION = "1"  # of how questions are asked and judged; scores of different versions do not compare
 
@@ -128,6 +126,9 @@ def run_questions(
         EmbeddingUnavailable: the questions cannot be embedded.
         StoreError: a version cannot be opened.
     """
+    from knowledge_pipeline.query.log.model_calls import ModelCallLog
+    from knowledge_pipeline.query.open_release import PinnedIndex
+    from knowledge_pipeline.query.search.engine import Engine
 
     async def run() -> list[QuestionResponse]:
         spaces = {resolve_space(settings.resolve_embedding(source)).name for source in settings.sources}
@@ -216,6 +217,9 @@ def _evaluate_tables(
 
 
 async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> SearchResponse:
+    from knowledge_pipeline.contract.filters import Filters
+    from knowledge_pipeline.query.access import Access
+
     filters, access = Filters(**question.filters), Access.operator()
     return await engine.search(
         question.text, access, type=question.type, filters=filters, limit=limit, explain=True

@@ -112,7 +112,9 @@ class IndexReader:
         Rows that an index finds are compared again by their vectors: the distances of the index are
         those of quantised vectors, squared, about twice the cosine's.
         """
-        nearest = {"column": "vector", "q": vector, "k": limit, "ef": _HNSW_EF, "refine_factor": 1}
+        values = np.ascontiguousarray(vector, np.float32)
+        query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])
+        nearest = {"column": "vector", "q": query, "k": limit, "ef": _HNSW_EF, "refine_factor": 1}
         rows = await self._scan(where, ["_distance", "_rowid"], nearest={**nearest, "metric": "cosine"})
         return [ScoredRow(row["_rowid"], 1.0 - row["_distance"]) for row in rows.to_pylist()]
 

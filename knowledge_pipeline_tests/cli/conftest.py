@@ -59,6 +59,11 @@ class Ran:
 Run = Callable[..., Ran]
 
 
+def list_imports(importtime: str) -> set[str]:
+    """The modules that `python -X importtime` wrote of."""
+    return {line.rpartition("|")[2].strip() for line in importtime.splitlines() if "|" in line}
+
+
 def git(folder: Path, *arguments: str) -> None:
     """Run git as a fixed person."""
     person = ["-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "init.defaultBranch=main"]

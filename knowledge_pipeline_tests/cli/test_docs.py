@@ -10,7 +10,7 @@ import cogapp
 import pytest
 import typer
 
-from knowledge_pipeline.cli.app import app
+from knowledge_pipeline.cli.app import SUMMARIES, app
 from knowledge_pipeline.contract.types import SearchType, SourceType, TaskKind
 from knowledge_pipeline_tests.cli.conftest import Run
 
@@ -43,6 +43,11 @@ def test_every_command_has_help_an_example_and_its_place_in_the_docs(path: tuple
     assert f"show_help({', '.join(f'{name!r}' for name in path)})".replace("'", '"') in DOCS.read_text()
     if not hasattr(command, "commands"):
         assert f"knowledge {' '.join(path)}" in command.epilog
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_list_of_commands_has_the_first_line_of_each_one_s_help(name: str):
+    assert command_of((name,)).help.partition("\n")[0] == SUMMARIES[name]
 
 
 @pytest.mark.parametrize("path", list(commands()), ids=" ".join)

@@ -17,7 +17,7 @@ import knowledge_pipeline
 from knowledge_pipeline.cli import exit_codes
 from knowledge_pipeline.cli.session import WrongUsage
 from knowledge_pipeline.errors import Busy, ConfigError, InvalidQuery, NotFound, SourceRefused, StoreError
-from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.cli.conftest import Run, list_imports
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 HEAVY = {
@@ -40,9 +40,24 @@ def test_help_imports_nothing_heavy():
         text=True,
         check=True,
     )
-    imported = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines() if "|" in line}
-    assert "typer" in imported
+    imported = list_imports(shown.stderr)
+    assert "knowledge_pipeline.cli.filter_options" in imported
     assert HEAVY & imported == set()
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    program = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom knowledge_pipeline.cli.app import app\n"
+        "CliRunner().invoke(app, [sys.argv[1]])\n"
+        "print([name for name in sys.modules if '.cli.commands.' in name])"
+    )
+    names = [
+        subprocess.run(
+            [sys.executable, "-c", program, option], capture_output=True, text=True, check=True
+        ).stdout
+        for option in ("--help", "status")
+    ]
+    assert names == ["[]\n", "['knowledge_pipeline.cli.commands.status']\n"]
 
 
 def test_the_version_is_printed(run: Run):

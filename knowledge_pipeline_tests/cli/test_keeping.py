@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.cli.conftest import Run, list_imports
 
 
 def by_source(status: dict) -> dict[str, dict]:
@@ -26,6 +29,38 @@ def test_status_counts_what_is_stored_of_each_source(indexed: Path, run: Run):
     )
     assert docs["last_change"].startswith("20")
     assert "Release 1 of" in run("status").out
+
+
+def test_status_without_a_change_opens_no_table_and_says_the_same(indexed: Path, run: Run):
+    first = run("status", "--json").json
+    command = [sys.executable, "-X", "importtime", "-m", "knowledge_pipeline.cli", "status", "--json"]
+    again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert json.loads(again.stdout) == first
+    assert {"lance", "pyarrow", "numpy"}.isdisjoint(list_imports(again.stderr))
+
+
+def test_status_counts_again_what_a_refresh_a_rollback_or_another_source_changed(
+    indexed: Path, shop: Path, run: Run
+):
+    before = run("status", "--json").json
+    (shop / "docs" / "other.md").write_text("# Other\n\nText.\n")
+    run("refresh")
+    after = run("status", "--json").json
+    assert by_source(after)["shop-docs"]["documents"] == by_source(before)["shop-docs"]["documents"] + 1
+    run("rollback", "1")
+    assert run("status", "--json").json["release"]["restores"] == 1
+    run("sources", "add", "files", "--path", str(shop / "docs"), "--id", "more")
+    assert by_source(run("status", "--json").json).keys() == by_source(after).keys() | {"more"}
+
+
+def test_status_counts_where_what_it_kept_is_broken_or_cannot_be_kept(indexed: Path, run: Run):
+    counted = run("status", "--json").json
+    kept = Path(counted["store"]) / "cache" / "counts.json"
+    kept.write_text("[]")
+    assert run("status", "--json").json == counted
+    kept.unlink()
+    kept.mkdir()
+    assert run("status", "--json").json == counted
 
 
 def test_detailed_status_adds_disk_versions_spaces_and_skips(indexed: Path, shop: Path, run: Run):

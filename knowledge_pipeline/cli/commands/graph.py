@@ -148,6 +148,9 @@ def related(session: Session, target: Target, limit: Limit = 20, *, options: Gra
     return _answer(session, target, options, lambda it: it.find_related_code, limit=limit)
 
 
+COMMANDS = (usages, references, calls, hierarchy, dependencies, impact, related)
+
+
 def _answer(
     session: Session,
     target: str,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
+from knowledge_pipeline.cli.commands.mcp_install import install
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import ConfigError
 
@@ -49,6 +50,9 @@ def mcp(
         run(service, token=token)
     finally:
         service.close()
+
+
+COMMANDS = (install,)
 
 
 def _read_token(variable: str | None) -> str | None:

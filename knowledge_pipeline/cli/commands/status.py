@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
+from knowledge_pipeline import __version__
 from knowledge_pipeline.cli.session import Session, example
 
 
@@ -21,6 +22,21 @@ def status(
 ) -> None:
     """Show what is live and what is stored of every source."""
     from knowledge_pipeline.cli.render.status import show_status
+    from knowledge_pipeline.store.counts_cache import CountsCache
+
+    settings = session.settings_without_secrets
+    sources = {source.id: source.type for source in settings.sources}
+    cache = CountsCache(settings.store, sources=sources, version=__version__)
+    counts = None if detailed else cache.recall()
+    if counts is None:
+        counts = _count(session, detailed=detailed)
+        if not detailed:
+            cache.keep(counts)
+    found = {"config": str(session.config_path), "store": str(settings.store), **counts}
+    show_status(session.screen, found, detailed=detailed)
+
+
+def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
     from knowledge_pipeline.stages.store_summary import (
         summarize_code_graph,
         summarize_sources,
@@ -31,9 +47,7 @@ def status(
 
     lake, settings = session.lake, session.settings_without_secrets
     release = find_live_release(lake)
-    found: dict[str, Any] = {
-        "config": str(session.config_path),
-        "store": str(settings.store),
+    counts: dict[str, Any] = {
         "release": {
             "release": release.release,
             "created": release.created_at.isoformat(timespec="seconds"),
@@ -46,7 +60,7 @@ def status(
         "sources": summarize_sources(lake, settings, detailed=detailed),
     }
     if detailed:
-        found["spaces"] = summarize_spaces(lake)
-        found["code_graph"] = summarize_code_graph(lake)
-        found["disk_bytes"] = compute_size(lake.root)
-    show_status(session.screen, found, detailed=detailed)
+        counts["spaces"] = summarize_spaces(lake)
+        counts["code_graph"] = summarize_code_graph(lake)
+        counts["disk_bytes"] = compute_size(lake.root)
+    return counts

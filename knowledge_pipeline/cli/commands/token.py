@@ -90,6 +90,9 @@ def revoke(
     session.screen.print_text(f"Token {revoked.id} ({revoked.name}) is revoked.")
 
 
+COMMANDS = (create, list_, revoke)
+
+
 def _open_tokens(session: Session) -> TokenStore:
     from knowledge_pipeline.serve.tokens import TokenStore
 

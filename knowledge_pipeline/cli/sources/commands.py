@@ -193,6 +193,9 @@ def test(session: Session, id: Id) -> None:
     probe_source(session, source)
 
 
+COMMANDS = (list_, add, remove, test)
+
+
 def _relative_path(path: Path, config: Path) -> str:
     """The path relative to the file's folder if it is inside, or else absolute."""
     path, parent = path.expanduser().resolve(), config.resolve().parent
