@@ -34,7 +34,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -192,8 +192,8 @@ async def _served(
     seconds: float,
     clients: int,
 ) -> Load:
-    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as http:
+    limits = httpx2.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx2.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as http:
 
         async def ask(client: int, text: str) -> int:
             headers = {"Authorization": f"Bearer {tokens[client % len(tokens)]}"}
@@ -222,7 +222,7 @@ async def _loaded(load: Load, ask: Ask, questions: Iterator[str], seconds: float
         while (asked := time.perf_counter()) - started < seconds:
             try:
                 load.releases.add(await ask(number, next(questions)))
-            except (httpx.HTTPError, RuntimeError, OSError) as error:
+            except (httpx2.HTTPError, RuntimeError, OSError) as error:
                 load.errors[f"{type(error).__name__}: {str(error)[:120]}"] += 1
                 continue
             now = time.perf_counter()
@@ -381,7 +381,7 @@ def _endpoint(kept: Path) -> Iterator[tuple[str, str]]:
         try:
             url, key = child.stdout.readline().split()
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(str(httpx.URL(url).port))
+            kept.write_text(str(httpx2.URL(url).port))
             yield url, key
         finally:
             child.kill()

@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from rich.console import Console
 from rich.table import Table
 
@@ -114,8 +114,8 @@ def _serve(command: list[str]) -> None:
 
 def _is_ready(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/ready", timeout=10, trust_env=False).status_code == 200
-    except httpx.TransportError:
+        return httpx2.get(f"{url}/ready", timeout=10, trust_env=False).status_code == 200
+    except httpx2.TransportError:
         return False
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import tenacity
 
 from knowledge_pipeline import errors
@@ -23,7 +23,7 @@ _BY_STATUS: Mapping[int, type[KnowledgeError]] = {
     422: errors.InvalidQuery,
     504: errors.ResponseTimeout,
 }
-_NOT_SENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_NOT_SENT_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _RETRY_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -51,7 +51,7 @@ class Transport:
     def __init__(self, url: str, token: str | None, *, timeout_s: float, max_attempts: int) -> None:
         self._url, self._timeout_s = url.rstrip("/"), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._client = httpx.AsyncClient(base_url=self._url, headers=headers, timeout=timeout_s)
+        self._client = httpx2.AsyncClient(base_url=self._url, headers=headers, timeout=timeout_s)
         self._stop = tenacity.stop_after_attempt(max(1, max_attempts))
 
     async def send(self, request: ApiRequest) -> Any:
@@ -80,13 +80,13 @@ class Transport:
     async def _send_once(self, request: ApiRequest) -> Any:
         try:
             response = await self._client.request(request.method, request.path, json=request.body)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise self._to_attempt_failure(error, request) from None
         return _parse_response(response, request)
 
-    def _to_attempt_failure(self, error: httpx.TransportError, request: ApiRequest) -> _AttemptFailed:
+    def _to_attempt_failure(self, error: httpx2.TransportError, request: ApiRequest) -> _AttemptFailed:
         """Retry a server that was not reached; a slow one does not get the same request again."""
-        if isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT_ERRORS):
+        if isinstance(error, httpx2.TimeoutException) and not isinstance(error, _NOT_SENT_ERRORS):
             slow = errors.ResponseTimeout(
                 f"{self._url} did not answer within {self._timeout_s:g} s: raise timeout_s"
             )
@@ -105,7 +105,7 @@ def _compute_pause_s(state: tenacity.RetryCallState) -> float:
     return requested_s + tenacity.wait_random_exponential(multiplier=0.25, max=10)(state)
 
 
-def _parse_response(response: httpx.Response, request: ApiRequest) -> Any:
+def _parse_response(response: httpx2.Response, request: ApiRequest) -> Any:
     if response.is_success:
         try:
             return response.json() if response.content else None
@@ -119,7 +119,7 @@ def _parse_response(response: httpx.Response, request: ApiRequest) -> Any:
     raise _AttemptFailed(_to_error(response, wait_s), retry=retry, wait_s=wait_s)
 
 
-def _to_error(response: httpx.Response, wait_s: float) -> KnowledgeError:
+def _to_error(response: httpx2.Response, wait_s: float) -> KnowledgeError:
     """The error that the server had itself, from the problem in a response."""
     problem = _parse_problem(response)
     sentence = str(
@@ -134,7 +134,7 @@ def _to_error(response: httpx.Response, wait_s: float) -> KnowledgeError:
     return _BY_STATUS.get(response.status_code, transient)(sentence)
 
 
-def _parse_problem(response: httpx.Response) -> Mapping[str, Any]:
+def _parse_problem(response: httpx2.Response) -> Mapping[str, Any]:
     try:
         problem = response.json()
     except ValueError:

@@ -22,6 +22,7 @@ import numpy as np
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding import model_config
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
+from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.embedding.encoders import has_8_bit_table, is_encoder, load_encoder
 from knowledge_pipeline.embedding.loaded_model import LoadedModel
 from knowledge_pipeline.embedding.model_folders import find_model_folder, hash_ends
@@ -79,6 +80,7 @@ class LocalEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`; onnxruntime sorts them by length and spreads them over the cores."""
+        verify_carried_files(self._folder)
         return self._encode(texts, "encode_document")
 
     def embed_query(self, text: str) -> np.ndarray:

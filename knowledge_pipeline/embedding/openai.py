@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import tenacity
 
@@ -79,7 +79,7 @@ class OpenAIEmbedder:
         section = ConfigSection(_SECTION, settings.model, "dimensions and max_input_tokens")
         self._endpoint = Endpoint(settings, section, "the embedding endpoint", EmbeddingUnavailable)
         self._sends_dimensions = True
-        self._http_client: httpx.Client | None = None
+        self._http_client: httpx2.Client | None = None
         self._lock = threading.Lock()
 
     def tokenizer(self) -> Tokenize:
@@ -163,7 +163,7 @@ class OpenAIEmbedder:
             body["dimensions"] = self.space.dimensions
         try:
             response = self._get_client().post("embeddings", json=body)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise EndpointUnavailable(f"did not answer ({type(error).__name__})") from None
         finally:
             self._add_usage(requests=1)
@@ -172,10 +172,10 @@ class OpenAIEmbedder:
         self._add_usage(texts=len(inputs), tokens=parse_billed_tokens(payload, tokens))
         return vectors
 
-    def _get_client(self) -> httpx.Client:
+    def _get_client(self) -> httpx2.Client:
         with self._lock:
             if self._http_client is None:
-                client = httpx.Client(
+                client = httpx2.Client(
                     base_url=self._endpoint.url,
                     headers=self._endpoint.headers,
                     timeout=self._settings.timeout_s,

@@ -17,6 +17,7 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
+from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
 from knowledge_pipeline.embedding.parallel import open_onnx_session
@@ -89,6 +90,14 @@ class PackagedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
+        verify_carried_files(self._folder)
+        return self._embed(texts)
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `base.Embedder.embed_query`; the prefix is the one that the model learned."""
+        return self._embed([self._model.query_prefix + text])[0]
+
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
         with _load_lock:
@@ -103,10 +112,6 @@ class PackagedEmbedder:
                 f"install {self._model.package} again"
             )
         return vectors
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; the prefix is the one that the model learned."""
-        return self.embed([self._model.query_prefix + text])[0]
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import httpx
+import httpx2
 import tenacity
 from pydantic import SecretStr
 
@@ -65,7 +65,7 @@ class Endpoint:
                 raise self._unavailable(f"{self.name} is at its rate limit: ask again in {wait_s:.0f} s")
             return max(self._request_limiter.reserve(), self._token_limiter.reserve(tokens))
 
-    def parse(self, response: httpx.Response, *, max_pause_s: float = MAX_RETRY_AFTER_S) -> dict[str, Any]:
+    def parse(self, response: httpx2.Response, *, max_pause_s: float = MAX_RETRY_AFTER_S) -> dict[str, Any]:
         """The JSON object of a response; a busy endpoint holds back all requests, not this one alone.
 
         Raises:
@@ -87,16 +87,16 @@ class Endpoint:
         )
 
 
-def parse_base_url(base_url: str, *, section: str) -> httpx.URL:
+def parse_base_url(base_url: str, *, section: str) -> httpx2.URL:
     """The URL that an endpoint's paths are relative to.
 
     Raises:
         ConfigError: it is not an HTTP URL; the message names the section of `knowledge.yaml`.
     """
     try:
-        url = httpx.URL(base_url.rstrip("/"))
-    except httpx.InvalidURL:
-        url = httpx.URL()
+        url = httpx2.URL(base_url.rstrip("/"))
+    except httpx2.InvalidURL:
+        url = httpx2.URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError(f"{section}.base_url is not a URL: write it like https://api.openai.com/v1")
     return url
@@ -134,11 +134,11 @@ def _read_retry_after_s(state: tenacity.RetryCallState) -> float:
 def get_ssl_context() -> ssl.SSLContext:
     """The certificates that clients trust, read once: each new client would spend 40 ms on them.
 
-    As httpx chooses: those of `SSL_CERT_FILE` or `SSL_CERT_DIR`, else those of certifi.
+    As httpx2 chooses: those of `SSL_CERT_FILE` or `SSL_CERT_DIR`, else those of the system.
     """
     return _create_ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 @cache
 def _create_ssl_context(*_environment: str | None) -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+    return httpx2.create_ssl_context()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.times import parse_retry_after
@@ -65,7 +65,7 @@ class EndpointRefused(Exception):
         return self.status in _INVALID_REQUEST_STATUSES and parameter in self._detail
 
 
-def parse_response(response: httpx.Response, section: ConfigSection) -> dict[str, Any]:
+def parse_response(response: httpx2.Response, section: ConfigSection) -> dict[str, Any]:
     """The JSON object of a good response.
 
     Raises:

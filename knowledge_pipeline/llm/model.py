@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import httpx
+import httpx2
 import tenacity
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
@@ -73,7 +73,7 @@ class _Connection:
     """A client of one event loop."""
 
     loop: asyncio.AbstractEventLoop
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     slots: asyncio.Semaphore
 
 
@@ -177,7 +177,7 @@ class LanguageModel:
         except EndpointUnavailable as failure:
             attempt = tries.statistics["attempt_number"]
             error = self._endpoint.build_error(failure, attempt=attempt, max_tries=max_tries)
-            if isinstance(failure.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
+            if isinstance(failure.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
                 self._paused = time.monotonic() + PAUSE_S, error
             raise error from None
 
@@ -190,11 +190,11 @@ class LanguageModel:
         async with connection.slots:
             request.requests += 1
             try:
-                async with asyncio.timeout(settings.timeout_s):  # httpx bounds each step, not the whole
+                async with asyncio.timeout(settings.timeout_s):  # httpx2 bounds each step, not the whole
                     response = await connection.client.post("chat/completions", json=body)
             except TimeoutError:
                 raise EndpointUnavailable(f"took more than {settings.timeout_s} s") from None
-            except httpx.TransportError as error:
+            except httpx2.TransportError as error:
                 raise EndpointUnavailable(f"did not answer ({type(error).__name__})") from error
         payload = self._endpoint.parse(response)
         billed = parse_billed_tokens(payload)
@@ -234,10 +234,10 @@ class LanguageModel:
         loop = asyncio.get_running_loop()
         if self._current_connection is None or self._current_connection.loop is not loop:
             settings = self._settings
-            client = httpx.AsyncClient(
+            client = httpx2.AsyncClient(
                 base_url=self._endpoint.url,
                 headers=self._endpoint.headers,
-                timeout=httpx.Timeout(settings.timeout_s, connect=min(_CONNECT_S, settings.timeout_s)),
+                timeout=httpx2.Timeout(settings.timeout_s, connect=min(_CONNECT_S, settings.timeout_s)),
                 verify=get_ssl_context(),
             )
             self._current_connection = _Connection(loop, client, asyncio.Semaphore(settings.max_concurrent))

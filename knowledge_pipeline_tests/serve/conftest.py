@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from knowledge_pipeline.config import file
@@ -40,11 +40,11 @@ def server(world: World) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def asking(server: Running, world: World) -> Callable[[str], httpx.Client]:
+def asking(server: Running, world: World) -> Callable[[str], httpx2.Client]:
     """A client by the name of a token: `asking("acme").post(...)`."""
-    clients: dict[str, httpx.Client] = {}
+    clients: dict[str, httpx2.Client] = {}
 
-    def client(name: str) -> httpx.Client:
+    def client(name: str) -> httpx2.Client:
         if name not in clients:
             clients[name] = server.client(world.tokens[name])
         return clients[name]

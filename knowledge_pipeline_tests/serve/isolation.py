@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import httpx
+import httpx2
 
 from knowledge_pipeline import AsyncKnowledgeBase, Filters, KnowledgeBase
 from knowledge_pipeline.config import file
@@ -152,7 +152,7 @@ async def asked_in_python(base: AsyncKnowledgeBase, attempt: Attempt, access: Ac
     return Reply(200, json.dumps(told, ensure_ascii=False) + repr(spoken), told)
 
 
-def _reply(response: httpx.Response) -> Reply:
+def _reply(response: httpx2.Response) -> Reply:
     headers = "\n".join(f"{name}: {value}" for name, value in response.headers.items())
     told: Any = response.text
     if told.startswith("event: message"):  # of MCP

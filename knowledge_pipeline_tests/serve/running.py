@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import httpx
+import httpx2
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.endpoints.endpoint import get_ssl_context
@@ -36,16 +36,16 @@ class Running:
         self.service = Service(settings, config=config)
         self._server = build_server(self.service, refreshes)
         self._thread = threading.Thread(target=self._run, name="http-server", daemon=True)
-        self._clients: list[httpx.Client] = []
+        self._clients: list[httpx2.Client] = []
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
 
-    def client(self, token: str | None = None, **headers: str) -> httpx.Client:
+    def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
         """A client that sends this token with every request; closed with the server."""
         sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **headers}
-        made = httpx.Client(
+        made = httpx2.Client(
             base_url=self.url, headers=sent, timeout=240, trust_env=False, verify=get_ssl_context()
         )
         self._clients.append(made)

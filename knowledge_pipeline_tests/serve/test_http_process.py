@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from knowledge_pipeline_tests.fakes.openai_server import Fault
@@ -84,7 +84,7 @@ def wait_until_closed(url: str) -> None:
 
 def test_what_is_being_answered_when_the_server_is_told_to_end_is_answered(process, embedding_server):
     with (
-        httpx.Client(base_url=process.url, timeout=240, trust_env=False) as client,
+        httpx2.Client(base_url=process.url, timeout=240, trust_env=False) as client,
         ThreadPoolExecutor(1) as pool,
     ):
         ask(client, "search", query="warm up")
@@ -99,15 +99,15 @@ def test_what_is_being_answered_when_the_server_is_told_to_end_is_answered(proce
         told = answer.result(120)
     assert told.status_code == 200 and told.json()["degraded"] == []
     assert process.ended() in (0, -signal.SIGTERM)
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{process.url}/health", trust_env=False)
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{process.url}/health", trust_env=False)
     logged = [json.loads(line) for line in process.lines if line.startswith("{")]
     assert told.json()["query_id"] in {line["query_id"] for line in logged}
     assert "slow question" not in "".join(process.lines)
 
 
 def test_a_change_is_found_after_a_sync(process, own_world):
-    with httpx.Client(base_url=process.url, timeout=240, trust_env=False) as client:
+    with httpx2.Client(base_url=process.url, timeout=240, trust_env=False) as client:
         guide = own_world.root / "acme-docs/guides/refunds.md"
         guide.write_text("# Refunds\n\nHow a zebrastripe is refunded.\n")
         before = ask(client, "search", query="zebrastripe")["release"]

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
@@ -22,12 +22,12 @@ CLIENTS = 8
 def asked_until_it_is_gone(url: str, token: str, number: int, answered: list[str]) -> None:
     """Ask one question after the other; note the id of each answer that came."""
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=240, trust_env=False) as client:
+    with httpx2.Client(base_url=url, headers=headers, timeout=240, trust_env=False) as client:
         for count in range(100_000):
             asked = {"query": f"payments {number} {count}", "limit": 2}
             try:
                 told = client.post(f"{API}/search", json=asked)
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 return
             assert told.status_code == 200, told.text
             answered.append(told.json()["query_id"])

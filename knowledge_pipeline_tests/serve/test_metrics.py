@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -29,7 +29,7 @@ def parsed(text: str, parse=text_string_to_metric_families) -> Samples:
     return {(each.name, frozenset(each.labels.items())): each.value for f in families for each in f.samples}
 
 
-def scraped(client: httpx.Client) -> Samples:
+def scraped(client: httpx2.Client) -> Samples:
     answer = client.get("/metrics")
     assert answer.status_code == 200, answer.text
     return parsed(answer.text)

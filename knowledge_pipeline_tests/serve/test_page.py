@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
@@ -33,12 +33,12 @@ PAGES = (
 
 
 @pytest.fixture
-def visitor(server: Running) -> httpx.Client:
+def visitor(server: Running) -> httpx2.Client:
     """Somebody on this machine, without a token: they may see all."""
     return server.client()
 
 
-def links(page: httpx.Response, pattern: str = "") -> list[str]:
+def links(page: httpx2.Response, pattern: str = "") -> list[str]:
     """Addresses in a page that match a pattern."""
     return [
         html.unescape(each) for each in re.findall(r'href="([^"]*)"', page.text) if re.search(pattern, each)
@@ -46,7 +46,7 @@ def links(page: httpx.Response, pattern: str = "") -> list[str]:
 
 
 def test_a_search_shows_code_with_its_place_its_words_marked_and_links_to_its_lines(
-    visitor: httpx.Client,
+    visitor: httpx2.Client,
 ) -> None:
     page = visitor.get("/", params={"q": "put_payment", "type": "code"})
     assert page.status_code == 200
@@ -56,7 +56,7 @@ def test_a_search_shows_code_with_its_place_its_words_marked_and_links_to_its_li
     assert any("#L" in each for each in links(page, "id=shop-code"))
 
 
-def test_a_search_says_why_each_result_is_there_and_how_long_each_step_took(visitor: httpx.Client) -> None:
+def test_a_search_says_why_each_result_is_there_and_how_long_each_step_took(visitor: httpx2.Client) -> None:
     page = visitor.get("/", params={"q": "how is a payment retried"}).text
     assert {"words (BM25)", "meaning (cosine)", "fused"} <= set(
         re.findall(r'<th scope="row">([^<]+)</th>', page)
@@ -75,13 +75,13 @@ def test_a_search_says_why_each_result_is_there_and_how_long_each_step_took(visi
     ],
 )
 def test_filters_narrow_what_is_found_by_address_as_by_the_question(
-    visitor: httpx.Client, narrowed: dict[str, str | list[str]], sources: set[str]
+    visitor: httpx2.Client, narrowed: dict[str, str | list[str]], sources: set[str]
 ) -> None:
     page = visitor.get("/", params={"q": "payments", "limit": "50", **narrowed})
     assert set(re.findall(r'<span class="source">([^<]+)</span>', page.text)) == sources
 
 
-def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx.Client) -> None:
+def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx2.Client) -> None:
     page = visitor.get("/", params={"q": "payments", "limit": "50"})
     told = re.search(
         r'href="([^"]*source_type=jira[^"]*)"><span>ticket</span> <span class="count">(\d+)<', page.text
@@ -91,7 +91,7 @@ def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx
     assert len(re.findall('<article class="result"', narrowed)) == int(told[2])
 
 
-def test_a_document_is_shown_whole_with_its_lines_and_those_asked_for_marked(visitor: httpx.Client) -> None:
+def test_a_document_is_shown_whole_with_its_lines_and_those_asked_for_marked(visitor: httpx2.Client) -> None:
     page = visitor.get("/doc", params={"id": "shop-code:shop/store.py", "lines": "L4-L5", "q": "payments"})
     numbers = [int(each) for each in re.findall(r'<tr id="L(\d+)"', page.text)]
     assert numbers == list(range(1, numbers[-1] + 1)) and numbers[-1] == 13
@@ -99,7 +99,7 @@ def test_a_document_is_shown_whole_with_its_lines_and_those_asked_for_marked(vis
     assert "<mark>payments</mark>" in page.text
 
 
-def test_a_document_of_prose_is_rendered_and_can_be_read_by_lines(visitor: httpx.Client) -> None:
+def test_a_document_of_prose_is_rendered_and_can_be_read_by_lines(visitor: httpx2.Client) -> None:
     (id_,) = (f"shop-docs:guides/{source}.md" for source in ["canaryshopdocs"])
     rendered = visitor.get("/doc", params={"id": id_})
     assert '<h2 id="L5">Sessions of canaryshopdocs</h2>' in rendered.text
@@ -107,14 +107,14 @@ def test_a_document_of_prose_is_rendered_and_can_be_read_by_lines(visitor: httpx
     assert '<tr id="L5"><td class="n">' in visitor.get(other).text
 
 
-def test_the_document_of_a_result_is_one_click_away(visitor: httpx.Client) -> None:
+def test_the_document_of_a_result_is_one_click_away(visitor: httpx2.Client) -> None:
     page = visitor.get("/", params={"q": "payments", "limit": "50"})
     opened = links(page, r"^/doc\?id=")
     assert len(opened) > 10
     assert {visitor.get(each.partition("#")[0]).status_code for each in opened[:10]} == {200}
 
 
-def test_the_code_graph_around_a_function_is_drawn_and_listed(visitor: httpx.Client) -> None:
+def test_the_code_graph_around_a_function_is_drawn_and_listed(visitor: httpx2.Client) -> None:
     page = visitor.get("/graph", params={"target": "Store.get_payment", "source": "shop-code"})
     assert page.status_code == 200
     assert re.search(r"<title>[^<]*put_payment</title>", page.text)
@@ -122,7 +122,7 @@ def test_the_code_graph_around_a_function_is_drawn_and_listed(visitor: httpx.Cli
     assert "<h3>Called by" in page.text and "canaryshopcode_total" in page.text
 
 
-def test_a_name_that_several_things_have_is_answered_with_links_to_each(visitor: httpx.Client) -> None:
+def test_a_name_that_several_things_have_is_answered_with_links_to_each(visitor: httpx2.Client) -> None:
     page = visitor.get("/graph", params={"target": "shop-code:nothing"})
     assert page.status_code == 404
     several = visitor.get("/graph", params={"target": "__init__.py"})
@@ -130,18 +130,18 @@ def test_a_name_that_several_things_have_is_answered_with_links_to_each(visitor:
     assert {visitor.get(each).status_code for each in links(several, "__init__.py")[:3]} == {200}
 
 
-def test_a_panel_is_the_inside_of_its_page_alone(visitor: httpx.Client) -> None:
+def test_a_panel_is_the_inside_of_its_page_alone(visitor: httpx2.Client) -> None:
     part = visitor.get("/graph", params={"target": "Store", "part": "1"}).text
     assert part.lstrip().startswith('<section class="graph">') and "<html" not in part
 
 
-def test_what_documents_say_of_each_other_is_listed_with_links(visitor: httpx.Client) -> None:
+def test_what_documents_say_of_each_other_is_listed_with_links(visitor: httpx2.Client) -> None:
     page = visitor.get("/related", params={"id": "SHOP-1"})
     assert "referenced by" in page.text
     assert visitor.get(links(page, "shop-docs")[0]).status_code == 200
 
 
-def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(visitor: httpx.Client) -> None:
+def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(visitor: httpx2.Client) -> None:
     page = visitor.get("/", params={"q": "put_paymet", "source": "shop-cod", "language": "pyton"})
     assert "Nothing found" in page.text
     hints = dict(re.findall(r'<li><a href="([^"]*)">((?:Did|Without)[^<]*)</a>', page.text))
@@ -171,7 +171,7 @@ def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(vi
     ],
 )
 def test_what_makes_no_sense_is_told_in_a_sentence(
-    visitor: httpx.Client, address: str, status: int, sentence: str
+    visitor: httpx2.Client, address: str, status: int, sentence: str
 ) -> None:
     page = visitor.get(address)
     assert page.status_code == status
@@ -179,7 +179,7 @@ def test_what_makes_no_sense_is_told_in_a_sentence(
     assert "Traceback" not in page.text
 
 
-def test_sources_are_listed_with_counts_and_when_they_were_last_read(visitor: httpx.Client) -> None:
+def test_sources_are_listed_with_counts_and_when_they_were_last_read(visitor: httpx2.Client) -> None:
     page = visitor.get("/sources").text
     assert re.search(r'source=shop-code">shop-code</a></th>.*?<td class="right">\d+</td>', page, re.DOTALL)
     assert re.search(r'title="\d{4}-\d\d-\d\d \d\d:\d\d UTC">(\d+ \w+ ago)</time>', page)
@@ -231,13 +231,15 @@ def addresses(world: World) -> Iterator[list[str]]:
         ]
     results = {result.id: result for answer in found for result in answer.results}.values()
     ids = {result.id for result in results} | {f"{each.citation.source}:{each.span.uri}" for each in results}
-    yield [f"/{page}?id={httpx.QueryParams({'id': id_})['id']}" for id_ in ids for page in ("doc", "similar")]
+    yield [
+        f"/{page}?id={httpx2.QueryParams({'id': id_})['id']}" for id_ in ids for page in ("doc", "similar")
+    ]
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("seer", [*SEERS, "operator"])
 def test_nobody_reads_on_the_page_what_they_may_not_see(
-    asking: Callable[[str], httpx.Client], world: World, addresses: list[str], seer: str
+    asking: Callable[[str], httpx2.Client], world: World, addresses: list[str], seer: str
 ) -> None:
     client, read = asking(seer), 0
     for address in (*PAGES, *addresses[:: 3 if seer == "public" else 12]):

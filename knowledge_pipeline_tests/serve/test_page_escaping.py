@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,7 +60,7 @@ def safe(page: str) -> Shown:
 @pytest.fixture(scope="module")
 def attacked(
     tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer
-) -> Iterator[httpx.Client]:
+) -> Iterator[httpx2.Client]:
     """A server over documents, code and paths that are full of HTML."""
     with Running(attacked_by(tmp_path_factory.mktemp("attacked"), embedding_server)) as running:
         yield running.client()
@@ -77,14 +77,14 @@ def attacked(
         "/sources",
     ],
 )
-def test_what_documents_hold_is_shown_as_text(attacked: httpx.Client, address: str) -> None:
+def test_what_documents_hold_is_shown_as_text(attacked: httpx2.Client, address: str) -> None:
     page = attacked.get(address)
     assert page.status_code == 200
     safe(page.text)
 
 
 @pytest.mark.slow
-def test_whole_documents_and_what_is_like_them_are_shown_as_text(attacked: httpx.Client) -> None:
+def test_whole_documents_and_what_is_like_them_are_shown_as_text(attacked: httpx2.Client) -> None:
     found = safe(attacked.get("/?q=attack&limit=50").text)
     opened = [
         each for each in found.addresses if each.startswith(("/doc?", "/similar?", "/related?", "/graph?"))
@@ -97,7 +97,7 @@ def test_whole_documents_and_what_is_like_them_are_shown_as_text(attacked: httpx
             safe(page.text)
 
 
-def test_an_attack_in_a_document_can_be_read(attacked: httpx.Client) -> None:
+def test_an_attack_in_a_document_can_be_read(attacked: httpx2.Client) -> None:
     page = attacked.get("/?q=attack&limit=50").text
     text = html.unescape(re.sub(r"<[^>]*>", "", page))
     assert "<script>alert(1)</script><img src=x onerror=alert(2)>" in text
@@ -107,7 +107,7 @@ def test_an_attack_in_a_document_can_be_read(attacked: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "attack", [ATTACK, "javascript:alert(1)", "'\"`;--", "{{ 7*7 }}", "\x00\ud7ff\u202e"]
 )
-def test_what_is_asked_for_is_told_back_as_text(attacked: httpx.Client, name: str, attack: str) -> None:
+def test_what_is_asked_for_is_told_back_as_text(attacked: httpx2.Client, name: str, attack: str) -> None:
     page = attacked.get("/", params={"q": "nothing", name: attack})
     assert page.status_code in (200, 422)
     safe(page.text)
@@ -117,13 +117,13 @@ def test_what_is_asked_for_is_told_back_as_text(attacked: httpx.Client, name: st
 @pytest.mark.parametrize(
     "address", ["/doc?id=", "/similar?id=", "/related?id=", "/graph?target=", "/graph?operation="]
 )
-def test_an_address_of_nothing_is_told_back_as_text(attacked: httpx.Client, address: str) -> None:
-    page = attacked.get(address + httpx.QueryParams({"x": ATTACK})["x"])
+def test_an_address_of_nothing_is_told_back_as_text(attacked: httpx2.Client, address: str) -> None:
+    page = attacked.get(address + httpx2.QueryParams({"x": ATTACK})["x"])
     assert page.status_code in (404, 422)
     safe(page.text)
 
 
-def test_a_relative_link_leads_to_the_document_and_never_out_of_its_source(attacked: httpx.Client) -> None:
+def test_a_relative_link_leads_to_the_document_and_never_out_of_its_source(attacked: httpx2.Client) -> None:
     page = attacked.get("/doc?id=docs:plain.md").text
     assert '<a href="/doc?id=docs%3Aother.md"' in page
     assert "<a>up</a>" in page

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 from knowledge_pipeline.serve.page.sessions import safe_redirect_path
@@ -21,7 +21,7 @@ def locked(world: World) -> Iterator[Running]:
         yield running
 
 
-def form_of(page: httpx.Response, action: str) -> dict[str, str]:
+def form_of(page: httpx2.Response, action: str) -> dict[str, str]:
     """The hidden fields of a form."""
     form = re.search(rf'<form[^>]*action="{action}".*?</form>', page.text, re.DOTALL)
     assert form
@@ -29,7 +29,7 @@ def form_of(page: httpx.Response, action: str) -> dict[str, str]:
     return {name: html.unescape(value) for name, value in fields}
 
 
-def signed_in(client: httpx.Client, token: str, address: str = "/") -> httpx.Response:
+def signed_in(client: httpx2.Client, token: str, address: str = "/") -> httpx2.Response:
     """What follows when a token is put into the page's own form."""
     form = form_of(client.get(address), "/sign-in")
     return client.post("/sign-in", data={**form, "token": token})

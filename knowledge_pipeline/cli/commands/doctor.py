@@ -137,7 +137,7 @@ def _check_model(session: Session) -> Diagnosis:
 
     embedders = [open_embedder(each) for each in session.settings.list_embeddings()]
     for each in embedders:
-        each.embed_query("is the model there")
+        each.embed(["is the model there"])
     shown = (f"{each.space.model}, {each.space.dimensions} dimensions" for each in embedders)
     return Diagnosis("embedding model", "ok", "; ".join(shown))
 

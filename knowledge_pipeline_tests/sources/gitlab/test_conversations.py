@@ -1,4 +1,4 @@
-"""Merge requests and issues, through python-gitlab, from a small GitLab on a real socket."""
+"""Merge requests and issues, from a small GitLab on a real socket."""
 
 from __future__ import annotations
 
