@@ -51,3 +51,40 @@ def bars(path: Path, panels: Mapping[str, Mapping[str, float]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
     plt.close(figure)
+
+
+def points(path: Path, values: Mapping[str, tuple[float, float]], *, x_label: str, y_label: str) -> None:
+    """Write a picture with a point for each of what is compared, and a line along those that nothing beats.
+
+    Args:
+        path: where; its ending says in which format.
+        values: by label, what is to the right, on a logarithmic scale, and what is above; more is better.
+        x_label: of the axis to the right.
+        y_label: of the axis upwards.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(8.0, 4.5), layout="constrained")
+    best = [
+        each
+        for each in values.values()
+        if not any(other != each and other[0] >= each[0] and other[1] >= each[1] for other in values.values())
+    ]
+    axis.plot(*zip(*sorted(best), strict=True), color="tab:blue", linewidth=1, alpha=0.5)
+    for label, (x, y) in values.items():
+        is_best = (x, y) in best
+        axis.plot(x, y, "o", color="tab:blue" if is_best else "tab:gray")
+        place = (5, 5) if is_best else (5, -11)
+        axis.annotate(label, (x, y), xytext=place, textcoords="offset points", fontsize=8)
+    axis.set_xscale("log")
+    axis.set_xlabel(x_label, fontsize=9)
+    axis.set_ylabel(y_label, fontsize=9)
+    axis.tick_params(labelsize=8)
+    axis.margins(x=0.25, y=0.1)
+    axis.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
