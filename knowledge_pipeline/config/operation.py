@@ -104,6 +104,13 @@ class TraceSettings(SettingsModel):
     include_content: bool = False  # whether traces hold questions and the texts of results
 
 
+class McpSettings(SettingsModel):
+    """What agents are told of the tools, which they read before they ask anything."""
+
+    tools: Literal["all", "core"] = "all"  # core: the five that most tasks need
+    output_schemas: bool = False  # whether the listing has schemas of the responses, six times its size
+
+
 class ServeSettings(SettingsModel):
     """Where the server listens, and whom it answers."""
 
@@ -117,6 +124,7 @@ class ServeSettings(SettingsModel):
     max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     webhooks: WebhookSettings = WebhookSettings()
+    mcp: McpSettings = McpSettings()
     metrics: bool = False  # at /metrics, for Prometheus
     traces: TraceSettings = TraceSettings()
     log_format: Literal["json", "text"] | None = None  # None: text on a terminal, else JSON

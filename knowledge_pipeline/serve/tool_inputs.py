@@ -153,6 +153,20 @@ def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
     return _strip_titles({**schema, "properties": properties})
 
 
+def brief_schema_of(model: type[ToolInput]) -> dict[str, Any]:
+    """The same without what a model need not read to call a tool: limits, examples, and what filters mean.
+
+    `parse_input` holds arguments to the limits, whatever a schema says.
+    """
+    schema = input_schema_of(model)
+    properties = {
+        name: _keep_essentials(each, described=name not in FILTER_NAMES and name != "limit")
+        for name, each in schema["properties"].items()
+    }
+    required = {"required": schema["required"]} if schema.get("required") else {}
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+
+
 def output_schema_of(response: type[JsonResponse]) -> dict[str, Any]:
     """The JSON schema of a response, without titles."""
     return _strip_titles(TypeAdapter(response).json_schema(mode="serialization"))
@@ -191,3 +205,13 @@ def _simplify_property(property_schema: dict[str, Any]) -> dict[str, Any]:
         **types[0],
         **{name: each for name, each in property_schema.items() if name not in ("anyOf", "default")},
     }
+
+
+def _keep_essentials(schema: dict[str, Any], *, described: bool) -> dict[str, Any]:
+    kept = ("type", "enum", "const", *(("description",) if described else ()))
+    brief = {name: schema[name] for name in kept if name in schema}
+    if "description" in brief:
+        brief["description"] = brief["description"].partition(". ")[0].rstrip(".")
+    if "items" in schema:
+        brief["items"] = _keep_essentials(schema["items"], described=False)
+    return brief

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
@@ -12,11 +12,16 @@ from knowledge_pipeline.cli.commands.mcp_install import install
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import ConfigError
 
+if TYPE_CHECKING:
+    from knowledge_pipeline.config.settings import Settings
+
+Tools = Literal["all", "core"]
 TOKEN_ENV = "KNOWLEDGE_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @example("""
     knowledge mcp
+    knowledge mcp --tools core
     knowledge mcp --config /srv/knowledge/knowledge.yaml
     knowledge mcp --token-env TEAM_TOKEN
 """)
@@ -29,6 +34,10 @@ def mcp(
             help="Answer with the access of the token in this environment variable.  "
             f"[default: {TOKEN_ENV}, if it is set]",
         ),
+    ] = None,
+    tools: Annotated[
+        Tools | None,
+        Option(help="all, or core: the five that most tasks need.  [default: serve.mcp.tools]"),
     ] = None,
 ) -> None:
     """Serve an agent over stdin and stdout, by the Model Context Protocol.
@@ -45,7 +54,7 @@ def mcp(
     from knowledge_pipeline.serve.service import Service
 
     token = _read_token(token_env)
-    service = Service(session.settings, config=session.config_path)
+    service = Service(_choose_tools(session.settings, tools), config=session.config_path)
     try:
         run(service, token=token)
     finally:
@@ -53,6 +62,14 @@ def mcp(
 
 
 COMMANDS = (install,)
+
+
+def _choose_tools(settings: Settings, tools: Tools | None) -> Settings:
+    """The settings with the tools of this run."""
+    if tools is None:
+        return settings
+    mcp_settings = settings.serve.mcp.model_copy(update={"tools": tools})
+    return settings.model_copy(update={"serve": settings.serve.model_copy(update={"mcp": mcp_settings})})
 
 
 def _read_token(variable: str | None) -> str | None:

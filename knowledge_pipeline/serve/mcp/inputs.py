@@ -96,8 +96,8 @@ class GraphTargetInput(ToolInput):
     target: str = Field(
         min_length=1,
         max_length=MAX_TARGET_CHARS,
-        description="A name (`Store.get`, or its full name as an import writes it), `path:name`, "
-        "`path:line` (the definition around the line), a file, or a folder.",
+        description="A name, `path:name`, `path:line`, a file or a folder. A name is `Store.get`, or the "
+        "full one as an import writes it; a line stands for the definition around it.",
         examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
     )
     sources: FilterValues = filter_field("sources")
@@ -139,8 +139,7 @@ class DocumentInput(ToolInput):
     id: str = Field(
         min_length=1,
         max_length=MAX_ID_CHARS,
-        description="The `id` of a result (that chunk alone), or `source:uri` of a document, as results "
-        "have it in `document_id` (all of it).",
+        description="The `id` of a result, or the `document_id` for all of its document.",
     )
     offset: int = Field(default=0, ge=0, description="How many chunks to skip, in long documents.")
     limit: int = Field(default=40, ge=1, le=500, description="At most this many chunks.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -20,33 +20,40 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
-from knowledge_pipeline.serve.mcp.descriptions import INSTRUCTIONS
-from knowledge_pipeline.serve.mcp.tools import TOOLS, Tool, ToolOutput
+from knowledge_pipeline.serve.mcp.descriptions import build_instructions
+from knowledge_pipeline.serve.mcp.tools import Tool, ToolOutput, select_tools
 from knowledge_pipeline.serve.service import Identity, Service
-from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_of, parse_input
+from knowledge_pipeline.serve.tool_inputs import brief_schema_of, output_schema_of, parse_input
 
 SERVER_NAME = "knowledge"
 
 IdentityResolver = Callable[[ServerRequestContext[Any]], Identity]
 """Who sends a request; raises `Unauthenticated`."""
 
-_READ_ONLY = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
+_READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _log = logging.getLogger(__name__)
 
 
 def create_server(service: Service, resolve_identity: IdentityResolver) -> Server[Any]:
     """A server for one of the transports; `resolve_identity` finds out who sends a request."""
-    listed = [_to_listed_tool(name, tool) for name, tool in TOOLS.items()]
-    schemas = {tool.name: tool.input_schema for tool in listed}
+    settings = service.settings.serve.mcp
+
+    def select() -> dict[str, Tool]:
+        """Looked at for each request: sources come and go while a server runs."""
+        return select_tools(settings.tools, {source.type for source in service.settings.sources})
+
+    def get_input_schema(name: str) -> dict[str, Any] | None:
+        tool = select().get(name)
+        return brief_schema_of(tool.input_model) if tool else None
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=listed)
+        has_output = settings.output_schemas
+        tools = [_to_listed_tool(name, tool, has_output=has_output) for name, tool in select().items()]
+        return ListToolsResult(tools=tools)
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            output = await _run_tool(service, resolve_identity(context), params)
+            output = await _run_tool(service, select(), resolve_identity(context), params)
             return CallToolResult(
                 content=[TextContent(type="text", text=output.text)], structured_content=output.structured
             )
@@ -60,28 +67,30 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
         SERVER_NAME,
         version=version("knowledge-pipeline"),
         title="Knowledge base",
-        instructions=INSTRUCTIONS,
-        get_tool_input_schema=schemas.get,
+        instructions=build_instructions(select()),
+        get_tool_input_schema=get_input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
 
 
-async def _run_tool(service: Service, identity: Identity, params: CallToolRequestParams) -> ToolOutput:
-    tool = TOOLS.get(params.name)
+async def _run_tool(
+    service: Service, tools: Mapping[str, Tool], identity: Identity, params: CallToolRequestParams
+) -> ToolOutput:
+    tool = tools.get(params.name)
     if tool is None:
-        raise InvalidQuery(f"there is no tool {params.name[:200]!r}; there are {', '.join(TOOLS)}")
+        raise InvalidQuery(f"there is no tool {params.name[:200]!r}; there are {', '.join(tools)}")
     arguments = parse_input(tool.input_model, params.arguments)
     return await service.execute(identity, lambda: tool.handler(service.base, identity.access, arguments))
 
 
-def _to_listed_tool(name: str, tool: Tool) -> ListedTool:
+def _to_listed_tool(name: str, tool: Tool, *, has_output: bool) -> ListedTool:
     return ListedTool(
         name=name,
         title=tool.title,
         description=tool.description,
-        input_schema={**input_schema_of(tool.input_model), "description": f"Arguments of {name}."},
-        output_schema=output_schema_of(tool.response),
+        input_schema=brief_schema_of(tool.input_model),
+        output_schema=output_schema_of(tool.response) if has_output else None,
         annotations=_READ_ONLY,
     )
 

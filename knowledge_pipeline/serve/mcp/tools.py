@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.requests import Task
@@ -186,3 +186,21 @@ TOOLS: Mapping[str, Tool] = {
     **{method: _build_graph_tool(method) for method in GRAPH_OPERATIONS},
 }
 """By name."""
+
+CORE_TOOLS = ("knowledge_query", "build_context", "get_document", "find_usages", "get_call_graph")
+"""What most tasks need."""
+
+_TOOLS_OF_SOURCES: Mapping[str, SourceType] = {
+    "search_jira_tickets": "jira",
+    "search_confluence": "confluence",
+}
+
+
+def select_tools(chosen: Literal["all", "core"], source_types: Collection[SourceType]) -> dict[str, Tool]:
+    """The tools that a server offers: those chosen, without the ones whose sources are not configured."""
+    names = CORE_TOOLS if chosen == "core" else TOOLS
+    return {
+        name: TOOLS[name]
+        for name in names
+        if name not in _TOOLS_OF_SOURCES or _TOOLS_OF_SOURCES[name] in source_types
+    }
