@@ -123,10 +123,11 @@ class SourceRefresh:
                         self.stats += known
                         yield from known
                         return
-            if self._releases and (indexed := index_words(self.ctx)) and indexed.has_changes:
+            indexed = index_words(self.ctx) if self._releases else None
+            if indexed and indexed.has_changes:
                 self._indexed.append(indexed)
                 yield indexed
-        if self._releases and self._indexed:
+        if self._releases and indexed:  # without a change too: who wrote it may have died before releasing it
             self._releases.release()
 
     def finish(self) -> Iterator[Stats]:

@@ -80,6 +80,23 @@ def test_words_answer_before_anything_is_embedded_and_vectors_follow(project: Pr
     assert (live.rows, live.unembedded, live.embedded_share) == (FILES, 0, 1.0)
 
 
+def test_words_that_were_indexed_and_not_released_are_released_by_the_next_refresh(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "release_early", stop)
+        with pytest.raises(KeyboardInterrupt):
+            project.refresh()
+    assert find_live_release(project.lake) is None
+    shares: list[float] = []
+    report = observe(project, lambda live: shares.append(live.embedded_share))
+    assert project.refresh(report=report).failures == {}
+    assert shares[0] == 0.0
+
+
 @pytest.mark.slow
 def test_an_unfinished_release_says_so_and_is_not_kept(project: Project, folder: Path) -> None:
     said: list[tuple[tuple[str, ...], float, int]] = []
