@@ -73,12 +73,18 @@ def points(path: Path, values: Mapping[str, tuple[float, float]], *, x_label: st
         for each in values.values()
         if not any(other != each and other[0] >= each[0] and other[1] >= each[1] for other in values.values())
     ]
+    beaten = sorted(
+        (label for label in values if values[label] not in best), key=lambda label: values[label][1]
+    )
     axis.plot(*zip(*sorted(best), strict=True), color="tab:blue", linewidth=1, alpha=0.5)
     for label, (x, y) in values.items():
         is_best = (x, y) in best
         axis.plot(x, y, "o", color="tab:blue" if is_best else "tab:gray")
-        place = (5, 5) if is_best else (5, -11)
-        axis.annotate(label, (x, y), xytext=place, textcoords="offset points", fontsize=8)
+        to_left = not is_best and beaten.index(label) % 2 == 0
+        place, side = (
+            ((-7, 4 * beaten.index(label) - 14), "right") if to_left else ((5, 5 if is_best else -3), "left")
+        )
+        axis.annotate(label, (x, y), xytext=place, textcoords="offset points", fontsize=8, ha=side)
     axis.set_xscale("log")
     axis.set_xlabel(x_label, fontsize=9)
     axis.set_ylabel(y_label, fontsize=9)
