@@ -91,13 +91,13 @@ class PackagedEmbedder:
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
         verify_carried_files(self._folder)
-        return self._embed(texts)
+        return self._compute_vectors(texts)
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`; the prefix is the one that the model learned."""
-        return self._embed([self._model.query_prefix + text])[0]
+        return self._compute_vectors([self._model.query_prefix + text])[0]
 
-    def _embed(self, texts: Sequence[str]) -> np.ndarray:
+    def _compute_vectors(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
         with _load_lock:
