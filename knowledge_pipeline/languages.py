@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import re
 
-PARSED_LANGUAGES = frozenset(
+GRAPH_LANGUAGES = frozenset(
     [
         *("python", "javascript", "typescript", "tsx", "go", "java", "rust", "c", "cpp", "c_sharp"),
         *("ruby", "php", "kotlin", "swift", "scala", "bash"),
     ]
 )
-"""Languages with AST chunks and a code graph; all others are cut by lines."""
+"""Languages with AST chunks and a code graph."""
+
+PARSED_LANGUAGES = GRAPH_LANGUAGES | {
+    *("lua", "elixir", "haskell", "ocaml", "powershell", "sql", "zig", "hcl", "terraform", "dockerfile")
+}
+"""Languages with AST chunks; all others are cut by lines."""
 
 PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
 DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})

@@ -110,5 +110,15 @@ def test_every_language_with_a_grammar_has_an_extension():
         "swift",
         "scala",
         "sh",
+        "lua",
+        "ex",
+        "hs",
+        "ml",
+        "ps1",
+        "sql",
+        "zig",
+        "hcl",
+        "tf",
+        "dockerfile",
     ]
     assert {detect_language(f"a.{extension}") for extension in extensions} == PARSED_LANGUAGES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, OutlineDefinition
+from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, STATEMENT_KINDS, TYPE_KINDS, OutlineDefinition
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class PieceGroup:
         """The definition that the chunk is, or is a part of: of several, the largest type or function."""
         if self.has_head or not self.subjects:
             return self.enclosing
-        kinds = TYPE_KINDS | CALLABLE_KINDS
+        kinds = TYPE_KINDS | CALLABLE_KINDS | STATEMENT_KINDS
         return max(self.subjects, key=lambda each: (each.kind in kinds, each.end_char - each.start_char))
 
 

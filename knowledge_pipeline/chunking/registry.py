@@ -15,7 +15,7 @@ from knowledge_pipeline.chunking.headings import has_headings
 from knowledge_pipeline.chunking.metadata_extractors import add_metadata, load_coverage
 from knowledge_pipeline.config.settings import ChunkingSettings, ChunkingStrategy, SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.languages import PARSED_LANGUAGES, is_code
+from knowledge_pipeline.languages import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code
 from knowledge_pipeline.records import Chunk, Document, Tokenize, build_embedded_text
 
 MAX_HEADER_TOKENS = 48
@@ -46,6 +46,9 @@ _CHUNKERS: dict[_ChunkerName, _ChunkerEntry] = {
     "commit": _ChunkerEntry("commits", "chunk_commit"),
     "conversation": _ChunkerEntry("conversation", "chunk_conversation"),
 }
+_LANGUAGE_VERSIONS = dict.fromkeys(PARSED_LANGUAGES - GRAPH_LANGUAGES, 1)
+"""Raised whenever a file in one of these languages would be cut or described differently."""
+
 _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "code": "ast_aware",
     "markdown": "semantic",
@@ -109,6 +112,16 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
         "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def fingerprint_language(language: str | None) -> tuple[str, ...]:
+    """What the fingerprint of a document has beside its source's: none, or how its language is cut.
+
+    Languages that are cut by syntax since the first version have nothing to add, so that a new language,
+    or a better query for it, has only its own files cut again.
+    """
+    version = _LANGUAGE_VERSIONS.get(language or "")
+    return () if version is None else (f"{language} {version}",)
 
 
 def compute_limits(

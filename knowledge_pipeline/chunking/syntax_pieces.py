@@ -13,10 +13,11 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from knowledge_pipeline.syntax.grammars import SyntaxTree
 from knowledge_pipeline.syntax.outline import Outline, OutlineDefinition
 
-_COMMENTS = frozenset({"comment", "line_comment", "block_comment", "multiline_comment"})
+_COMMENTS = frozenset(
+    {"comment", "line_comment", "block_comment", "multiline_comment", "haddock", "marginalia"}
+)
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
@@ -60,7 +61,7 @@ def build_pieces(
         span: start and end, in characters.
         enclosing: the definition that contains the nodes, which is not found again.
     """
-    joined = _attach_comments(outline, _group_by_line(outline.tree, nodes))
+    joined = _attach_comments(outline, _group_by_line(outline, nodes))
     if joined:
         joined[0].start_char, joined[-1].end_char = span
     for piece, following in pairwise(joined):
@@ -97,14 +98,19 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     return found if progress else None
 
 
-def _group_by_line(syntax: SyntaxTree, nodes: Iterable[Node]) -> list[SyntaxPiece]:
+def _is_attribute(outline: Outline, node: Node) -> bool:
+    return node.type in _ATTRIBUTES or node.id in outline.attribute_ids
+
+
+def _group_by_line(outline: Outline, nodes: Iterable[Node]) -> list[SyntaxPiece]:
     """Nodes that share a line, as one piece each."""
+    syntax = outline.tree
     rows: list[SyntaxPiece] = []
     for node in nodes:
         start_char, end_char = syntax.start(node), syntax.end(node)
         if start_char == end_char:
             continue
-        code = None if node.type in _COMMENTS or node.type in _ATTRIBUTES else node
+        code = None if node.type in _COMMENTS or _is_attribute(outline, node) else node
         last = rows[-1] if rows else None
         if last is None or syntax.text.find("\n", last.end_char - 1, start_char) != -1:
             rows.append(SyntaxPiece([node], start_char, end_char, code, end_char))
@@ -148,7 +154,7 @@ def _belongs_to_next(outline: Outline, comment: SyntaxPiece, row: SyntaxPiece) -
     """
     if not comment.is_comment:
         return False
-    if comment.nodes[-1].type in _ATTRIBUTES:
+    if _is_attribute(outline, comment.nodes[-1]):
         return True
     text = outline.tree.text
     is_import = row.code is not None and outline.tree.start(row.code) in outline.import_starts

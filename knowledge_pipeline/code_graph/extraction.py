@@ -1,4 +1,4 @@
-"""The facts of one file, read by tree-sitter from every language of `GRAMMARS` and from manifests."""
+"""The facts of one file, read by tree-sitter from every language of `GRAPH_LANGUAGES` and from manifests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tree_sitter import Node
 from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.registry import MANIFESTS, get_extraction
-from knowledge_pipeline.syntax.grammars import GRAMMARS, parse, run_queries
+from knowledge_pipeline.languages import GRAPH_LANGUAGES
+from knowledge_pipeline.syntax.grammars import parse, run_queries
 from knowledge_pipeline.syntax.nodes import part_of
 from knowledge_pipeline.syntax.outline import Outline
 
@@ -23,13 +24,13 @@ def extract(path: str, text: str, language: str) -> FileFacts:
     Args:
         path: POSIX, within the source.
         text: the whole file.
-        language: as `languages.detect_language` names it. Without a grammar for it, and for a text that is
+        language: as `languages.detect_language` names it. Without a code graph for it, and for a text that is
             not sensible code, the facts are empty.
     """
     for is_one, settings_of in MANIFESTS:
         if is_one(path):
             return FileFacts(path, language, settings=settings_of(path, text))
-    syntax = parse(text, language) if language in GRAMMARS else None
+    syntax = parse(text, language) if language in GRAPH_LANGUAGES else None
     if syntax is None:
         return FileFacts(path, language)
     rules = get_extraction(language)

@@ -53,9 +53,17 @@ def _compute_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str
         relations.VERSION,
         build_name_scope(ctx.source).fingerprint(),
     )
-    rows = snapshot.read_rows(["uri", "content_hash", "archived_at"], is_null("skipped"))
-    columns = zip(*rows.to_pydict().values(), strict=True)
-    return {uri: hash_strings(hash_, str(at is not None), chunker) for uri, hash_, at in columns}
+    names = ["uri", "content_hash", "archived_at", "language"]
+    rows = snapshot.read_rows(names, is_null("skipped")).to_pylist()
+    return {
+        row["uri"]: hash_strings(
+            row["content_hash"],
+            str(row["archived_at"] is not None),
+            chunker,
+            *chunking.fingerprint_language(row["language"]),
+        )
+        for row in rows
+    }
 
 
 class _ChunkBatchBuilder:

@@ -1,6 +1,7 @@
 """What a definition's node is called, where its body starts, and whom it belongs to.
 
-Most grammars say it with a field `name` and a field `body`; the rest is here.
+Most grammars say it with a field `name` and a field `body`; the rest is here, or in queries whose
+patterns capture `@name` and `@body` beside the definition.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _BODY_TYPES = frozenset(
 _ANNOTATIONS = frozenset({"annotation", "attribute", "attribute_list", "decorator", "marker_annotation"})
 _MAX_ATTRIBUTES = 20
 _NOT_OWNERS = frozenset({"prototype", "exports", "module", "this", "window", "self", "globalThis"})
+_OWNED_NAMES = frozenset({"dot_index_expression", "method_index_expression"})
 _GENERICS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _WORDS = re.compile(r"[^\W\d]\w*")
 
@@ -37,6 +39,8 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     The owner is empty unless it is written into the definition itself; the name is
     empty for what has none.
     """
+    if (parts := tree.named.get(node.id)) is not None:
+        return _join_names(tree, parts.names)
     named = _find_name_node(node)
     if named is None:
         return "", _IMPLICIT_NAMES.get(node.type, "default" if _is_default(tree, node) else "")
@@ -68,12 +72,24 @@ def head_start(tree: SyntaxTree, node: Node) -> int:
 
 def body_start(tree: SyntaxTree, node: Node) -> int | None:
     """Character at which the body of a definition starts, if it has one."""
+    if (parts := tree.named.get(node.id)) is not None and parts.body is not None:
+        return tree.start(parts.body)
     body = node.child_by_field_name("body") or node.child_by_field_name("computed_value")
     for field in ("value", "right", "type"):
         inner = None if body else node.child_by_field_name(field)
         body = body or (inner and (inner.child_by_field_name("body") or _find_body_child(inner)))
     body = body or _find_body_child(node)
     return tree.start(body) if body else None
+
+
+def _join_names(tree: SyntaxTree, names: list[Node]) -> tuple[str, str]:
+    """The owner and the name that a pattern captured: `("Session", "add")` for Lua's `Session:add`."""
+    texts = (" ".join(tree.slice(each)[:200].split()).strip("\"'`") for each in names)
+    name = ".".join(text for text in texts if text)
+    if len(names) == 1 and names[0].type in _OWNED_NAMES:
+        owner, _, name = name.replace(":", ".").rpartition(".")
+        return owner, name
+    return "", name
 
 
 def _find_body_child(node: Node) -> Node | None:

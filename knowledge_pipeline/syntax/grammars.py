@@ -11,10 +11,10 @@ import importlib
 import time
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import attrgetter
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
@@ -43,6 +43,8 @@ class Grammar:
     entry: str = "language"
     ascii_only: bool = False
     """Its scanner crashes on other characters, so it is shown a letter for each of their bytes."""
+    opened: frozenset[str] = frozenset()
+    """Types of nodes at the top of a file that only hold what belongs there."""
 
 
 GRAMMARS = {
@@ -68,8 +70,27 @@ GRAMMARS = {
         ("bash",),
         ascii_only=True,
     ),
+    "lua": Grammar("tree_sitter_lua", ("lua",)),
+    "elixir": Grammar("tree_sitter_elixir", ("elixir",)),
+    "haskell": Grammar("tree_sitter_haskell", ("haskell",), opened=frozenset({"imports", "declarations"})),
+    "ocaml": Grammar("tree_sitter_ocaml", ("ocaml",), "language_ocaml"),
+    "ocaml_interface": Grammar("tree_sitter_ocaml", ("ocaml",), "language_ocaml_interface"),
+    "powershell": Grammar("tree_sitter_powershell", ("powershell",), opened=frozenset({"statement_list"})),
+    "sql": Grammar("tree_sitter_sql", ("sql",)),
+    "zig": Grammar("tree_sitter_zig", ("zig",)),
+    "hcl": Grammar("tree_sitter_hcl", ("hcl",), opened=frozenset({"body"})),
+    "terraform": Grammar("tree_sitter_hcl", ("hcl",), opened=frozenset({"body"})),
+    "dockerfile": Grammar("tree_sitter_containerfile", ("dockerfile",)),
 }
-"""By the names of `knowledge_pipeline.languages`."""
+"""By the names of `knowledge_pipeline.languages`, and `ocaml_interface` for OCaml's `.mli`."""
+
+
+@dataclass(slots=True)
+class NamedParts:
+    """The parts of a definition that a pattern captures beside it: `@name`, once or more, and `@body`."""
+
+    names: list[Node] = field(default_factory=list[Node])
+    body: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,7 @@ class SyntaxTree:
     language: str
     root: Node
     captures: dict[str, list[Node]]
+    named: dict[int, NamedParts]  # by the id of a definition's node: what its pattern names of it
     _offsets: Sequence[int] | None  # character offset of every byte; None: they are equal
 
     def start(self, node: Node) -> int:
@@ -93,6 +115,18 @@ class SyntaxTree:
     def slice(self, node: Node) -> str:
         """A node's text."""
         return self.text[self.start(node) : self.end(node)]
+
+    @property
+    def top_nodes(self) -> list[Node]:
+        """The nodes at the top of the file."""
+        opened = GRAMMARS[self.language].opened
+        nested = (node.children if node.type in opened else [node] for node in self.root.children)
+        return list(chain.from_iterable(nested))
+
+
+def choose_grammar(language: str, path: str) -> str:
+    """The grammar, of `GRAMMARS`, for a file in a language."""
+    return "ocaml_interface" if language == "ocaml" and path.endswith(".mli") else language
 
 
 def parse(text: str, language: str) -> SyntaxTree | None:
@@ -110,21 +144,31 @@ def parse(text: str, language: str) -> SyntaxTree | None:
     chars: Sequence[int] | None = None
     if len(source) != len(text):  # for every byte and the end: how many characters start before it
         chars = array("L", accumulate(source.translate(_STARTS_CHAR), initial=0))
-    return SyntaxTree(text, language, root, _run_language_query(root, language), chars)
+    return SyntaxTree(text, language, root, *_run_language_query(root, language), chars)
 
 
-def _run_language_query(root: Node, language: str) -> dict[str, list[Node]]:
-    """What the language's query finds, by capture, in the order of the text.
+def _run_language_query(root: Node, language: str) -> tuple[dict[str, list[Node]], dict[int, NamedParts]]:
+    """What the language's query finds, by capture, in the order of the text; and the parts of definitions.
 
     By `matches`: `captures` gives no order, and takes quadratic time where predicates fail.
     """
     found: dict[str, list[Node]] = {}
+    named: dict[int, NamedParts] = {}
     for _, match in QueryCursor(_load_query(language, __package__)).matches(root):
+        names, bodies = match.pop("name", []), match.pop("body", [])
         for capture, nodes in match.items():
             found.setdefault(capture, []).extend(nodes)
+            for node in nodes if names and not capture.startswith("_") else ():
+                _add_parts(named.setdefault(node.id, NamedParts()), names, bodies)
     for nodes in found.values():
         nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
-    return found
+    return found, named
+
+
+def _add_parts(parts: NamedParts, names: list[Node], bodies: list[Node]) -> None:
+    """Add what one match says; several may name one definition, each by another of its labels."""
+    parts.names.extend(name for name in names if name not in parts.names)
+    parts.body = parts.body or next(iter(bodies), None)
 
 
 def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:

@@ -23,7 +23,14 @@ _KEYWORDS = frozenset(
         """,
     )
 )
-_QUOTED_MODULE_LANGUAGES = frozenset({"javascript", "typescript", "tsx", "c", "cpp", "ruby", "php", "bash"})
+_QUOTED_MODULE_LANGUAGES = frozenset(
+    {"javascript", "typescript", "tsx", "c", "cpp", "ruby", "php", "bash", "lua", "zig"}
+)
+_LUA_SCOPE = re.compile(r"^\s*local\s+")
+_BARE_LANGUAGES = frozenset({"elixir", "haskell", "powershell"})
+_BARE = re.compile(
+    r"""\s*(?:using\s+\w+|[\w.-]+)\s+(?:qualified\s+|-Name\s+)?["']?([^\s"'{(,;]+)""", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +56,13 @@ def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
         yield from _parse_python(statement)
     elif language == "bash":
         yield from (ImportBinding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
+    elif language in _BARE_LANGUAGES:  # `alias Shop.{Item, Price}`, `import qualified Data.Map as Map`
+        if found := _BARE.match(statement):
+            names = _find_bound_names(statement[found.start(1) :]) | {found[1].rpartition(".")[2]}
+            yield ImportBinding(found[1].rstrip("."), names - {"as", "hiding", "qualified", ""})
     elif language in _QUOTED_MODULE_LANGUAGES and (quoted := _QUOTED.search(statement)):
-        yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", statement)))
+        clause = _LUA_SCOPE.sub("", statement) if language == "lua" else statement
+        yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", clause)))
     else:
         # `use std::fmt;`, `import java.util.List;`, `using Json = System.Text.Json;`
         clause = statement.split("=", 1)[-1] if re.search(r"\w\s*=\s", statement) else statement

@@ -20,7 +20,20 @@ TYPE_KINDS = frozenset({"class", "interface", "struct", "enum", "trait", "impl",
 CALLABLE_KINDS = frozenset({"function", "method", "property"})
 """Kinds that do something."""
 
-_KINDS = (*sorted(TYPE_KINDS), *sorted(CALLABLE_KINDS), "module", "constant", "global", "macro", "type")
+STATEMENT_KINDS = frozenset({"block", "table", "view", "index", "trigger"})
+"""Kinds of languages that declare rather than do: HCL's blocks, what SQL creates."""
+
+_KINDS = (
+    *sorted(TYPE_KINDS),
+    *sorted(CALLABLE_KINDS),
+    *sorted(STATEMENT_KINDS),
+    "stage",
+    "module",
+    "constant",
+    "global",
+    "macro",
+    "type",
+)
 _KEYWORD = re.compile(r"\b(interface|enum|struct|extension)\s+(?:class\s+)?$")
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
 _BETWEEN_BASES = re.compile(r"\b(?:extends|implements|with|public|private|protected|virtual)\b|[,+]")
@@ -90,6 +103,7 @@ class Outline:
             if definition := self.innermost_definition(tree.start(node)):
                 definition.bases = [*definition.bases, *parse_base_names(tree.slice(node))][:_MAX_BASES]
         self._decisions = sorted(map(tree.start, tree.captures.get("decision", ())))
+        self.attribute_ids = {node.id for node in tree.captures.get("attribute", ())}
         self.import_starts = {tree.start(node) for node in tree.captures.get("import", ())}
         statements = (tree.slice(node) for node in tree.captures.get("import", ()))
         self.bindings = tuple(chain.from_iterable(parse_import(each, tree.language) for each in statements))
@@ -119,7 +133,8 @@ class Outline:
         end = definition.body_start_char
         head = self.tree.text[definition.start_char : definition.end_char if end is None else end][:1000]
         if end is None:
-            head = head.split("{", 1)[0].split("\n", 1)[0]
+            head = head if definition.kind == "stage" else head.split("{", 1)[0]  # FROM image:${TAG}
+            head = head.split("\n", 1)[0]
         line = _SIGNATURE_END.sub("", " ".join(head.split()))
         return line if len(line) <= _MAX_SIGNATURE else f"{line[: _MAX_SIGNATURE - 1]}…"
 
@@ -191,6 +206,8 @@ def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineD
 def _is_local(parent: OutlineDefinition, definition: OutlineDefinition) -> bool:
     """Whether a variable is nobody's business outside of what it is in."""
     in_function = parent.kind in CALLABLE_KINDS and definition.kind in ("constant", "global")
+    if parent.kind == definition.kind == "block":  # a setting of the outer one
+        return True
     return in_function or (parent.kind in TYPE_KINDS and definition.kind == "global")
 
 

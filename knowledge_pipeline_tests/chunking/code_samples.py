@@ -32,7 +32,19 @@ FILES = {
     "swift": "Account.swift",
     "scala": "Catalog.scala",
     "bash": "deploy.sh",
+    "lua": "session.lua",
+    "elixir": "cart.ex",
+    "haskell": "Ledger.hs",
+    "ocaml": "cache.ml",
+    "powershell": "Backup.psm1",
+    "sql": "orders.sql",
+    "zig": "ring.zig",
+    "hcl": "network.tf",
+    "terraform": "network.tf",
+    "dockerfile": "Dockerfile",
 }
+
+WITHOUT_FUNCTIONS = {"hcl", "terraform", "dockerfile"}
 
 
 def sample(language: str) -> str:

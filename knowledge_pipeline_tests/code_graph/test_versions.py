@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION, to_json
+from knowledge_pipeline.languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline_tests.code_graph.files import Files, resolved
 
@@ -16,7 +17,8 @@ CORPUS = Path(__file__).parent.parent / "corpus" / "code"
 
 
 def corpus_texts() -> dict[str, str]:
-    return {path.name: path.read_text("utf-8") for path in sorted(CORPUS.iterdir()) if path.is_file()}
+    paths = sorted(path for path in CORPUS.iterdir() if detect_language(path.name) in GRAPH_LANGUAGES)
+    return {path.name: path.read_text("utf-8") for path in paths}
 
 
 def test_the_same_text_gives_the_same_facts_until_their_version_is_raised():

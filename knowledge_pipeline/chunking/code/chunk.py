@@ -22,8 +22,14 @@ from knowledge_pipeline.chunking.sentences import Range
 from knowledge_pipeline.chunking.syntax_pieces import SyntaxPiece, build_pieces, open_piece
 from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.strings import truncate
-from knowledge_pipeline.syntax.grammars import GRAMMARS, parse
-from knowledge_pipeline.syntax.outline import CALLABLE_KINDS, TYPE_KINDS, Outline, OutlineDefinition
+from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
+from knowledge_pipeline.syntax.outline import (
+    CALLABLE_KINDS,
+    STATEMENT_KINDS,
+    TYPE_KINDS,
+    Outline,
+    OutlineDefinition,
+)
 
 VERSION = 1
 """Raised whenever the same file would be cut or described differently."""
@@ -45,7 +51,7 @@ def chunk_code(
     if language not in GRAMMARS:
         yield from chunk_lines(measured, chunking, limits)
         return
-    syntax = parse(document.text, language)
+    syntax = parse(document.text, choose_grammar(language, document.path))
     if syntax is None:
         note = {"note": f"could not be parsed as {language}; cut by lines"}
         yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
@@ -62,10 +68,11 @@ class _CodeSplitter:
     limits: TokenLimits
 
     def build_spans(self) -> Iterator[ChunkSpan]:
-        text, root = self.measured.document.text, self.outline.tree.root
+        text = self.measured.document.text
         whole = (0, len(text))
-        if any(child.end_byte > child.start_byte for child in root.children):
-            groups = self._split_nodes(root.children, whole, None, 0)
+        nodes = self.outline.tree.top_nodes
+        if any(node.end_byte > node.start_byte for node in nodes):
+            groups = self._split_nodes(nodes, whole, None, 0)
         else:  # nothing but a byte order mark
             groups = self._split_by_lines(whole, None)
         for group in groups:
@@ -87,12 +94,11 @@ class _CodeSplitter:
             subjects = [piece.definition] if piece.definition else []
             group = PieceGroup(piece.start_char, piece.end_char, enclosing, subjects, piece.is_import)
             is_own_chunk = piece.definition is not None and self._is_chunk(piece.definition)
+            begins = is_own_chunk or (piece.definition is not None and piece.definition.kind == "stage")
             if self._must_split(piece, enclosing):
                 parts = self._split_piece(piece, enclosing, depth)
                 run = None
-            elif (
-                run and not is_own_chunk and count_tokens(run.start_char, piece.end_char) <= limits.max_tokens
-            ):
+            elif run and not begins and count_tokens(run.start_char, piece.end_char) <= limits.max_tokens:
                 found[-1] = run = join_groups(run, group)
                 continue
             else:
@@ -135,7 +141,7 @@ class _CodeSplitter:
             return False
         if granularity != "class" and definition.kind in CALLABLE_KINDS:
             return definition.body_start_char is not None
-        return definition.kind in TYPE_KINDS
+        return definition.kind in TYPE_KINDS or definition.kind in STATEMENT_KINDS
 
     def _must_split(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> bool:
         """Whether a piece is cut further: it is too large, or holds definitions that are chunks."""
@@ -145,6 +151,8 @@ class _CodeSplitter:
         own, granularity = piece.definition, self.chunking.granularity
         around = own or enclosing
         if size <= self.limits.min_tokens or (around is not None and around.kind in CALLABLE_KINDS):
+            return False
+        if own is not None and own.kind in STATEMENT_KINDS:
             return False
         if own is not None and own.kind in TYPE_KINDS and granularity != "method":
             return False

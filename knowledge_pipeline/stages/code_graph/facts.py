@@ -24,7 +24,7 @@ from knowledge_pipeline.code_graph import (
     to_json,
 )
 from knowledge_pipeline.config.settings import resolve_sanitize
-from knowledge_pipeline.languages import PARSED_LANGUAGES, detect_language
+from knowledge_pipeline.languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages.context import RefreshContext
@@ -71,8 +71,8 @@ def _load_facts(table: Table, paths: list[str]) -> dict[str, FileFacts]:
 
 
 def has_facts(path: str, language: str) -> bool:
-    """Whether a file has facts: it is in a language with a grammar, or says how modules are named."""
-    return language in PARSED_LANGUAGES or is_manifest(path)
+    """Whether a file has facts: it is in a language with a code graph, or says how modules are named."""
+    return language in GRAPH_LANGUAGES or is_manifest(path)
 
 
 def _desired_fingerprints(ctx: RefreshContext) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,4 +1,5 @@
-; Captures: a definition under its kind, @base (what a type extends), @import,
+; Captures: a definition under its kind, in the same pattern its @name (parts of it, joined by dots) and
+; @body where its fields do not say them, @attribute (belongs to what follows, as a comment does), @base (what a type extends), @import,
 ; @export (a name, or names, made public by a list), @decision (a branch that counts for complexity).
 ; What starts with _ is for predicates alone. A constant counts unless it is within a function,
 ; a global unless it is within a function or a type.
