@@ -17,8 +17,14 @@ _TRAIL_CHARS = 200
 
 
 def has_headings(document: Document) -> bool:
-    """Whether headings are marked: in Markdown, reStructuredText, and text made from HTML or DOCX."""
-    return document.language in _MARKUP_LANGUAGES or document.path.lower().endswith(_MARKUP_SUFFIXES)
+    """Whether headings are marked: Markdown, reStructuredText, what was HTML, DOCX or a notebook."""
+    is_markup = document.language in _MARKUP_LANGUAGES or document.path.lower().endswith(_MARKUP_SUFFIXES)
+    return is_markup or is_rendered_notebook(document)
+
+
+def is_rendered_notebook(document: Document) -> bool:
+    """Whether the text is Markdown made from the cells of a notebook, rather than its JSON."""
+    return document.language == "notebook" and document.metadata.get("format") == "notebook"
 
 
 def parse_blocks(document: Document) -> tuple[Block, ...]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from knowledge_pipeline.chunking.base import Chunker, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.custom_extractors import fingerprint_extractor
-from knowledge_pipeline.chunking.headings import has_headings
+from knowledge_pipeline.chunking.headings import has_headings, is_rendered_notebook
 from knowledge_pipeline.chunking.metadata_extractors import add_metadata, load_coverage
 from knowledge_pipeline.config.settings import ChunkingSettings, ChunkingStrategy, SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
@@ -23,7 +23,7 @@ MAX_HEADER_TOKENS = 48
 
 VERSION = 2
 
-_ChunkerName = ChunkingStrategy | Literal["lines"]
+_ChunkerName = ChunkingStrategy | Literal["lines", "notebook"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,12 @@ _CHUNKERS: dict[_ChunkerName, _ChunkerEntry] = {
     "semantic": _ChunkerEntry("semantic", "chunk_semantic", min_tokens=64),
     "ast_aware": _ChunkerEntry("code.chunk", "chunk_code", min_tokens=64),
     "lines": _ChunkerEntry("lines", "chunk_lines"),
+    "notebook": _ChunkerEntry("notebook", "chunk_notebook", min_tokens=64),
     "endpoint": _ChunkerEntry("openapi.chunk", "chunk_endpoints", max_tokens=1024, min_tokens=32),
     "commit": _ChunkerEntry("commits", "chunk_commit"),
     "conversation": _ChunkerEntry("conversation", "chunk_conversation"),
 }
-_LANGUAGE_VERSIONS = dict.fromkeys(PARSED_LANGUAGES - GRAPH_LANGUAGES, 1)
+_LANGUAGE_VERSIONS = dict.fromkeys((PARSED_LANGUAGES - GRAPH_LANGUAGES) | {"notebook"}, 1)
 """Raised whenever a file in one of these languages would be cut or described differently."""
 
 _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
@@ -96,7 +97,7 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     Raises:
         ConfigError: a custom extractor or the coverage report cannot be read.
     """
-    chunkers = dict.fromkeys(entry.module for entry in _CHUNKERS.values())
+    chunkers = dict.fromkeys(e.module for e in _CHUNKERS.values() if e.module not in _LANGUAGE_VERSIONS)
     modules = ("registry", "metadata_extractors", "document_metadata", *chunkers)
     imported = (importlib.import_module(f"knowledge_pipeline.chunking.{name}") for name in modules)
     load_coverage(source)  # a report that cannot be read is refused here, before any work
@@ -166,6 +167,8 @@ def _run_chunkers(
 def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:
     """How to cut a document, best first."""
     first = source.chunking.strategy or _default_chunker_name(document, source)
+    if first == "ast_aware" and is_rendered_notebook(document):
+        first = "notebook"
     if first == "ast_aware" and document.language not in PARSED_LANGUAGES:
         first = "semantic" if has_headings(document) else "lines"
     yield first
@@ -176,6 +179,10 @@ def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_C
 
 
 def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerName:
+    if is_rendered_notebook(document):
+        return "notebook"
+    if document.language == "notebook" and document.metadata.get("note"):
+        return "lines"
     if source.type == "files":
         if document.language in PARSED_LANGUAGES:
             return "ast_aware"

@@ -37,7 +37,7 @@ _GENERATED_CODE = re.compile(
     r"(?:[.-]min\.(?:js|mjs|cjs|css)|\.bundle\.js|^pnpm-lock\.yaml|^conda-lock\.yml|^\.terraform\.lock\.hcl)$"
 )
 # names where modules lie
-_PACKAGE_MANIFEST = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$")
+_OTHER_CODE_FILE = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$|\.ipynb$")
 _MARKUP_FILE = re.compile(
     r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I
 )
@@ -58,7 +58,7 @@ class SelectionDefaults:
 
 SELECTION_DEFAULTS: dict[SourceType, SelectionDefaults] = {
     "code": SelectionDefaults(
-        accepts=lambda name: is_code(detect_language(name)) or _PACKAGE_MANIFEST.search(name) is not None,
+        accepts=lambda name: is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None,
         max_bytes=1_000_000,
         excluded_folders=_VENDORED_FOLDERS | {"dist"},
         excluded_files=_GENERATED_CODE,

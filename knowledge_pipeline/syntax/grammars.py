@@ -8,6 +8,7 @@ module does.
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 from array import array
 from collections.abc import Sequence
@@ -19,11 +20,19 @@ from operator import attrgetter
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
+from knowledge_pipeline.languages import GRAPH_LANGUAGES
+
 # The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
 # one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
 _PROGRESS_REPORTS_PER_BYTE = 0.2
 _MIN_PROGRESS_REPORTS = 10_000
 _MAX_CPU_S = 10.0
+
+# A scanner that looks for an end that a broken file lacks reads all of it at every error, between two
+# reports of progress. Sound code needs 1 to 110 reads for a kilobyte, where parsers go back and forth.
+# The first languages are not limited: some of their files might be cut otherwise than they are stored.
+_MIN_READS = 1_000
+_READS_PER_BLOCK = 500
 
 _MAX_ERROR_SHARE = 0.5
 _MAX_ERROR_CHILDREN = 10_000  # queries over wider ERROR nodes take quadratic time
@@ -186,14 +195,18 @@ def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:
 
 def _parse_root(source: bytes, language: str) -> Node | None:
     budget = _MIN_PROGRESS_REPORTS + int(len(source) * _PROGRESS_REPORTS_PER_BYTE)
+    blocks = len(source) // _READ_BYTES + 1
+    reads = sys.maxsize if language in GRAPH_LANGUAGES else _MIN_READS + blocks * _READS_PER_BLOCK
     deadline_s = time.thread_time() + _MAX_CPU_S
 
     def give_up(_offset: int, _has_error: bool) -> bool:
         nonlocal budget
         budget -= 1
-        return budget < 0 or time.thread_time() > deadline_s
+        return budget < 0 or reads < 0 or time.thread_time() > deadline_s
 
     def read(offset: int, _point: object) -> bytes:
+        nonlocal reads
+        reads -= 1  # goes on where the limit is passed: a source that ends early crashes the parser
         return source[offset : offset + _READ_BYTES]
 
     parser = Parser(_load_grammar(language))

@@ -10,6 +10,7 @@ from knowledge_pipeline.chunking.code.metadata import CODE_METADATA_KEYS
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline.syntax import grammars
 from knowledge_pipeline_tests.chunking.code_samples import (
+    CORPUS,
     FILES,
     WITHOUT_FUNCTIONS,
     code_chunks,
@@ -381,3 +382,38 @@ def test_a_line_of_a_megabyte_is_cut_between_words():
     assert len(text) > 1_000_000
     assert max(chunk.tokens for chunk in chunks) <= 200
     assert sum(chunk.tokens for chunk in chunks) > 200 * len(chunks) * 0.9
+
+
+def test_a_broken_file_that_a_scanner_reads_at_every_error_is_given_up(monkeypatch):
+    monkeypatch.setattr(grammars, "_MAX_CPU_S", float("inf"))
+    assert grammars.parse(")" * 20_000, "lua") is None
+
+
+def test_an_interface_of_ocaml_is_cut_by_its_own_grammar():
+    chunks = code_chunks((CORPUS / "cache.mli").read_text("utf-8"), "ocaml", path="lib/cache.mli")
+    assert [chunk.metadata["symbols"] for chunk in chunks] == [
+        ["Full", "entry", "capacity", "is_old", "Bounded", "Bounded.size"]
+    ]
+
+
+def test_a_stage_of_a_dockerfile_is_a_chunk_with_its_instructions():
+    chunks = code_chunks(sample("dockerfile"), "dockerfile")
+    assert [chunk.anchor for chunk in chunks] == ["module", "stage build", "stage python:${PYTHON}-slim"]
+    assert chunks[2].text.startswith("# What runs.\nFROM") and chunks[2].text.endswith('"8080"]')
+
+
+def test_comments_and_attributes_stand_with_the_definitions_of_new_languages():
+    starts = {
+        "lua": ("Session.new", "--- Starts a session."),
+        "elixir": ("Shop.Cart.add", '@doc "Adds an item'),
+        "haskell": ("balance", "-- | Sums the entries up.\nbalance ::"),
+        "ocaml": ("is_old", "(** Whether an entry is old. *)"),
+        "powershell": ("Remove-OldBackup", "<#\n.SYNOPSIS"),
+        "sql": ("paid", "-- What each customer paid."),
+        "zig": ("Ring.push", "/// Adds a byte"),
+        "terraform": ("resource.aws_vpc.main", "# What others are in."),
+    }
+    for language, (symbol, start) in starts.items():
+        chunks = code_chunks(sample(language), language)
+        text = next(chunk.text for chunk in chunks if chunk.metadata.get("symbol") == symbol)
+        assert text.startswith(start), language

@@ -24,7 +24,7 @@ _LEXER_ALIASES = {
     "go_module": "text",
     "jinja": "html+jinja",
     "markdown": "markdown",
-    "notebook": "json",
+    "notebook": "markdown",
     "objective_c": "objective-c",
     "objective_cpp": "objective-c++",
     "visual_basic": "vb.net",

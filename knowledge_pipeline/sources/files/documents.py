@@ -10,6 +10,7 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
+from knowledge_pipeline.sources.files.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
 from knowledge_pipeline.sources.files.text_decoding import ExtractedText, decode_text
 from knowledge_pipeline.sources.files.titles import extract_title
 from knowledge_pipeline.sources.files.trees import FileEntry, FileTree, format_too_large
@@ -79,11 +80,14 @@ class FileSource(Source):
             skip = "empty"
         elif skip is None and entry.size_bytes > self.max_bytes:
             skip = format_too_large(entry.size_bytes, self.max_bytes)
-        return Item(path_to_uri(entry.path), f"{entry.revision}:{self.version}", entry.locator, skip)
+        version = f"{self.version}+{NOTEBOOK_VERSION}" if is_notebook(entry.path) else self.version
+        return Item(path_to_uri(entry.path), f"{entry.revision}:{version}", entry.locator, skip)
 
 
 def read_text(name: str, payload: bytes) -> ExtractedText:
     """Text files: decoded, with the language that name and content tell."""
+    if is_notebook(name):
+        return read_notebook(payload)
     text = decode_text(payload)
     language = detect_language(name, text)
     return ExtractedText(text, extract_title(name, text, language), language=language)

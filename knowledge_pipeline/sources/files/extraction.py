@@ -1,7 +1,7 @@
-"""From the bytes of one file to text: PDF, DOCX, HTML, and plain text.
+"""From the bytes of one file to text: PDF, DOCX, HTML, notebooks, and plain text.
 
 `extract` is a pure function; `extraction_worker` runs it where a broken or hostile file
-can do no harm. DOCX and HTML become Markdown, so that headings, tables and code survive.
+can do no harm. DOCX, HTML and notebooks become Markdown, so that headings, tables and code survive.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def extract(name: str, payload: bytes) -> ExtractedText:
             from knowledge_pipeline.sources.files.docx import read_docx as read
         case "html" | "htm" | "xhtml":
             from knowledge_pipeline.sources.files.html import read_html as read
+        case "ipynb":
+            from knowledge_pipeline.sources.files.notebook import read_notebook as read
         case _:
             return ExtractedText(decode_text(payload), language="text")
     extracted = read(payload)
@@ -48,7 +50,7 @@ def extract(name: str, payload: bytes) -> ExtractedText:
 
 def is_plain_text(name: str) -> bool:
     """Whether reading the file takes no parser."""
-    return _format_of(name) not in {"pdf", "docx", "html", "htm", "xhtml"}
+    return _format_of(name) not in {"pdf", "docx", "html", "htm", "xhtml", "ipynb"}
 
 
 def _format_of(name: str) -> str:
