@@ -34,6 +34,7 @@ class Access:
     tenant: str | None
     principals: frozenset[str]
     everything: bool = False
+    withheld_sources: frozenset[str] = frozenset()  # whatever their rows say; see `DeclaredSources.narrow`
     caller: Caller = field(default=Caller(), compare=False)
 
     def __post_init__(self) -> None:
@@ -54,14 +55,15 @@ class Access:
 
 
 def build_visibility_filter(access: Access) -> Filter:
-    """Public rows, rows of the caller's tenant, and private rows of one of the caller's principals."""
+    """Public rows, rows of the caller's tenant, and private rows of one of their principals; none withheld."""
     if access.everything:
         return ~filters.MATCH_NONE
     visible = filters.eq("visibility", "public")
-    if access.tenant is None:
-        return visible
-    visible |= filters.eq("visibility", "tenant") & filters.eq("tenant", access.tenant)
-    if access.principals:
+    if access.tenant is not None:
+        visible |= filters.eq("visibility", "tenant") & filters.eq("tenant", access.tenant)
+    if access.tenant is not None and access.principals:
         private = filters.eq("visibility", "private") & filters.eq("tenant", access.tenant)
         visible |= private & filters.has_any("principals", sorted(access.principals))
+    if access.withheld_sources:
+        visible &= ~filters.one_of("source", sorted(access.withheld_sources))
     return visible

@@ -24,6 +24,7 @@ from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
+from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.health import check_health
 from knowledge_pipeline.query.log.feedback import record_judgement
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
@@ -64,6 +65,7 @@ class AsyncKnowledgeBase:
 
     Args:
         settings: of the store, and of searches.
+        config: the knowledge.yaml that they are from: who may see a source is decided by what it says now.
         access: the caller's, where a method is given none. By default that of an operator, who can read
             the store's files anyway; a service passes the access of its caller to every method.
         audited: give a response only when its row of the query log is on disk.
@@ -74,6 +76,7 @@ class AsyncKnowledgeBase:
         self,
         settings: Settings,
         *,
+        config: Path | None = None,
         access: Access | None = None,
         audited: bool = False,
         heard: ResponseListener | None = None,
@@ -81,6 +84,7 @@ class AsyncKnowledgeBase:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
+        self._declared = DeclaredSources(config, settings.sources)
         self._heard = heard
         self._calls = ModelCallLog(self._lake)
         self._index = LiveIndex(self._lake)
@@ -99,7 +103,8 @@ class AsyncKnowledgeBase:
         Raises:
             ConfigError: there is no `knowledge.yaml`, or it is wrong.
         """
-        return cls(_load_settings(place), access=access)
+        settings, config = _load_settings(place)
+        return cls(settings, config=config, access=access)
 
     @_on_background_loop
     async def search(
@@ -113,7 +118,7 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.search`."""
-        access = access or self.access
+        access = self._resolve_access(access)
         response = await self._engine.search(
             text, access, type=type, filters=filters, limit=limit, explain=explain
         )
@@ -132,7 +137,7 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.similar`."""
-        access = access or self.access
+        access = self._resolve_access(access)
         response = await self._engine.similar(
             access, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
         )
@@ -141,13 +146,13 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
-        access = access or self.access
+        access = self._resolve_access(access)
         return self._record("get", id, access, await self._engine.get(id, access))
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
-        access = access or self.access
+        access = self._resolve_access(access)
         response = await self._engine.related(target, access)
         return self._record("related", target, access, response)
 
@@ -166,7 +171,7 @@ class AsyncKnowledgeBase:
         """
         from knowledge_pipeline.query.agent_context.build import get_context  # most processes only search
 
-        access = access or self.access
+        access = self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
         context = await get_context(
             self._engine, access, task, self.settings.context, max_tokens=max_tokens, template=template
@@ -180,7 +185,7 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def status(self, *, access: Access | None = None) -> StatusResponse:
         """The live release, and how much of it the caller may see."""
-        return await read_status(self.settings, self._lake, self._index, access or self.access)
+        return await read_status(self.settings, self._lake, self._index, self._resolve_access(access))
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
@@ -209,7 +214,7 @@ class AsyncKnowledgeBase:
             record_judgement,
             self._lake,
             self._log,
-            access or self.access,
+            self._resolve_access(access),
             query_id=query_id,
             result_id=result_id,
             judgement=judgement,
@@ -234,9 +239,12 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
-        access = access or self.access
+        access = self._resolve_access(access)
         response = await self._code_graph.query(request, access)
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
+
+    def _resolve_access(self, access: Access | None) -> Access:
+        return self._declared.narrow(access or self.access)
 
     def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
         if self._log:
@@ -253,11 +261,12 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         self,
         settings: Settings,
         *,
+        config: Path | None = None,
         access: Access | None = None,
         audited: bool = False,
         heard: ResponseListener | None = None,
     ) -> None:
-        base = AsyncKnowledgeBase(settings, access=access, audited=audited, heard=heard)
+        base = AsyncKnowledgeBase(settings, config=config, access=access, audited=audited, heard=heard)
         super().__init__(base, base.loop)
         self.settings = settings
         self.asynchronous = base  # the same, for asynchronous code
@@ -266,7 +275,8 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     @classmethod
     def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
         """See `AsyncKnowledgeBase.open`."""
-        return cls(_load_settings(place), access=access)
+        settings, config = _load_settings(place)
+        return cls(settings, config=config, access=access)
 
     search = blocking(AsyncKnowledgeBase.search)
     similar = blocking(AsyncKnowledgeBase.similar)
@@ -289,8 +299,10 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         self.close()
 
 
-def _load_settings(place: Path | str | Settings) -> Settings:
+def _load_settings(place: Path | str | Settings) -> tuple[Settings, Path | None]:
+    """The settings, and the file that they are from."""
     if isinstance(place, Settings):
-        return place
+        return place, None
     path = Path(place).expanduser()
-    return file.load_settings(file.find_config(path) if path.is_dir() else path)
+    config = file.find_config(path) if path.is_dir() else path
+    return file.load_settings(config), config

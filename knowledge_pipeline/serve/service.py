@@ -80,7 +80,11 @@ class Service:
         observers = (self.metrics, self.traces, LogObserver(settings.serve))
         self._observers = Observers(each for each in observers if each)
         self.base = AsyncKnowledgeBase(
-            settings, access=Access.public(), audited=True, heard=self._observers.notify_answered
+            settings,
+            config=config,
+            access=Access.public(),
+            audited=True,
+            heard=self._observers.notify_answered,
         )
         self.tokens = TokenStore(Lake(settings.store))
         self._request_limiter = RequestLimiter()

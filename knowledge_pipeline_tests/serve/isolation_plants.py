@@ -16,7 +16,7 @@ from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.log import feedback
 from knowledge_pipeline.query.search import plan
 from knowledge_pipeline.query.search.cache import AnswerCache
-from knowledge_pipeline.serve.declared_sources import DeclaredSources
+from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 from knowledge_pipeline.serve.tokens import Token
 from knowledge_pipeline.store import filters

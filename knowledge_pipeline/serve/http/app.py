@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from knowledge_pipeline.config.operation import ServeSettings
-from knowledge_pipeline.serve.declared_sources import DeclaredSources
+from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.http import (
     admin,

@@ -13,7 +13,7 @@ from fastapi.security import HTTPBearer
 from knowledge_pipeline.contract.responses import JsonResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.serve.declared_sources import DeclaredSources
+from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
