@@ -55,7 +55,7 @@ class Access:
 
 
 def build_visibility_filter(access: Access) -> Filter:
-    """Public rows, rows of the caller's tenant, and private rows of one of their principals; none withheld."""
+    """Public rows, rows of the caller's tenant, and private rows of one of theirs; none withheld."""
     if access.everything:
         return ~filters.MATCH_NONE
     visible = filters.eq("visibility", "public")

@@ -3,7 +3,7 @@
 A row says who may see it as the configuration was when the row was written. Where the configuration is
 stricter now, it decides, before any refresh and after a rollback; where it is wider, the row does.
 
-A caller who sees everything manages all sources. Anybody else manages those of their own tenant, and
+A caller who sees everything manages all sources. A tenant's caller manages those of the tenant, and
 can only have them refreshed: whoever declares a source names files, addresses and secrets of the server.
 """
 
@@ -81,9 +81,9 @@ class DeclaredSources:
 
     def list_managed(self, access: Access) -> tuple[SourceConfig, ...]:
         """Those that a caller may have refreshed; raises as `sources` does."""
-        return tuple(
-            each for each in self.sources() if access.everything or each.access.tenant == access.tenant
-        )
+        if access.everything:
+            return self.sources()
+        return tuple(each for each in self.sources() if access.tenant and each.access.tenant == access.tenant)
 
     def find_managed(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
         """The one of an id, else all of a type, of those that a caller manages.

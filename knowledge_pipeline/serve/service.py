@@ -129,6 +129,11 @@ class Service:
                     f"there was no response within {timeout_s:g} s: request less, or try later"
                 ) from None
 
+    @property
+    def answers_this_machine(self) -> bool:
+        """Whether programs of this machine, and no others, are answered without a token."""
+        return self.settings.serve.anonymous == "loopback" and is_loopback(self.settings.serve.host)
+
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
         try:
@@ -156,7 +161,7 @@ class Service:
             self._concurrency.release()
 
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
-        """A program of this machine could read the files; other anonymous callers see only what is public."""
+        """Without a token nobody sees more than is public: a proxy can look like a local program."""
         serve, caller = self.settings.serve, Caller(origin.interface)
         if secret is not None:
             token = self.tokens.verify_secret(secret)
@@ -165,12 +170,10 @@ class Service:
             access = token.access(Caller(origin.interface, token.id))
             per_minute = token.requests_per_minute or serve.requests_per_minute
             return Identity(access, token.scopes, f"token {token.id}", per_minute)
-        if serve.anonymous == "loopback" and is_loopback(serve.host) and origin.is_local:
-            access = Access(None, frozenset(), everything=True, caller=caller)
-        elif serve.anonymous == "public":
-            access = Access(None, frozenset(), caller=caller)
-        else:
+        is_answered = serve.anonymous == "public" or (self.answers_this_machine and origin.is_local)
+        if not is_answered:
             raise Unauthenticated(_SIGN_IN)
+        access = Access(None, frozenset(), caller=caller)
         return Identity(access, frozenset({"query"}), f"address {origin.address}", serve.requests_per_minute)
 
 

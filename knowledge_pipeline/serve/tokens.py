@@ -21,8 +21,8 @@ from knowledge_pipeline.store import tokens as rows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import VersionStamp
 
-Scope = Literal["query", "admin"]
-SCOPES: tuple[Scope, ...] = ("query", "admin")
+Scope = Literal["query", "admin", "metrics"]
+SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics")
 
 _PREFIX = "kpt"
 _RELOAD_INTERVAL_S = 1.0  # how long a revoked token may still be accepted
@@ -58,6 +58,7 @@ class TokenStore:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._by_id: dict[str, tuple[str, Token]] = {}  # with the digest
+        self._of_process: dict[str, tuple[str, Token]] = {}  # the same, of tokens that are not stored
         self._mark: VersionStamp | None = None
         self._checked_s = -_RELOAD_INTERVAL_S
         self._lock = threading.Lock()
@@ -94,14 +95,27 @@ class TokenStore:
             revoked_at=None,
         )
         _validate_token(token)
-        secret = f"{_PREFIX}_{token.id}_{secrets.token_urlsafe(32)}"
+        secret = _create_secret(token.id)
         row: dict[str, Any] = {name: getattr(token, name) for name in Token.__dataclass_fields__}
         row |= {"principals": list(token.principals), "scopes": sorted(token.scopes)}
         rows.upsert_token(self._lake, {**row, "digest": _hash_secret(secret)})
         return token, secret
 
+    def create_for_process(self, name: str) -> str:
+        """The secret of a token that may read everything until this process ends; it is stored nowhere."""
+        now = datetime.now(UTC)
+        token = Token(secrets.token_hex(4), name, None, (), True, frozenset({"query"}), None, now, None, None)
+        secret = _create_secret(token.id)
+        self._of_process[token.id] = _hash_secret(secret), token
+        return secret
+
+    def is_of_process(self, secret: str) -> bool:
+        """Whether a valid secret is one that `create_for_process` made."""
+        token = self.verify_secret(secret)
+        return token is not None and token.id in self._of_process
+
     def list_all(self) -> list[Token]:
-        """Every token ever made, oldest first."""
+        """Every token ever stored, oldest first."""
         return sorted(map(_token_from_row, rows.list_tokens(self._lake)), key=lambda token: token.created_at)
 
     def revoke(self, id_or_name: str) -> Token:
@@ -129,7 +143,8 @@ class TokenStore:
         """The token of a secret; None if it is unknown, expired or revoked."""
         self._reload_if_changed()
         parts = secret.split("_", 2)
-        known = self._by_id.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
+        id_ = parts[1] if len(parts) == 3 and parts[0] == _PREFIX else ""
+        known = self._of_process.get(id_) or self._by_id.get(id_)
         digest, token = known or ("", None)
         same = hmac.compare_digest(digest, _hash_secret(secret))
         return token if token and same and token.is_valid(datetime.now(UTC)) else None
@@ -162,6 +177,10 @@ def read_bearer_token(headers: Mapping[str, str]) -> str | None:
     return token.strip()
 
 
+def _create_secret(token_id: str) -> str:
+    return f"{_PREFIX}_{token_id}_{secrets.token_urlsafe(32)}"
+
+
 def _hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
@@ -181,6 +200,11 @@ def _validate_token(token: Token) -> None:
         raise InvalidQuery("a token that sees everything has no tenant and no principals")
     if not token.scopes or token.scopes - set(SCOPES):
         raise InvalidQuery(f"a token has one or more of the scopes {', '.join(SCOPES)}")
+    if "admin" in token.scopes and not (token.everything or token.tenant):
+        raise InvalidQuery(
+            "the scope admin manages the sources of a tenant, or all: add --tenant NAME or --everything; "
+            "a monitor needs --scope metrics alone"
+        )
     if token.requests_per_minute is not None and token.requests_per_minute < 1:
         raise InvalidQuery("a token needs at least one request a minute")
     if token.expires_at is not None and token.expires_at <= token.created_at:

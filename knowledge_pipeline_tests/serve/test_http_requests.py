@@ -15,6 +15,7 @@ import pytest
 from knowledge_pipeline.serve.logs import ACCESS_LOG
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, refused
+from knowledge_pipeline_tests.serve.world import SOURCES
 
 SEARCH = f"{API}/search"
 QUESTION = {"query": "payments"}
@@ -33,6 +34,22 @@ def test_who_asks_from_this_machine_needs_no_token_unless_the_settings_say_so(se
     answer = strict.client().post(SEARCH, json=QUESTION)
     refused(answer, 401, "Unauthenticated")
     assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_who_asks_from_this_machine_without_a_token_sees_what_is_public_alone(server, world):
+    """A reverse proxy with default settings looks like a program of this machine."""
+    public = {each.id for each in world.sources_of("public")}
+    for source in SOURCES:
+        answer = server.client().post(SEARCH, json={"query": source.canary, "limit": 50})
+        assert {each["metadata"]["source"] for each in answer.json()["results"]} <= public, source
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Via", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP"],
+)
+def test_whatever_a_proxy_has_passed_on_needs_a_token(server, header):
+    refused(server.client().post(SEARCH, json=QUESTION, headers={header: "x"}), 401, "Unauthenticated")
 
 
 @pytest.mark.parametrize("token", ["expired", "revoked"])

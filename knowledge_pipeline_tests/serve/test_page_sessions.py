@@ -43,6 +43,32 @@ def test_without_a_token_every_page_asks_for_one_and_shows_nothing_else(locked: 
         assert 'type="password"' in page.text and "canary" not in page.text
 
 
+def test_the_link_of_a_start_signs_in_until_the_server_ends(world: World) -> None:
+    with Running(world.settings, config=world.config) as running:
+        client, token = running.client(), running.service.tokens.create_for_process("start")
+        assert "canaryacmedocs" not in client.get("/?q=payments&source=acme-docs").text
+        answer = client.get("/sign-in", params={"token": token})
+        assert answer.status_code == 303 and answer.headers["location"] == "/"
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie and "Max-Age" not in cookie  # until the browser ends
+        assert "canaryacmedocs" in client.get("/?q=payments&source=acme-docs").text
+    with Running(world.settings, config=world.config) as other:
+        client = other.client()
+        assert client.get("/sign-in", params={"token": token}).status_code == 401
+        client.cookies.set("knowledge_token", token)
+        assert client.get("/?q=payments").status_code == 401
+        client.cookies.clear()  # as the answer told
+        assert client.get("/?q=payments").status_code == 200
+
+
+def test_a_link_signs_in_by_no_stored_token(server: Running, world: World) -> None:
+    client = server.client()
+    answer = client.get("/sign-in", params={"token": world.tokens["acme"]})
+    assert answer.status_code == 401 and "set-cookie" not in {
+        name for name, value in answer.headers.items() if "knowledge_token" in value
+    }
+
+
 def test_a_token_is_kept_in_a_cookie_that_no_script_and_no_other_site_gets(
     locked: Running, world: World
 ) -> None:

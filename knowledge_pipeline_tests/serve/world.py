@@ -87,8 +87,8 @@ SEERS: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "ida": ("initech", ("ida",)),
 }
 """Tokens with the scope `query`: tenant and principals. There are also `operator` (sees all, scopes
-query and admin), `admin` (tenant acme, scope admin alone), `slow` (public, two requests a minute),
-`expired` and `revoked`."""
+query and admin), `admin` (tenant acme, scope admin alone), `monitor` (scope metrics alone), `slow` (public,
+two requests a minute), `expired` and `revoked`."""
 
 
 @dataclass
@@ -238,6 +238,7 @@ def _make_tokens(world: World) -> None:
         create(name, tenant=tenant, principals=principals)
     create("operator", everything=True, scopes=("query", "admin"))
     create("admin", tenant="acme", scopes=("admin",))
+    create("monitor", scopes=("metrics",))
     create("slow", requests_per_minute=2)
     create("expired", expires_in=timedelta(microseconds=1))
     create("revoked")

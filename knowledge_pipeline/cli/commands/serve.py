@@ -29,7 +29,8 @@ def serve(
     """Serve over HTTP until interrupted.
 
     The search page is at /, the API at /api/v1/knowledge, its documentation at /docs. Requests
-    without a token are answered for this machine only, unless serve.anonymous says otherwise.
+    without a token are answered for this machine only, unless serve.anonymous says otherwise, and
+    see public content only. Where some is not public, a link to all of it is printed.
     """
     if find_spec("fastapi") is None:
         raise ConfigError(
@@ -44,8 +45,15 @@ def serve(
     with _open_socket(settings.serve.host, settings.serve.port) as listening:
         address, bound_port = listening.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
-        session.screen.print_note(f"Answering on http://{shown}:{bound_port}")
-        run(Service(settings, config=session.config_path), listening)
+        service, url = Service(settings, config=session.config_path), f"http://{shown}:{bound_port}"
+        session.screen.print_note(f"Answering on {url}")
+        if service.answers_this_machine and any(s.access.visibility != "public" for s in settings.sources):
+            token = service.tokens.create_for_process("start of the server")
+            session.screen.print_note(
+                "Without a token, public content only. All of it, until this server ends:\n"
+                f"{url}/sign-in?token={token}"
+            )
+        run(service, listening)
 
 
 def _open_socket(host: str, port: int) -> socket.socket:

@@ -25,8 +25,8 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.declared_sources import require_manage_all
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX

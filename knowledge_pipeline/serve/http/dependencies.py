@@ -12,8 +12,8 @@ from fastapi.security import HTTPBearer
 
 from knowledge_pipeline.contract.responses import JsonResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
@@ -22,7 +22,9 @@ from knowledge_pipeline.serve.webhooks import SeenDeliveries
 
 ResultT = TypeVar("ResultT")
 
-_FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
+_PROXY_HEADERS = frozenset(
+    ("forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-host")
+)
 
 _bearer = HTTPBearer(auto_error=False, description="A token made by `knowledge token create`.")
 
@@ -82,7 +84,7 @@ def build_origin(request: Request, interface: Interface = "http") -> Origin:
     return Origin(
         interface,
         request.client.host if request.client else None,
-        forwarded=any(name in request.headers for name in _FORWARDING_HEADERS),
+        forwarded=any(name in _PROXY_HEADERS or name.startswith("x-forwarded-") for name in request.headers),
         host=request.url.hostname or "",
     )
 

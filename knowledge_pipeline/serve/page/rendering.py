@@ -107,8 +107,12 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
 
 def render_sign_in(request: Request, *, status: int, problem: str = "") -> Response:
     """The page that asks for a token, and then redirects to the requested page."""
-    here = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
-    return render_page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
+    path, parameters = request.url.path, request.url.query
+    here = f"{path}?{parameters}" if request.method == "GET" and path != "/sign-in" else "/"
+    response = render_page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
+    if status == 401 and TOKEN_COOKIE in request.cookies:  # the next request is one without a token
+        response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
+    return response
 
 
 def load_templates() -> None:

@@ -59,9 +59,14 @@ async def read_form(request: Request) -> Mapping[str, str]:
 
 
 @routes.get("/sign-in")
-async def show_sign_in(request: Request) -> Response:
-    """The page that asks for a token."""
-    return render_sign_in(request, status=200)
+async def show_sign_in(request: Request, token: str = "") -> Response:
+    """The page that asks for a token; the link that the server printed when it started signs in at once."""
+    if not get_app_state(request).service.tokens.is_of_process(token):
+        problem = "this link is of another start of the server: see what it printed last" if token else ""
+        return render_sign_in(request, status=401 if token else 200, problem=problem)
+    response = RedirectResponse("/", 303)
+    set_private_cookie(request, response, TOKEN_COOKIE, token)
+    return response
 
 
 @routes.post("/sign-in")
