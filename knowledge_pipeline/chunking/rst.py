@@ -11,7 +11,7 @@ from knowledge_pipeline.chunking.blocks import Block, close_gaps, find_line_star
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*\Z")
 _VERBATIM = (".. code", ".. sourcecode", ".. parsed-literal", ".. list-table", ".. csv-table", "+--", "===")
 _SHORTEST_UNDERLINE = 3
-_ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)\s*(?:<[^`>]*>)?`")
+_ROLE = re.compile(r"(?<![\w:+.-]):[\w:+.-]+:`([^`<]*?)\s*(?:<[^`>]*>)?`")
 _MARKS = re.compile(r"``|`__?|`|\*\*|\|")
 
 

@@ -26,8 +26,11 @@ _CARD_ISSUERS = re.compile(
     r"4\d{15}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
     r"|(?:6011|65\d\d|64[4-9]\d|35\d\d)\d{12}"
 )
+# A group takes all digits that it can, and gives none back: a run of digits has thousands of divisions.
+# The last form is that of a number so short that one group has taken all.
 _PHONE_INTERNATIONAL = re.compile(
-    r"(?<![\w.+*/=-])\+[1-9]\d{0,3}(?:[ .\-/]?\(?\d{1,5}\)?){2,6}(?![\w-])", re.ASCII
+    r"(?<![\w.+*/=-])\+[1-9](?:\d{0,3}(?:[ .\-/]?\(?\d{1,5}+\)?){2,6}|[ .\-/]?\(?\d{2,5}+\)?)(?![\w-])",
+    re.ASCII,
 )
 _PHONE_AMERICAN = re.compile(
     r"(?<![\w.+/(=-])(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-]|\.\d)", re.ASCII

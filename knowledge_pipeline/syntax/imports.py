@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
-_GO = re.compile(r"""(?:([\w.]+)[ \t]+)?["`]([^"`\n]+)["`]""")
+_GO = re.compile(r"""(?:(?<![\w.])([\w.]++)[ \t]+)?["`]([^"`\n]+)["`]""")
 _VERSION = re.compile(r"v\d+$")
 _PYTHON_FROM = re.compile(r"from\s+(\S+)\s+import\b(.*)", re.DOTALL)
 _BOUND_NAME = re.compile(r"[^\W\d]\w*(?!\w)(?!\s*(?:\.|::|\\|=>|as\b))")

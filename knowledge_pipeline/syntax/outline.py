@@ -38,7 +38,7 @@ _KEYWORD = re.compile(r"\b(interface|enum|struct|extension)\s+(?:class\s+)?$")
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
 _BETWEEN_BASES = re.compile(r"\b(?:extends|implements|with|public|private|protected|virtual)\b|[,+]")
 _WORD = re.compile(r"\w+")
-_SIGNATURE_END = re.compile(r"(?:=>|[\s{=:;])+$")
+_SIGNATURE_END = re.compile(r"(?<![\s{=:;])(?:=>|[\s{=:;])++$")
 _MAX_SIGNATURE = 120
 _MAX_SCOPE = 20
 _MAX_BASES = 20

@@ -1,6 +1,11 @@
+import re
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from knowledge_pipeline.config.settings import SanitizeSettings
+from knowledge_pipeline.sanitizing import personal_data
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 
 
@@ -98,3 +103,15 @@ def test_versions_ids_dates_and_numbers_with_a_wrong_checksum_are_left_alone(tex
 def test_one_text_may_hold_many_of_many_kinds():
     text = "a@b.org, c@d.org; +49 30 901820\n" * 50 + "4111 1111 1111 1111"
     assert dict(cleaned(text).findings_by_kind) == {"email": 100, "phone_number": 50, "card_number": 1}
+
+
+_SIMPLE_PHONE = re.compile(  # what is meant, in a form that tries thousands of divisions of a run of digits
+    r"(?<![\w.+*/=-])\+[1-9]\d{0,3}(?:[ .\-/]?\(?\d{1,5}\)?){2,6}(?![\w-])", re.ASCII
+)
+
+
+@given(st.text("0123456789+ ().-/x", max_size=28).map(lambda rest: f"+49{rest}"))
+@example("+491690)433-.8 7(.21xx")
+def test_phone_numbers_are_those_of_the_simple_form(text):
+    found = [match.span() for match in personal_data._PHONE_INTERNATIONAL.finditer(text)]
+    assert found == [match.span() for match in _SIMPLE_PHONE.finditer(text)]

@@ -55,6 +55,8 @@ _INTENTS: dict[Intent, str] = {  # the first that fits
     "understand_concept": r"^\s*(how|what|why|explain|describe)\b",
 }
 
+_INTENT_CHARS = 1_000  # of a text, in which a person has said what they want
+
 _STOPWORD_LIST = """
     a about again all am an and any are as at be been being both but by can could did do does doing done down
     during each few for from further had has have having he her here him his how i if in into is it its just
@@ -111,7 +113,8 @@ def parse_verbatim(text: str) -> ParsedQuery:
     if not plain:
         raise InvalidQuery(_EMPTY)
     words = remove_stopwords(identifiers.expand_identifiers(plain))
-    intents: list[Intent] = [intent for intent, form in _INTENTS.items() if re.search(form, plain, re.I)]
+    start = plain[:_INTENT_CHARS]
+    intents: list[Intent] = [intent for intent, form in _INTENTS.items() if re.search(form, start, re.I)]
     intents.append("find_implementation" if _extract_identifiers(plain) else "understand_concept")
     return ParsedQuery(text=plain, words=words, intent=intents[0])
 

@@ -17,7 +17,7 @@ from knowledge_pipeline.front_matter import MAX_CHARS, locate_front_matter
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.records import Metadata
 
-_FRONT_MATTER_FIELD = re.compile(r"[\w-]+[ \t]*[:=]")
+_FRONT_MATTER_FIELD = re.compile(r"(?<![\w-])[\w-]++[ \t]*[:=]")
 _MAX_VALUES = 200  # of one field
 _MAX_CHARS = 500
 _MENTION_KINDS = ("closes", "duplicates", "implements", "references", "supersedes")

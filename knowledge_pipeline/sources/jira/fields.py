@@ -19,6 +19,7 @@ STANDARD_FIELDS = (
     *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
 )
 _TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
+_SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
 _SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
 _NAME_KEYS = ("displayName", "value", "name", "title", "key")
 _MAX_DEPTH = 20
@@ -104,7 +105,7 @@ def format_field_value(
 def parse_sprint_name(value: Any) -> str:
     """A sprint's name, from an object, or from the string that older Servers print of one."""
     if isinstance(value, str):
-        match = _SPRINT_NAME.search(value)
+        match = _SPRINT_NAME.search(value[:_SPRINT_CHARS])
         return match[1].strip() if match else ""
     return str(value.get("name") or "") if is_object(value) else ""
 

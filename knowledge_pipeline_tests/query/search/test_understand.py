@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import MAX_QUERY_CHARS
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.search.understand import ParsedQuery, remove_stopwords, understand
+from knowledge_pipeline.query.search.understand import (
+    ParsedQuery,
+    parse_verbatim,
+    remove_stopwords,
+    understand,
+)
 from knowledge_pipeline_tests.thoroughness import examples
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
@@ -140,3 +145,10 @@ def test_any_text_is_understood_or_refused(text: str):
 )
 def test_full_text_is_asked_for_what_tells(question: str, words: list[str]) -> None:
     assert remove_stopwords(question).split() == words
+
+
+def test_what_a_person_wants_is_read_from_the_first_thousand_characters():
+    """`why was … changed` is looked for from every `why` to the end: 3 s for 20,000 characters of them."""
+    asked = "why was it changed"
+    assert parse_verbatim(f"{'x ' * 400}{asked}").intent == "find_history"
+    assert parse_verbatim(f"{'x ' * 600}{asked}").intent != "find_history"
