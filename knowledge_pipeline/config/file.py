@@ -35,6 +35,7 @@ _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the s
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
 
 _PATH_KEYS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
+_PATH_LIST_KEYS = {("evaluation", "questions"), ("serve", "source_roots")}
 _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
     *(("connection", "url"), ("embedding", "model"), ("rerank", "model"), ("context", "tokenizer"))
 }
@@ -181,7 +182,7 @@ class _ValueResolver:
             return text
         is_optional = key_path[-2:] in _OPTIONAL_PATH_KEYS and text.startswith(("./", "../"))
         is_store = key_path in (("store",), ("store_folder",))
-        is_path = is_store or key_path[-2:] in _PATH_KEYS or key_path[:2] == ("evaluation", "questions")
+        is_path = is_store or key_path[-2:] in _PATH_KEYS or key_path[:2] in _PATH_LIST_KEYS
         if not text or not (is_path or is_optional):
             return text
         try:

@@ -123,6 +123,7 @@ class ServeSettings(SettingsModel):
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
     max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
+    source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be
     webhooks: WebhookSettings = WebhookSettings()
     mcp: McpSettings = McpSettings()
     metrics: bool = False  # at /metrics, for Prometheus

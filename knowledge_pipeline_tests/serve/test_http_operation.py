@@ -99,6 +99,45 @@ def test_a_wrong_source_changes_nothing(operator, own_world, entry):
     assert own_world.config.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"connection": {"type": "git", "url": "https://${TEST_JIRA_TOKEN}.example/x"}}, "connection.url"),
+        ({"connection": {**NEW["connection"], "branch": "${TEST_JIRA_TOKEN}"}}, "connection.branch"),
+        ({"include": ["${TEST_JIRA_TOKEN}"]}, "include"),
+        ({"metadata": {"custom": ["os:getcwd"]}}, "metadata.custom"),
+        ({"connection": {"type": "local", "path": "/etc"}}, "connection.path"),
+        ({"connection": {"type": "local", "path": "./shop-docs/../../elsewhere"}}, "connection.path"),
+        ({"connection": {"type": "local", "path": "~"}}, "connection.path"),
+        ({"connection": {"type": "git", "url": "/etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "file:///etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "../other"}}, "connection.url"),
+        ({"metadata": {"coverage": "/etc/passwd"}}, "metadata.coverage"),
+    ],
+)
+def test_a_source_over_http_names_no_variable_no_code_and_no_file_of_the_machine(
+    operator, own_world, changes, key
+):
+    before = own_world.config.read_bytes()
+    answer = operator.post(f"{API}/sources", json=NEW | changes)
+    assert refused(answer, 422, "InvalidQuery").startswith(f"{key}: ")
+    assert own_world.environment["TEST_JIRA_TOKEN"] not in answer.text
+    assert own_world.config.read_bytes() == before
+
+
+def test_a_folder_below_a_root_that_the_operator_names_is_declared_over_http(own_world):
+    entry = NEW | {"connection": {"type": "local", "path": "shop-docs/guides"}}
+    with Running(
+        own_world.settings, config=own_world.config, source_roots=(own_world.root / "shop-docs",)
+    ) as running:
+        client = running.client(own_world.tokens["operator"])
+        assert client.post(f"{API}/sources", json=entry).status_code == 201
+        outside = entry | {"id": "outside", "connection": {"type": "local", "path": "acme-docs"}}
+        assert "serve.source_roots" in refused(
+            client.post(f"{API}/sources", json=outside), 422, "InvalidQuery"
+        )
+
+
 def test_who_does_not_see_everything_cannot_declare_or_remove(admin, own_world):
     before = own_world.config.read_bytes()
     refused(admin.post(f"{API}/sources", json=NEW), 403, "Forbidden")

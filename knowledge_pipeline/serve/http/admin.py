@@ -28,6 +28,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import require_manage_all
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
+from knowledge_pipeline.serve.http.posted_source import require_safe_source
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
 
@@ -137,6 +138,7 @@ async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         entry = body.model_dump(mode="json")
+        require_safe_source(entry, declared.path.parent, ctx.service.settings.serve.source_roots)
         await asyncio.to_thread(_edit_config, declared.path, config_edit.add_source, entry)
         return _to_response(next(each for each in declared.sources() if each.id == body.id))
 
