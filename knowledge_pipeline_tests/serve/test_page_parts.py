@@ -12,8 +12,10 @@ from knowledge_pipeline.contract.responses import Citation, GraphEdge, GraphNode
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.graph_drawing import MAX_BOXES, draw_graph
+from knowledge_pipeline.serve.page.markdown_html import render_markdown
 from knowledge_pipeline.serve.page.page_query import PageQuery
 from knowledge_pipeline.serve.page.rendering import format_age
+from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 WEB = "https://forge.example/o/r/blob/main/a.py"
 
@@ -103,3 +105,16 @@ def test_a_target_alone_is_not_drawn() -> None:
 )
 def test_how_long_ago_something_was_is_told_in_one_unit(seconds: int, told: str) -> None:
     assert format_age(datetime.now(UTC) - timedelta(seconds=seconds + 0.5)) == told
+
+
+@pytest.mark.parametrize("quote", ["", "> "])
+def test_tables_that_would_fill_gigabytes_are_shown_as_they_are_written(quote: str) -> None:
+    wide = "".join(f"{quote}{row}\n" for row in ("|a" * 2_000, "|-" * 2_000, *["|-", "|", "|x"] * 200))
+    shown = render_markdown(f"# Title\n\n{wide}\n" * 3, TermMatcher(""), first_line=7)
+    assert shown.startswith('<pre id="L7"># Title') and len(shown) < 50_000
+
+
+def test_an_ordinary_table_is_rendered() -> None:
+    rows = "".join(f"| {number} | b | c |\n" for number in range(1_000))
+    shown = render_markdown(f"| a | b | c |\n| --- | :-: | --- |\n{rows}", TermMatcher(""))
+    assert shown.count("<td") == 3_000

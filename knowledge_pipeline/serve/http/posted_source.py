@@ -60,5 +60,5 @@ def _require_below(key: str, path: str, folder: Path, roots: tuple[Path, ...]) -
         raise InvalidQuery(f"{key}: this is no path that can be read: give another") from None
     if not any(resolved.is_relative_to(root.resolve()) for root in roots):
         raise InvalidQuery(
-            f"{key}: only folders below serve.source_roots may be named over HTTP: ask the operator to add one"
+            f"{key}: only folders below serve.source_roots may be named over HTTP: ask the operator"
         )

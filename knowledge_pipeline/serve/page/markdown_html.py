@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
@@ -18,6 +19,8 @@ from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 _LINE_END = Markup("\n")
 _SCHEMES = ("http", "https", "mailto")
+_MAX_CELLS = 20_000  # of all tables of a text: 0.3 s to render
+_DELIMITER_ROW = re.compile(r"[ \t>]*[|:-][ \t|:-]*")  # below the head of a table
 
 
 LinkResolver = Callable[[str], str | None]
@@ -31,12 +34,31 @@ def render_markdown(
     resolve_link: LinkResolver = lambda _: None,
     first_line: int | None = None,
 ) -> Markup:
-    """Markdown as HTML; with `first_line`, blocks have the ids of their lines: "L12"."""
+    """Markdown as HTML; with `first_line`, blocks have the ids of their lines: "L12".
+
+    A text whose tables have too many cells stays as it is written: each row is filled up to the width of
+    its table, so that 17 kB can become gigabytes of HTML.
+    """
+    if _count_cells(text) > _MAX_CELLS:
+        id_ = Markup(' id="L{}"').format(first_line) if first_line is not None else Markup("")
+        return Markup("<pre{}>{}</pre>").format(id_, text)
     parser, env = _build_parser(), {"matcher": matcher, "resolve_link": resolve_link}
     tokens = parser.parse(text, env)
     if first_line is not None:
         _assign_line_ids(tokens, first_line)
     return Markup(parser.renderer.render(tokens, parser.options, env))  # noqa: S704 - see `_build_parser`
+
+
+def _count_cells(text: str) -> int:
+    """The cells of its tables, or somewhat more: what a table is, the parser decides."""
+    cells = columns = 0
+    for line in text.splitlines():
+        if "-" in line and _DELIMITER_ROW.fullmatch(line):
+            columns = max(columns, line.count("|") + 1)
+        cells += columns
+        if not line.strip():
+            columns = 0
+    return cells
 
 
 def _assign_line_ids(tokens: Sequence[Token], first_line: int) -> None:
