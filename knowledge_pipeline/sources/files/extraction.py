@@ -6,11 +6,17 @@ can do no harm. DOCX, HTML and notebooks become Markdown, so that headings, tabl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.sources.files.text_decoding import (
+    DECODING_VERSION,
+    ExtractedText,
+    decode_text,
+    limit_chars,
+)
 
 _FORMAT_VERSION = "2"
 
@@ -42,10 +48,17 @@ def extract(name: str, payload: bytes) -> ExtractedText:
             from knowledge_pipeline.sources.files.notebook import read_notebook as read
         case _:
             return ExtractedText(decode_text(payload), language="text")
-    extracted = read(payload)
+    extracted = _cut(read(payload), limit_chars(len(payload)))
     if not extracted.text or extracted.text.isspace():
         raise DocumentSkipped("empty")
     return extracted
+
+
+def _cut(extracted: ExtractedText, max_chars: int) -> ExtractedText:
+    if len(extracted.text) <= max_chars:
+        return extracted
+    note = f"cut after {max_chars:,} characters: its text is out of proportion to its size"
+    return replace(extracted, text=extracted.text[:max_chars], metadata={**extracted.metadata, "note": note})
 
 
 def is_plain_text(name: str) -> bool:

@@ -14,7 +14,7 @@ from pypdf.errors import PyPdfError
 from pypdf.generic import ArrayObject, DictionaryObject, PdfObject
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.sources.files.text_decoding import ExtractedText
+from knowledge_pipeline.sources.files.text_decoding import ExtractedText, limit_chars
 
 MAX_PAGES = 5_000
 MAX_LINKS_PER_PAGE = 100  # of a page
@@ -39,7 +39,7 @@ def read_pdf(payload: bytes) -> ExtractedText:
             raise DocumentSkipped("encrypted PDF")
         if len(reader.pages) > MAX_PAGES:
             raise DocumentSkipped(f"more than {MAX_PAGES} pages ({len(reader.pages)})")
-        pages = [_append_links(_clean_text(page.extract_text()), page) for page in reader.pages]
+        pages = list(_iter_pages(reader, limit_chars(len(payload))))
         title = reader.metadata.title if reader.metadata else None
         title = " ".join(_clean_text(title).split()) if isinstance(title, str) else ""
     except DocumentSkipped:
@@ -51,8 +51,18 @@ def read_pdf(payload: bytes) -> ExtractedText:
     if not any(pages):
         raise DocumentSkipped("PDF without a text layer (scanned?)")
     starts = list(accumulate((len(page) + len(_SEPARATOR) for page in pages[:-1]), initial=0))
-    metadata = {"format": "pdf", "pages": len(pages), "page_starts": starts}
+    metadata = {"format": "pdf", "pages": len(reader.pages), "page_starts": starts}
     return ExtractedText(_SEPARATOR.join(pages), title, metadata, language="text")
+
+
+def _iter_pages(reader: PdfReader, max_chars: int) -> Iterator[str]:
+    """The texts of the pages, to the one that exceeds a limit; `extract` cuts it, and says so."""
+    for page in reader.pages:
+        text = _append_links(_clean_text(page.extract_text()), page)
+        yield text
+        max_chars -= len(text)
+        if max_chars < 0:
+            return
 
 
 def _append_links(text: str, page: PageObject) -> str:

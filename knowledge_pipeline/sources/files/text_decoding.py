@@ -23,6 +23,12 @@ _DECLARED_ENCODING = re.compile(
     rb"^(?:[^\n]*\n)?[ \t\f]*(?:#|//|/\*|;|%|--)[^\n]*?coding[:=][ \t]*(?P<encoding>[-\w.]+)"
 )
 
+MAX_CHARS = 20_000_000  # of one document's text
+_MIN_CHARS_LIMIT, _CHARS_PER_BYTE = (
+    1_000_000,
+    50,
+)  # of a small file; of its size: text is packed 5 times at most
+
 DECODING_VERSION = "1"
 """Changes whenever the same bytes may give another text."""
 
@@ -37,6 +43,11 @@ class ExtractedText:
     language: str | None = None  # of the text: "markdown" for what was converted to it
     author: str | None = None  # None: what the tree says
     last_modified: datetime | None = None  # None: what the tree says
+
+
+def limit_chars(size_bytes: int) -> int:
+    """How many characters of a file's text are kept: a few kB can hold the same page a thousand times."""
+    return min(MAX_CHARS, max(_MIN_CHARS_LIMIT, _CHARS_PER_BYTE * size_bytes))
 
 
 def decode_text(payload: bytes) -> str:

@@ -6,12 +6,13 @@ import zipfile
 
 import docx
 import pytest
-from pypdf import PdfWriter
+from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.files.extraction import extract, extraction_version
 from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
+from knowledge_pipeline.sources.files.text_decoding import limit_chars
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.counted import calls
 from knowledge_pipeline_tests.sources.repositories import listed, over_folder, read
@@ -281,3 +282,26 @@ def test_closing_a_source_ends_its_worker(tmp_path, cache):
         worker = source.extract._child
     assert document.text == "text"
     assert worker.returncode is not None
+
+
+def test_a_small_pdf_that_holds_one_page_many_times_is_cut_and_says_so():
+    page = " ".join(["payments are retried"] * 500)
+    reader = PdfReader(io.BytesIO(pdf(page)))
+    writer = PdfWriter()
+    for _ in range(1_000):
+        writer.add_page(reader.pages[0])
+    writer.compress_identical_objects()
+    payload = io.BytesIO()
+    writer.write(payload)
+    extracted = extract("many.pdf", payload.getvalue())
+    limit = limit_chars(len(payload.getvalue()))
+    assert len(extracted.text) == limit < 1_000 * len(page)
+    assert extracted.metadata["note"].startswith(f"cut after {limit:,} characters")
+    assert extracted.metadata["pages"] == 1_000
+    assert len(extracted.metadata["page_starts"]) < 1_000  # the rest was not read
+
+
+def test_a_text_in_proportion_to_its_file_is_whole():
+    page = " ".join(f"payment {number} was retried" for number in range(2_000))
+    extracted = extract("report.pdf", pdf(page, page))
+    assert "note" not in extracted.metadata and extracted.text.count("payment 1999 was") == 2
