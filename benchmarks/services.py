@@ -140,7 +140,7 @@ def _refreshed(folder: Path) -> dict[str, Any]:
     settings = file.load_settings(folder / "knowledge.yaml")
     lake = Lake(settings.store)
     started = time.perf_counter()
-    outcome = pipeline.refresh(lake, settings, pipeline.select_sources(settings, ()))
+    outcome = pipeline.refresh(lake, settings, settings.select_sources(()))
     seconds = round(time.perf_counter() - started, 1)
     for failure in outcome.failures.values():
         raise failure

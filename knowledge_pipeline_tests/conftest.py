@@ -92,7 +92,7 @@ class Project:
     ) -> RefreshOutcome:
         """Refresh all sources, or some, and release."""
         settings = self.settings
-        sources = pipeline.select_sources(settings, ids)
+        sources = settings.select_sources(ids)
         return pipeline.refresh(self.lake, settings, sources, RefreshOptions(**options), report=report)
 
 

@@ -13,6 +13,7 @@ from knowledge_pipeline.config.settings import Settings, Trigger, resolve_trigge
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import open_log
 
 MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
     "realtime": timedelta(hours=26),  # all are reconciled daily, whatever was missed
@@ -71,6 +72,6 @@ def _load_refresh_times(
     """When the index stage of each source last finished."""
     where = eq("source_type", source_type) & eq("stage", "index")
     where = where & at_least("at", since) if since else where
-    rows = lake.log_table("refreshes").read_rows(["source", "at"], where)
+    rows = open_log(lake, "refreshes").read_rows(["source", "at"], where)
     last = rows.group_by("source").aggregate([("at", "max")])
     return {row["source"]: row["at_max"] for row in last.to_pylist()}

@@ -81,6 +81,8 @@ class Session:
     @cached_property
     def settings_without_secrets(self) -> Settings:
         """The same for commands that contact no service: variables may be unset, but not the store's."""
+        if "settings" in self.__dict__:  # complete already
+            return self.settings
         from knowledge_pipeline.config.file import load_settings
         from knowledge_pipeline.config.store import is_resolved
 

@@ -5,6 +5,7 @@ Only shapes and rules live here; `config.file` reads and checks the file, `confi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,6 +38,7 @@ from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.errors import NotFound
 
 ChunkingStrategy = Literal[
     "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
@@ -263,6 +265,21 @@ class Settings(SettingsModel):
             keys = " and ".join(uses)
             raise ValueError(f"{keys} needs a language model: add language_model, or switch it off")
         return self
+
+    def select_sources(self, ids: Iterable[str]) -> list[SourceConfig]:
+        """Configured sources by id; all of them where no id is given.
+
+        Raises:
+            NotFound: no source has such an id.
+        """
+        by_id = {source.id: source for source in self.sources}
+        ids = list(ids) or list(by_id)
+        for id_ in ids:
+            if id_ not in by_id:
+                raise NotFound(
+                    f"there is no source {id_!r}; configured sources: {', '.join(by_id) or 'none'}"
+                )
+        return [by_id[id_] for id_ in ids]
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
         """The model settings that a source's chunks are embedded with."""

@@ -32,7 +32,7 @@ from knowledge_pipeline.defs.runs.event_log import (
 from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig, refresh_source
 from knowledge_pipeline.defs.runs.requests import read_sources_per_run
-from knowledge_pipeline.stages.pipeline import STAGES, select_sources, select_stages
+from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
 
@@ -75,7 +75,7 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
             tag_process(context)
             if len(context.partition_keys) == 1:
                 settings, source = project.load_settings(), context.partition_key
-                sources = select_sources(settings, [source])
+                sources = settings.select_sources([source])
                 provenance = track_refresh_inputs(context.instance, settings, sources)
                 releases = build_early_releases(context, project) if release else None
                 for done in refresh_source(

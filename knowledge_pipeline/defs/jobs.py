@@ -17,7 +17,6 @@ from knowledge_pipeline.defs.runs.event_log import refresh_and_record
 from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
 from knowledge_pipeline.maintenance.purge import purge_former_types, purge_source
-from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -35,7 +34,7 @@ def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proje
     """Fail at the end if any source failed; the others are done, recorded and released."""
     with translate_failures(context, project.retry_policy()):
         tag_process(context)
-        ids = [source.id for source in pipeline.select_sources(project.load_settings(), config.sources)]
+        ids = [source.id for source in project.load_settings().select_sources(config.sources)]
         refresh_and_record(context, project, config.options, ids, release=True)
 
 

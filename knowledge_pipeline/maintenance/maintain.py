@@ -19,10 +19,11 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.maintenance.garbage_collection import discard_leftovers, discard_unused_spaces
 from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport, MaintenanceRun
 from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
-from knowledge_pipeline.store import indexes, logs, schemas
+from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.pending_rows import lock_log
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.release import (
     delete_old_releases,
@@ -159,7 +160,7 @@ def _trim_log(run: MaintenanceRun, name: str, oldest: datetime) -> None:
     table, expired = run.lake.log_table(name), below("at", oldest)
     if not table.exists:
         return
-    with logs.lock_log(run.lake, name):
+    with lock_log(run.lake, name):
         run.forget_old_versions(table)
         if count := table.count_rows(expired):
             run.run_action("logs", table.path, lambda: table.delete_where(expired), removed_count=count)

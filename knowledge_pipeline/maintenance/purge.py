@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.stages.pipeline import select_sources, select_stages
+from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
@@ -45,7 +45,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: there is no such source.
         Busy: it is being refreshed.
     """
-    (found,) = select_sources(settings, [source])
+    (found,) = settings.select_sources([source])
     documents = 0
     with lake.lock_source(source):
         former_types = [former for former in lake.list_stored_types(source) if former != found.type]

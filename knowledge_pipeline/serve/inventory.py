@@ -14,6 +14,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import open_log
 
 MAX_HOURS = 24 * 366
 
@@ -57,7 +58,7 @@ async def compute_stats(
 
 def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, datetime]:
     """When each source was last read, as far as the log goes back."""
-    table = lake.log_table("refreshes")
+    table = open_log(lake, "refreshes")
     newest: dict[str, datetime] = {}
     if table.exists:
         for row in table.read_rows(["source", "at"], eq("stage", "snapshot")).to_pylist():

@@ -27,6 +27,7 @@ from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import open_log
 
 STORE_READ_INTERVAL_S = 10.0  # between reads of the store, however often metrics are scraped
 
@@ -205,7 +206,7 @@ class _StoreCollector(Collector):
         where = eq("stage", "index")
         if self._refreshed_at:
             where &= at_least("at", max(self._refreshed_at.values()) - _MAX_CLOCK_SKEW)
-        log = self._lake.log_table("refreshes")
+        log = open_log(self._lake, "refreshes")
         for row in log.read_rows(["source", "source_type", "at"], where).to_pylist():
             of: tuple[str, str] = (row["source"], row["source_type"])
             at: datetime = row["at"]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.records import Item
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.reconcile import ReconcilePlan
+from knowledge_pipeline.store.lance_storage import VersionStamp
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.store.reconcile import ReconcilePlan
 
 ProgressCallback = Callable[[str, int, int | None], None]
 """Receives the stage, how many are done, and how many there are (None: unknown)."""
@@ -50,6 +55,19 @@ ORDINARY_REFRESH = RefreshOptions()
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """What a source listed, and the stamps that its tables had before: it holds while they have them."""
+
+    items: Mapping[str, Item]  # by uri
+    version_stamps: Mapping[str, VersionStamp]
+
+
+def item_fingerprint(item: Item) -> str:
+    """What the snapshot compares: another revision, or another reason to skip it, is a change."""
+    return f"{item.revision} skip: {item.skip}" if item.skip else item.revision
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshContext:
     """One source on its way through the stages."""
 
@@ -60,6 +78,7 @@ class RefreshContext:
     report: ProgressCallback = ignore_progress
     claim_slot: SlotClaim = claim_immediately
     after_vectors: Callable[[], None] = lambda: None  # called now and then while a source is embedded
+    listing: Listing | None = None  # of this refresh, where the source is listed already
 
 
 @dataclass(slots=True)
@@ -101,7 +120,19 @@ class Stats:
 
     def as_metadata(self) -> dict[str, Any]:
         """Plain values for logs, JSON and Dagster metadata."""
-        return {key: dict(value) if is_object(value) else value for key, value in asdict(self).items()}
+        values = {
+            each.name: getattr(self, each.name) for each in fields(self)
+        }  # `asdict` counts counters anew
+        return {name: dict(value) if is_object(value) else value for name, value in values.items()}
+
+
+@dataclass(slots=True)
+class RefreshOutcome:
+    """What a refresh of some sources did; a source that failed keeps what it had."""
+
+    stats: list[Stats] = field(default_factory=list[Stats])
+    failures: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+    release: Stats | None = None
 
 
 def sum_stats(parts: Sequence[Stats]) -> Stats:

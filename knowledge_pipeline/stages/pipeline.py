@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.errors import KnowledgeError, NotFound, ReleaseRefused
+from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.code_graph import refresh as graph
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
+    Listing,
     ProgressCallback,
     RefreshContext,
     RefreshOptions,
+    RefreshOutcome,
     Stats,
     ignore_progress,
     sum_stats,
@@ -37,15 +39,6 @@ STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "index": index.refresh,
 }
 _RELEASE_ATTEMPTS = 3  # another process may write the index while it is evaluated
-
-
-@dataclass(slots=True)
-class RefreshOutcome:
-    """What a refresh of some sources did; a source that failed keeps what it had."""
-
-    stats: list[Stats] = field(default_factory=list[Stats])
-    failures: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
-    release: Stats | None = None
 
 
 class IdleSources:
@@ -194,12 +187,13 @@ def refresh(
     report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
     report_release: Callable[[Stats], None] = lambda release: None,
     idle: IdleSources | None = None,
+    listings: Mapping[str, Listing] | None = None,
 ) -> RefreshOutcome:
     """Bring sources up to date and release what changed.
 
     First all are read, and those that take long to embed are released by their words; then the rest is done.
     A source that fails does not stop the others; the outcome names it. `report_release` receives each early
-    release.
+    release. `listings` are those that are read already, by source.
     """
 
     def release() -> None:
@@ -208,11 +202,10 @@ def refresh(
             report_release(released)
 
     outcome, releases = RefreshOutcome(), EarlyReleases(release)
+    contexts = [RefreshContext(lake, settings, source, options, report(source)) for source in sources]
     runs = [
-        SourceRefresh(
-            RefreshContext(lake, settings, source, options, report(source)), releases=releases, idle=idle
-        )
-        for source in sources
+        SourceRefresh(replace(ctx, listing=(listings or {}).get(ctx.source.id)), releases=releases, idle=idle)
+        for ctx in contexts
     ]
     for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
         for run in runs:
@@ -259,17 +252,3 @@ def refresh_release(lake: Lake, settings: Settings) -> Stats:
                 raise
     evaluate.refresh(lake, settings)
     return release.refresh(lake, settings)
-
-
-def select_sources(settings: Settings, ids: Iterable[str]) -> list[SourceConfig]:
-    """Configured sources by id; all of them where no id is given.
-
-    Raises:
-        NotFound: no source has such an id.
-    """
-    by_id = {source.id: source for source in settings.sources}
-    ids = list(ids) or list(by_id)
-    for id_ in ids:
-        if id_ not in by_id:
-            raise NotFound(f"there is no source {id_!r}; configured sources: {', '.join(by_id) or 'none'}")
-    return [by_id[id_] for id_ in ids]

@@ -27,7 +27,7 @@ from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnav
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, Source
 from knowledge_pipeline.sources.registry import open_source
-from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
+from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
@@ -56,7 +56,7 @@ def refresh(ctx: RefreshContext) -> Stats:
     ):
         listing = _list_items(ctx, source, table)
         items, actual = listing.items, _load_fingerprints(table)
-        desired = {uri: _item_fingerprint(item) for uri, item in items.items()}
+        desired = {uri: item_fingerprint(item) for uri, item in items.items()}
         if listing.is_full:
             live = sum(1 for fingerprint in actual.values() if fingerprint != _ARCHIVED)
             if live and not items and not ctx.options.allow_empty:
@@ -87,7 +87,7 @@ def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bo
     """Whether the snapshot equals a listing: a refresh would add, change and archive nothing."""
     stored = _load_fingerprints(lake.snapshot(source.type, source.id))
     live = {uri: fingerprint for uri, fingerprint in stored.items() if fingerprint != _ARCHIVED}
-    return live == {item.uri: _item_fingerprint(item) for item in items}
+    return live == {item.uri: item_fingerprint(item) for item in items}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ class _Listing:
 
 def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
     if not isinstance(source, ApiSource):
+        if ctx.listing and ctx.listing.version_stamps == ctx.lake.version_stamps(ctx.source.id):
+            return _Listing(ctx.listing.items, is_full=True)
         return _Listing({item.uri: item for item in _report_items(ctx, source.discover())}, is_full=True)
     started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
@@ -134,10 +136,6 @@ def _report_items(ctx: RefreshContext, listing: Iterable[Item]) -> Iterator[Item
         yield item
         if count % 1000 == 0:
             ctx.report("listing", count, None)
-
-
-def _item_fingerprint(item: Item) -> str:
-    return f"{item.revision} skip: {item.skip}" if item.skip else item.revision
 
 
 def _load_fingerprints(table: Table) -> dict[str, str]:
@@ -214,7 +212,7 @@ def _iter_rows(
 
 def _build_row(item: Item, result: Document | DocumentSkipped) -> dict[str, Any]:
     """One snapshot row: the document, or the reason for skipping it."""
-    row: dict[str, Any] = {"uri": item.uri, "revision": _item_fingerprint(item), "archived_at": None}
+    row: dict[str, Any] = {"uri": item.uri, "revision": item_fingerprint(item), "archived_at": None}
     is_skipped = isinstance(result, DocumentSkipped)
     columns = asdict(Document(uri=item.uri, text="", path=item.uri) if is_skipped else result)
     columns["metadata"] = json.dumps(columns["metadata"], sort_keys=True, default=str)

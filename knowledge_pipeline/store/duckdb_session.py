@@ -18,6 +18,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.tables import Table
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _iter_lance_tables(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str
         yield {}, lake.releases()
     else:
         table_name = name.removeprefix("raw_")
-        yield {}, lake.graph_table(table_name) if table_name in schemas.GRAPH else lake.log_table(table_name)
+        yield {}, lake.graph_table(table_name) if table_name in schemas.GRAPH else open_log(lake, table_name)
 
 
 def _add_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:

@@ -13,18 +13,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.store import ObjectStore
-from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp, open_dataset, read_version_stamp
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.object_store import ObjectPath
-from knowledge_pipeline.store.tables import Table
+
+if TYPE_CHECKING:  # Arrow is imported where a table is opened: a refresh without a change opens none
+    import pyarrow as pa
+
+    from knowledge_pipeline.store.tables import Table
 
 LOCK_TIMEOUT_S = 600.0
 _SOURCE_STAGES = ("snapshot", "chunks", "embeddings", "facts")
@@ -58,46 +62,66 @@ class Lake:
 
     def snapshot(self, source_type: str, source: str) -> Table:
         """Raw documents of a source, as read."""
-        return Table(self.root / "snapshot" / source_type / f"{source}.lance", schemas.SNAPSHOT)
+        from knowledge_pipeline.store.schemas import SNAPSHOT
+
+        return _open_table(self.root / "snapshot" / source_type / f"{source}.lance", SNAPSHOT)
 
     def chunks(self, source_type: str, source: str) -> Table:
         """Chunks of a source."""
-        return Table(self.root / "chunks" / source_type / f"{source}.lance", schemas.CHUNKS)
+        from knowledge_pipeline.store.schemas import CHUNKS
+
+        return _open_table(self.root / "chunks" / source_type / f"{source}.lance", CHUNKS)
 
     def embeddings(self, space: str, source: str, dimensions: int) -> Table:
         """Vectors of a source's texts in one space."""
+        from knowledge_pipeline.store.schemas import build_embeddings_schema
+
         path = self.root / "embeddings" / space / f"{source}.lance"
-        return Table(path, schemas.build_embeddings_schema(dimensions))
+        return _open_table(path, build_embeddings_schema(dimensions))
 
     def index(self, space: str, dimensions: int) -> Table:
         """Retrievable chunks of all sources of one space."""
-        return Table(self.root / "index" / f"{space}.lance", schemas.build_index_schema(dimensions))
+        from knowledge_pipeline.store.schemas import build_index_schema
+
+        return _open_table(self.root / "index" / f"{space}.lance", build_index_schema(dimensions))
 
     def facts(self, source_type: str, source: str) -> Table:
         """What each file of a code source says by itself, for the code graph."""
-        return Table(self.root / "facts" / source_type / f"{source}.lance", schemas.FACTS)
+        from knowledge_pipeline.store.schemas import FACTS
+
+        return _open_table(self.root / "facts" / source_type / f"{source}.lance", FACTS)
 
     def graph_table(self, name: str) -> Table:
         """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""
-        return Table(self.root / "graph" / f"{name}.lance", schemas.GRAPH[name])
+        from knowledge_pipeline.store.schemas import GRAPH
+
+        return _open_table(self.root / "graph" / f"{name}.lance", GRAPH[name])
 
     def graph_tables(self) -> dict[str, Table]:
         """The tables of the code graph that exist, by name."""
-        tables = {name: self.graph_table(name) for name in schemas.GRAPH}
+        from knowledge_pipeline.store.schemas import GRAPH
+
+        tables = {name: self.graph_table(name) for name in GRAPH}
         return {name: table for name, table in tables.items() if table.exists}
 
     def releases(self) -> Table:
         """The releases; the newest row is live."""
-        return Table(self.root / "releases.lance", schemas.RELEASES)
+        from knowledge_pipeline.store.schemas import RELEASES
+
+        return _open_table(self.root / "releases.lance", RELEASES)
 
     def tokens(self) -> Table:
         """The tokens of a server's callers."""
-        return Table(self.root / "tokens.lance", schemas.TOKENS)
+        from knowledge_pipeline.store.schemas import TOKENS
+
+        return _open_table(self.root / "tokens.lance", TOKENS)
 
     def log_table(self, name: str) -> Table:
         """One of `schemas.LOGS`, for people to read."""
+        from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES, LOGS
+
         path = self.root / "logs" / f"{name}.lance"
-        return Table(path, schemas.LOGS[name], former_names=schemas.FORMER_COLUMN_NAMES.get(name))
+        return _open_table(path, LOGS[name], FORMER_COLUMN_NAMES.get(name))
 
     def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""
@@ -124,6 +148,12 @@ class Lake:
             self.relative_name(path): read_version_stamp(path) for paths in (*own, *shared) for path in paths
         }
 
+    def all_version_stamps(self) -> dict[str, VersionStamp]:
+        """Stamps of the newest versions of all tables that a refresh reads or writes, logs aside, by name."""
+        patterns = (*(f"{stage}/*/*.lance" for stage in _SOURCE_STAGES), "index/*.lance", "graph/*.lance")
+        paths = [path for pattern in (*patterns, "releases.lance") for path in self.root.glob(pattern)]
+        return {self.relative_name(path): read_version_stamp(path) for path in paths}
+
     @contextmanager
     def lock_source(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
         """Two refreshes of one source never overlap. Raises `Busy`."""
@@ -136,6 +166,12 @@ class Lake:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
         with acquire_lock(self.root / "locks", "index", timeout_s=timeout_s, description="the index"):
             yield
+
+
+def _open_table(path: StorePath, schema: pa.Schema, former_names: Mapping[str, str] | None = None) -> Table:
+    from knowledge_pipeline.store.tables import Table
+
+    return Table(path, schema, former_names=former_names)
 
 
 def read_dimensions(path: StorePath) -> int:

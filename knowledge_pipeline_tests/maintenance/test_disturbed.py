@@ -67,9 +67,7 @@ def refresh_over_and_over(root: Path, embedding: EmbeddingSettings, source: str,
     project = declared(root, embedding)
     for turn in range(1, turns + 1):
         write(project, source, turn)
-        outcome = pipeline.refresh(
-            project.lake, project.settings, pipeline.select_sources(project.settings, [source])
-        )
+        outcome = pipeline.refresh(project.lake, project.settings, project.settings.select_sources([source]))
         failed = {name: error for name, error in outcome.failures.items() if name != "release"}
         if failed:
             raise SystemExit(str(failed))

@@ -146,7 +146,7 @@ def _secrets(embedding: OpenAIServer, jira: JiraServer, wiki: ConfluenceServer) 
 
 
 def _refresh(settings: Settings, *ids: str) -> None:
-    outcome = pipeline.refresh(Lake(settings.store), settings, pipeline.select_sources(settings, ids))
+    outcome = pipeline.refresh(Lake(settings.store), settings, settings.select_sources(ids))
     assert not outcome.failures, {source: str(error) for source, error in outcome.failures.items()}
 
 

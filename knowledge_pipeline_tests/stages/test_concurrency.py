@@ -22,7 +22,7 @@ def refresh(
     project = Project(root, embedding)
     project.sources = sources
     settings = project.settings
-    outcome = pipeline.refresh(project.lake, settings, pipeline.select_sources(settings, ids))
+    outcome = pipeline.refresh(project.lake, settings, settings.select_sources(ids))
     if outcome.failures:
         raise SystemExit(str(outcome.failures))
 

@@ -38,7 +38,7 @@ def refresh(
     def report(stage: str, done: int, total: int | None) -> None:
         tell.send(stage)
 
-    chosen = pipeline.select_sources(settings, ids)
+    chosen = settings.select_sources(ids)
     outcome = pipeline.refresh(project.lake, settings, chosen, report=lambda source: report)
     tell.send(f"end: {outcome.failures}")
 

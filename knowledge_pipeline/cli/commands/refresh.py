@@ -46,27 +46,34 @@ def run_refresh(
         show_outcome,
         show_suggestions,
     )
-    from knowledge_pipeline.stages import pipeline
-    from knowledge_pipeline.stages.suggest_questions import suggest_questions
-    from knowledge_pipeline.store.release import find_live_release
+    from knowledge_pipeline.stages.unchanged import UnchangedRefresh
 
     if not session.settings.sources:
         raise ConfigError(
             f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
             "or `knowledge sources add`"
         )
-    sources = pipeline.select_sources(session.settings, dict.fromkeys(ids))
+    sources = session.settings.select_sources(dict.fromkeys(ids))
     if dagster:
         from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
 
         return run_recorded_refresh(session, [source.id for source in sources], options)
+    unchanged = UnchangedRefresh(session.lake, session.settings, sources, options)
+    if outcome := unchanged.recall():
+        return show_outcome(session, outcome, declared=list(declared))
+    from knowledge_pipeline.stages import pipeline
+    from knowledge_pipeline.stages.suggest_questions import suggest_questions
+    from knowledge_pipeline.store.release import find_live_release
+
     is_first = find_live_release(session.lake) is None
     with show_progress(session.screen) as report_for:
         outcome = pipeline.refresh(
             *(session.lake, session.settings, sources, options),
             report=lambda source: report_for(source.id),
             report_release=lambda release: session.screen.print_note(describe_early_release(release)),
+            listings=unchanged.listings,
         )
+    unchanged.keep(outcome)
     code = show_outcome(session, outcome, declared=list(declared))
     if is_first and outcome.release and outcome.release.version:
         show_suggestions(session.screen, suggest_questions(session.lake, sources))

@@ -162,9 +162,8 @@ def remove(
     """Remove a source from knowledge.yaml, and erase its stored content."""
     from knowledge_pipeline.config.edit import remove_source
     from knowledge_pipeline.maintenance.purge import purge_source
-    from knowledge_pipeline.stages.pipeline import select_sources
 
-    select_sources(session.settings_without_secrets, [id])
+    session.settings_without_secrets.select_sources([id])
     if not keep_content and not confirm(
         session, f"Remove {id!r}, and erase its stored content and all earlier releases?", yes=yes
     ):
@@ -187,9 +186,8 @@ def remove(
 def test(session: Session, id: Id) -> None:
     """Read a source without storing anything: count its documents, and show one."""
     from knowledge_pipeline.cli.sources.probe import probe_source
-    from knowledge_pipeline.stages.pipeline import select_sources
 
-    (source,) = select_sources(session.settings, [id])
+    (source,) = session.settings.select_sources([id])
     probe_source(session, source)
 
 

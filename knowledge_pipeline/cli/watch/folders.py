@@ -59,7 +59,7 @@ class WatchedSources:
         settings = load_settings(self._path)
         sources: Sequence[SourceConfig] = settings.sources
         if self._ids:
-            sources = pipeline.select_sources(settings, dict.fromkeys(self._ids))
+            sources = settings.select_sources(dict.fromkeys(self._ids))
         elif not self._everything:
             sources = [each for each in sources if resolve_trigger(each) in WATCHED_TRIGGERS]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources

@@ -17,7 +17,6 @@ from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partiti
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import fail_lost_runs
 from knowledge_pipeline.defs.runs.requests import build_source_tags
-from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions
 
 _PROJECT_FILE = Path(__file__).parents[3] / "dagster.yaml"
@@ -44,7 +43,7 @@ def record_refresh(
     """
     project = ProjectResource(config_path=str(config_path.absolute()), pools=False)
     settings = project.load_settings()
-    ids = [source.id for source in pipeline.select_sources(settings, sources)]
+    ids = [source.id for source in settings.select_sources(sources)]
     with open_local_instance(config_path.absolute().parent / ".dagster") as instance:
         fail_lost_runs(instance)
         for source_type, known in group_ids_by_type(settings).items():

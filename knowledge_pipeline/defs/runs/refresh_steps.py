@@ -18,7 +18,7 @@ from knowledge_pipeline.defs.runs.progress import build_progress_report
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, Stats, claim_immediately
 from knowledge_pipeline.stages.early_release import EarlyReleases
-from knowledge_pipeline.stages.pipeline import STAGES, SourceRefresh, select_sources
+from knowledge_pipeline.stages.pipeline import STAGES, SourceRefresh
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 
@@ -94,7 +94,7 @@ def _open_source(
     stages: Collection[str],
     releases: EarlyReleases | None,
 ) -> SourceRefresh:
-    (found,) = select_sources(settings, [source])
+    (found,) = settings.select_sources([source])
     report = build_progress_report(context.log, source)
     claim_slot = build_slot_claim(context) if project.pools else claim_immediately
     ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)

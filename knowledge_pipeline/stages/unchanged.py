@@ -1,0 +1,154 @@
+"""Recalls a refresh that found nothing to do, for as long as none of what it read has changed.
+
+What the stages make of a source follows from its listing, the settings, the program and the tables that are
+there. A refresh without a change writes no table; it keeps what it compared in the store's folder `cache`,
+and the next process that finds the same opens no table: importing Arrow and Lance takes longer than a
+listing. The tables stay the only state: without the file, or with another one, the stages compare them.
+
+Only folders of this machine are listed before the stages; only models that packages carry are known by the
+program's versions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import knowledge_pipeline
+from knowledge_pipeline.config.connections import LocalConnection
+from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.records import Item, hash_strings
+from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.stages.context import (
+    ORDINARY_REFRESH,
+    Listing,
+    RefreshOptions,
+    RefreshOutcome,
+    Stats,
+    item_fingerprint,
+)
+from knowledge_pipeline.stages.run_log import log_idle_refreshes
+from knowledge_pipeline.store.lake import Lake
+
+_CARRIED_MODELS = {"all-MiniLM-L6-v2", "bge-small-en-v1.5", "static-v1"}
+_COUNTERS = ("skipped", "found", "notes")
+
+
+class UnchangedRefresh:
+    """What the last refresh without a change compared, beside what is there now.
+
+    Lists the sources where a recall is possible; `listings` spare the stages to do so again.
+    """
+
+    def __init__(
+        self, lake: Lake, settings: Settings, sources: Sequence[SourceConfig], options: RefreshOptions
+    ) -> None:
+        self._lake, self._settings, self._sources = lake, settings, sources
+        self.listings: dict[str, Listing] = {}
+        self._mark: dict[str, Any] = {}
+        if options == ORDINARY_REFRESH and lake.is_local and _depends_on_files_alone(settings, sources):
+            with suppress(KnowledgeError):  # the stages report it
+                self._mark = self._compute_mark()
+
+    def recall(self) -> RefreshOutcome | None:
+        """What that refresh told, logged as one of now; None where anything differs from then."""
+        with suppress(OSError, ValueError, TypeError):
+            kept: Any = json.loads(self._file.read_bytes()) if self._mark else None
+            if is_object(kept) and kept.get("mark") == self._mark:
+                stats = [_to_stats(each) for each in kept["stats"]]
+                log_idle_refreshes(self._lake, self._settings, stats)
+                return RefreshOutcome(stats, release=_to_stats(kept["release"]))
+        return None
+
+    def keep(self, outcome: RefreshOutcome) -> None:
+        """Keep what a refresh told, if it changed nothing."""
+        release = outcome.release
+        is_complete = release is not None and bool(release.version) and not outcome.failures
+        if not self._mark or release is None or not is_complete:
+            return
+        if any(each.has_changes for each in (*outcome.stats, release)):
+            return
+        if self._mark["tables"] != self._load_version_stamps():  # another process wrote meanwhile
+            return
+        stats = [each.as_metadata() | {"at": None} for each in outcome.stats]
+        kept = {"mark": self._mark, "stats": stats, "release": release.as_metadata() | {"at": None}}
+        with suppress(OSError):
+            self._file.parent.mkdir(exist_ok=True)
+            with NamedTemporaryFile("w", dir=self._file.parent, delete=False) as written:
+                json.dump(kept, written)
+            Path(written.name).replace(self._file)
+
+    @property
+    def _file(self) -> Path:
+        return self._lake.cache / "unchanged.json"
+
+    def _compute_mark(self) -> dict[str, Any]:
+        """Everything that decides what a refresh does; the tables first, so that a later change shows."""
+        tables = self._load_version_stamps()
+        for source in self._sources:
+            stamps = self._lake.version_stamps(source.id)
+            with open_source(source, cache=self._lake.cache) as opened:
+                items = {item.uri: item for item in opened.discover()}
+            self.listings[source.id] = Listing(items, stamps)
+        listed = {id_: _hash_items(listing.items) for id_, listing in self.listings.items()}
+        settings = hash_strings(self._settings.model_dump_json())
+        return {"tables": tables, "listed": listed, "settings": settings, "program": identify_program()}
+
+    def _load_version_stamps(self) -> dict[str, list[int | str]]:
+        return {name: list(stamp) for name, stamp in self._lake.all_version_stamps().items()}
+
+
+def identify_program() -> str:
+    """Changes with any module of this package, and with the version of any package installed beside it."""
+    own = Path(knowledge_pipeline.__file__).parent
+    parts = [sys.version, *sorted(_iter_modules(own)), *sorted(_iter_distributions())]
+    return hash_strings(*parts)
+
+
+def _iter_modules(folder: Path | str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from _iter_modules(entry.path)
+            else:
+                stat = entry.stat()
+                yield f"{entry.path} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def _iter_distributions() -> Iterator[str]:
+    for folder in sys.path:
+        with suppress(OSError):
+            yield from (each.name for each in os.scandir(folder or ".") if each.name.endswith(".dist-info"))
+
+
+def _depends_on_files_alone(settings: Settings, sources: Sequence[SourceConfig]) -> bool:
+    """Whether a refresh reads nothing but folders, the store, and what is installed."""
+    if settings.evaluation.questions:  # files of their own, whose changes are evaluated
+        return False
+    embeddings = [settings.resolve_embedding(source) for source in sources]
+    names = {
+        part.strip() for each in embeddings for part in each.model.split("+") if each.provider == "local"
+    }
+    are_carried = {name.removesuffix(":outline") for name in names} <= _CARRIED_MODELS
+    return are_carried and all(isinstance(source.connection, LocalConnection) for source in sources)
+
+
+def _hash_items(items: Mapping[str, Item]) -> str:
+    return hash_strings(*(part for uri in sorted(items) for part in (uri, item_fingerprint(items[uri]))))
+
+
+def _to_stats(kept: Mapping[str, Any]) -> Stats:
+    values: dict[str, Any] = {name: Counter[str](kept[name]) for name in _COUNTERS}
+    values = {**kept, **values, "seconds": 0.0, "at": datetime.now(UTC)}
+    return Stats(**values)
