@@ -7,6 +7,7 @@ completion are quick: no torch, lancedb, pyarrow, pydantic or rich at the top of
 from __future__ import annotations
 
 import atexit
+import gc
 import io
 import os
 import sys
@@ -17,6 +18,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command that `sys.argv` names, and exit with its code."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would search every package for some
+    gc.disable()  # until a command starts that takes long: imports leave no garbage, and looking takes time
     from knowledge_pipeline.cli.app import app
     from knowledge_pipeline.cli.interrupts import install_interrupt_handler
 

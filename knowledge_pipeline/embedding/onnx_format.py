@@ -1,4 +1,4 @@
-"""Writes the few messages of ONNX that a graph needs (https://onnx.ai/onnx/repo-docs/IR.html).
+"""Reads and writes the few messages of ONNX that a graph needs (https://onnx.ai/onnx/repo-docs/IR.html).
 
 Numbers of fields are those of onnx.proto3, which never change. The package `onnx` writes them as well, but
 importing it takes longer than a search.
@@ -6,13 +6,17 @@ importing it takes longer than a search.
 
 from __future__ import annotations
 
+import mmap
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 FLOAT, INT64 = 1, 7
 """Types of a tensor's elements."""
 
 _IR_VERSION = 9
+_GRAPH, _CONSTANT, _RAW_DATA = 7, 5, 9  # fields of a model, a graph, a tensor
+_LARGE_BYTES = 1 << 16
 _EXTERNAL = 1
 _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_INTS = 1, 2, 7
 _LENGTH_DELIMITED, _FIXED_32_BITS = 2, 5  # wire types of protocol buffers; 0 is a varint
@@ -32,9 +36,7 @@ def write_external_tensor(
     name: str, element_type: int, shape: Sequence[int], *, file: str, offset: int, length: int
 ) -> bytes:
     """A constant whose bytes lie in another file."""
-    place = {"location": file, "offset": str(offset), "length": str(length)}
-    entries = [_message(13, _text(1, key) + _text(2, value)) for key, value in place.items()]
-    return _tensor_head(name, element_type, shape) + b"".join(entries) + _number(14, _EXTERNAL)
+    return _tensor_head(name, element_type, shape) + _refer(file, offset, length)
 
 
 def write_tensor(name: str, element_type: int, shape: Sequence[int], content: bytes) -> bytes:
@@ -57,6 +59,70 @@ def write_model(
     graph += [*(_message(5, each) for each in constants), _message(11, given), _message(12, made)]
     versions = _message(8, _text(1, "") + _number(2, opset))
     return _number(1, _IR_VERSION) + _message(7, b"".join(graph)) + versions
+
+
+def separate_weights(path: Path) -> bytes:
+    """The model in a file, with references to its large constants, which stay in that file.
+
+    onnxruntime maps what it is referred to, and copies several times what a message contains.
+
+    Raises:
+        ValueError, IndexError: it is no model.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        place = path.name
+
+        def rewrite_tensor(start: int, end: int) -> bytes:
+            parts: list[bytes] = []
+            for field, at, body, stop in _iter_fields(content, start, end):
+                is_large = field == _RAW_DATA and stop - body >= _LARGE_BYTES
+                parts.append(_refer(place, body, stop - body) if is_large else content[at:stop])
+            return b"".join(parts)
+
+        def rewrite_graph(start: int, end: int) -> bytes:
+            return b"".join(
+                _message(field, rewrite_tensor(body, stop)) if field == _CONSTANT else content[at:stop]
+                for field, at, body, stop in _iter_fields(content, start, end)
+            )
+
+        return b"".join(
+            _message(field, rewrite_graph(body, stop)) if field == _GRAPH else content[at:stop]
+            for field, at, body, stop in _iter_fields(content, 0, len(content))
+        )
+
+
+def _iter_fields(content: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: number, and where each, its content, and the next one starts."""
+    while at < end:
+        start = at
+        key, at = _read_varint(content, at)
+        kind = key & 7
+        if kind == _LENGTH_DELIMITED:
+            size, at = _read_varint(content, at)
+            body, at = at, at + size
+        elif kind == 0:
+            body, (_, at) = at, _read_varint(content, at)
+        else:
+            body, at = at, at + (4 if kind == _FIXED_32_BITS else 8)
+        if at > end:
+            raise ValueError("a field is longer than its message")
+        yield key >> 3, start, body, at
+
+
+def _read_varint(content: mmap.mmap, at: int) -> tuple[int, int]:
+    """A number, and what comes after it."""
+    value = shift = 0
+    while True:
+        byte = content[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
+
+
+def _refer(file: str, offset: int, length: int) -> bytes:
+    place = {"location": file, "offset": str(offset), "length": str(length)}
+    entries = [_message(13, _text(1, key) + _text(2, value)) for key, value in place.items()]
+    return b"".join(entries) + _number(14, _EXTERNAL)
 
 
 def _tensor_head(name: str, element_type: int, shape: Sequence[int]) -> bytes:

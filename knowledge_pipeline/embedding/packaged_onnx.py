@@ -20,6 +20,7 @@ from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
 from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
+from knowledge_pipeline.embedding.onnx_format import separate_weights
 from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
@@ -118,7 +119,7 @@ class PackagedEmbedder:
 def _load_encoder(folder: Path, window: int) -> OnnxEncoder:
     """The model, loaded once in a process."""
     try:
-        session = open_onnx_session(str(folder / "model.onnx"))
+        session = open_onnx_session(separate_weights(folder / "model.onnx"), weights=folder)
         return OnnxEncoder(folder, session, window=window, pool=POOLING["cls"])
     except Exception as error:  # whatever onnxruntime raises of damaged files
         raise ModelError(
