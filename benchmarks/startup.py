@@ -2,8 +2,8 @@
 
     python -m benchmarks.startup [--config FILE] [--times N] [--imports N] [--json]
 
-Starts `knowledge --help`, `knowledge --version`, `knowledge search` and `knowledge serve` (until it is
-ready) several times each, and gives the median of the clock and, because other programs may be at work,
+Starts `knowledge --help`, `--version`, `status`, `search`, `refresh` without a change and `serve` (until it
+is ready) several times each, and gives the median of the clock and, because other programs may be at work,
 of the processor time of the process and its children. Without `--config` it asks a small store of its
 own, whose vectors an endpoint in a process of its own makes, so that no model is loaded; with it,
 whatever the project has. The heaviest imports are those of one more start, with what they import.
@@ -53,7 +53,11 @@ def main() -> None:
         rows = list(_measured(config, asked.times))
         imports = {
             name: _imports(_command(config, *given), asked.imports)
-            for name, given in (("search", ("search", _QUESTION)), ("help", ("--help",)))
+            for name, given in (
+                ("search", ("search", _QUESTION)),
+                ("refresh", ("refresh",)),
+                ("help", ("--help",)),
+            )
         }
     if asked.json:
         print(json.dumps({"rows": rows, "imports": imports}, indent=2))
@@ -77,11 +81,13 @@ def _measured(config: Path, times: int) -> Iterator[dict[str, Any]]:
         ("python -c pass", [sys.executable, "-c", "pass"], _run),
         ("knowledge --help", _command(config, "--help"), _run),
         ("knowledge --version", _command(config, "--version"), _run),
+        ("knowledge status", _command(config, "status"), _run),
         ("knowledge search", _command(config, "search", _QUESTION, "--json"), _run),
+        ("knowledge refresh, no change", _command(config, "refresh"), _run),
         ("knowledge serve, until ready", _command(config, "serve", "--port", "0"), _serve),
     )
     for name, command, start in starts:
-        start(command)  # from then on the files are in memory
+        start(command)  # from then on the files are in memory, and what a cache keeps is kept
         taken = [_timed(start, command) for _ in range(times)]
         wall_s, cpu_s = (statistics.median(each) for each in zip(*taken, strict=True))
         yield {"start": name, "clock ms": round(wall_s * 1000), "processor ms": round(cpu_s * 1000)}
