@@ -24,10 +24,8 @@ _DECLARED_ENCODING = re.compile(
 )
 
 MAX_CHARS = 20_000_000  # of one document's text
-_MIN_CHARS_LIMIT, _CHARS_PER_BYTE = (
-    1_000_000,
-    50,
-)  # of a small file; of its size: text is packed 5 times at most
+_MIN_CHARS_LIMIT = 1_000_000
+_CHARS_PER_BYTE = 20  # prose is packed to a fifth
 
 DECODING_VERSION = "1"
 """Changes whenever the same bytes may give another text."""
