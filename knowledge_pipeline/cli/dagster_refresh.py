@@ -8,14 +8,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.cli.exit_codes import FAILED, INTERRUPTED, SUCCESS, print_error
 from knowledge_pipeline.cli.interrupts import restore_interrupt_handler
 from knowledge_pipeline.cli.session import Session
-from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.extras import require_modules
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.context import RefreshOptions
@@ -25,10 +25,7 @@ _RECORD_MODULE = "knowledge_pipeline.defs.runs.refresh_command"
 
 def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
     """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
-    if find_spec("dagster") is None:
-        raise ConfigError(
-            "--dagster needs Dagster, which is not installed: pip install 'knowledge-pipeline[dagster]'"
-        )
+    require_modules("--dagster", "dagster")
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
     request = {"config": str(session.config_path), "sources": list(sources), "options": asdict(options)}
     code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])

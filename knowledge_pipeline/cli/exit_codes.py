@@ -23,6 +23,7 @@ import typer
 
 from knowledge_pipeline.cli.render.terminal_text import escape_controls, escape_json, one_line, truncate
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError, NotFound, TransientError
+from knowledge_pipeline.extras import to_expected_error
 
 SUCCESS, FAILED, WRONG_USAGE, NOT_FOUND, TEMPORARY_FAILURE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -52,7 +53,7 @@ def exit_code_of_failures(errors: Iterable[KnowledgeError]) -> int:
 
 def report_error(error: BaseException, arguments: Sequence[str]) -> int:
     """Report an error as the command line asked for, and return the exit code."""
-    flags = parse_flags(arguments)
+    flags, error = parse_flags(arguments), to_expected_error(error)
     code = exit_code_of(error)
     sentence, trace = _format_expected_error(error), "".join(traceback.format_exception(error))
     if "--debug" in flags and not isinstance(error, (KnowledgeError, typer.TyperException)):
@@ -95,6 +96,7 @@ def parse_flags(arguments: Sequence[str]) -> set[str]:
 
 def format_error(error: BaseException) -> str:
     """The sentence for any error after which the work continues; its traceback is not kept."""
+    error = to_expected_error(error)
     return _format_expected_error(error) or _format_unexpected_error(error)
 
 

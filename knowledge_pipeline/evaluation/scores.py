@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.judge import (
     QuestionResponse,
     RetrievalJudgement,
     judge_by_file,
     judge_by_place,
 )
+from knowledge_pipeline.extras import describe_missing
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
 QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
@@ -87,8 +89,10 @@ def group_by_type(items: Sequence[ItemT], get_type: Callable[[ItemT], str]) -> d
 
 def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.ndarray]:
     """Measure -> its value for each response, in their order: float64, shape (responses,)."""
-    import ir_measures
-
+    try:
+        import ir_measures
+    except ModuleNotFoundError as error:
+        raise ConfigError(describe_missing("scoring golden questions", "eval")) from error
     library: Any = ir_measures  # its types are partly unknown
     measures = {library.parse_measure(name): name for name in MEASURES}
     qrels = {str(number): dict(each.qrels) for number, each in enumerate(judgements)}

@@ -61,5 +61,7 @@ def fingerprint(settings: SanitizeSettings) -> str:
         return "off"
     parts = [f"sanitize {VERSION}", f"secrets {settings.secrets}", f"personal {settings.personal_data}"]
     if settings.personal_data != "off":
-        parts += [f"{package} {metadata.version(package)}" for package in ("phonenumbers", "python-stdnum")]
+        parts += [
+            f"{package} {metadata.version(package)}" for package in ("phonenumbers", "python-stdnum")
+        ]
     return ", ".join(parts)

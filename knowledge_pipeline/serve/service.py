@@ -11,12 +11,12 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, ResponseTimeout, Unauthenticated
+from knowledge_pipeline.errors import Forbidden, KnowledgeError, ResponseTimeout, Unauthenticated
+from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.logs import LogObserver
@@ -189,10 +189,7 @@ def _create_traces(settings: Settings) -> TracingObserver | None:
     """Raises `ConfigError`: the packages are not installed."""
     if settings.serve.traces.endpoint is None:
         return None
-    if find_spec("opentelemetry.sdk") is None or find_spec("openinference") is None:
-        raise ConfigError(
-            "serve.traces needs packages that are not installed: pip install 'knowledge-pipeline[tracing]'"
-        )
+    require_modules("serve.traces", "opentelemetry.sdk", "openinference")
     from knowledge_pipeline.serve.tracing import TracingObserver
 
     return TracingObserver(settings.serve.traces)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, StoreError, StoreUnavailable
+from knowledge_pipeline.extras import describe_missing
 
 _Result = TypeVar("_Result")
 _RETRY_CONFIG = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
@@ -125,9 +126,7 @@ def open_client(store: ObjectStore) -> Any:
     try:
         return _create_client(store.url, tuple(sorted(store.storage_options.items())))
     except ImportError:
-        raise ConfigError(
-            f"the store {store.url} needs obstore: pip install 'knowledge-pipeline[object-store]'"
-        ) from None
+        raise ConfigError(describe_missing(f"the store {store.url}", "object-store")) from None
     except Exception as error:  # noqa: BLE001 - obstore's own, of many kinds, some with the options in them
         raise ConfigError(f"the store {store.url} cannot be set up ({type(error).__name__})") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
@@ -11,6 +10,7 @@ from typer import Option
 from knowledge_pipeline.cli.commands.mcp_install import install
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.extras import require_modules
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
@@ -46,10 +46,7 @@ def mcp(
     has their settings. Without a token, the whole store is visible. To share one server, run
     `knowledge serve`, which speaks the same protocol at /mcp.
     """
-    if find_spec("mcp") is None:
-        raise ConfigError(
-            "`knowledge mcp` needs a package that is not installed: pip install 'knowledge-pipeline[serve]'"
-        )
+    require_modules("`knowledge mcp`", "mcp")
     from knowledge_pipeline.serve.mcp.stdio_transport import run
     from knowledge_pipeline.serve.service import Service
 

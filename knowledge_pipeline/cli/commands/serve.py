@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-from importlib.util import find_spec
 from typing import Annotated
 
 from typer import Option
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.extras import require_modules
 
 
 @example("""
@@ -32,10 +31,7 @@ def serve(
     without a token are answered for this machine only, unless serve.anonymous says otherwise, and
     see public content only. Where some is not public, a link to all of it is printed.
     """
-    if find_spec("fastapi") is None:
-        raise ConfigError(
-            "`knowledge serve` needs a package that is not installed: pip install 'knowledge-pipeline[serve]'"
-        )
+    require_modules("`knowledge serve`", "fastapi")
     from knowledge_pipeline.serve.server import run
     from knowledge_pipeline.serve.service import Service
 

@@ -11,6 +11,7 @@ import dagster as dg
 
 from knowledge_pipeline.defs.dagster_internals import CELERY_QUEUE
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.extras import describe_missing
 
 BROKER_VARIABLE = "KNOWLEDGE_CELERY_BROKER"
 
@@ -59,9 +60,7 @@ def _build_celery_executor() -> dg.ExecutorDefinition:
     try:
         from dagster_celery import celery_executor
     except ImportError as error:
-        raise ConfigError(
-            "KNOWLEDGE_EXECUTOR is `celery`, which is not installed: pip install 'knowledge-pipeline[celery]'"
-        ) from error
+        raise ConfigError(describe_missing("KNOWLEDGE_EXECUTOR=celery", "celery")) from error
     if not os.environ.get(BROKER_VARIABLE):
         raise ConfigError(
             f"KNOWLEDGE_EXECUTOR is `celery` and {BROKER_VARIABLE} is not set: "

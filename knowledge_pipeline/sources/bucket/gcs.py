@@ -16,6 +16,7 @@ import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
@@ -117,10 +118,7 @@ class GcsBucket:
         try:
             from google.auth import exceptions as identity
         except ImportError:
-            raise ConfigError(
-                "reading a bucket of Google Cloud Storage needs google-auth, which is not installed: "
-                "pip install 'knowledge-pipeline[gcs]'"
-            ) from None
+            raise ConfigError(describe_missing("reading a bucket of Google Cloud Storage", "gcs")) from None
         try:
             if self._session is None:
                 self._session = _open_session(self._connection, self.service, self._sleep)

@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from knowledge_pipeline.config.connections import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.bucket.s3_errors import S3ErrorTranslator
@@ -153,10 +154,7 @@ def _open_client(connection: S3Connection) -> Any:
         from botocore import UNSIGNED
         from botocore.config import Config
     except ImportError:
-        raise ConfigError(
-            "reading a bucket of S3 needs botocore, which is not installed: "
-            "pip install 'knowledge-pipeline[s3]'"
-        ) from None
+        raise ConfigError(describe_missing("reading a bucket of S3", "s3")) from None
     key, secret = connection.access_key_id, connection.secret_access_key
     session = botocore.session.Session()
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_time)
