@@ -62,6 +62,6 @@ def fingerprint(settings: SanitizeSettings) -> str:
     parts = [f"sanitize {VERSION}", f"secrets {settings.secrets}", f"personal {settings.personal_data}"]
     if settings.personal_data != "off":
         parts += [
-            f"{package} {metadata.version(package)}" for package in ("phonenumbers", "python-stdnum")
+            f"{package} {metadata.version(package)}" for package in ("phonenumberslite", "python-stdnum")
         ]
     return ", ".join(parts)
