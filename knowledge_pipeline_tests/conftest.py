@@ -13,8 +13,9 @@ from hypothesis import settings
 import knowledge_pipeline
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings, SourceConfig
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import ProgressCallback, RefreshOptions, ignore_progress
+from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.stages.pipeline import RefreshOutcome
+from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import index_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

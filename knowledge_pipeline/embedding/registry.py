@@ -11,6 +11,8 @@ from knowledge_pipeline.embedding.ensemble import (
     split_member_settings,
 )
 from knowledge_pipeline.embedding.outline import (
+    OUTLINE_SUFFIX,
+    OUTLINE_TOKENS,
     OutlineEmbedder,
     build_outline_space,
     is_outline,
@@ -69,3 +71,8 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     from knowledge_pipeline.embedding.local import read_local_space
 
     return read_local_space(settings)
+
+
+def count_read_tokens(settings: EmbeddingSettings, space: Space) -> int:
+    """Tokens of a text that take time: of a longer one, a model reads the beginning or an outline."""
+    return OUTLINE_TOKENS if OUTLINE_SUFFIX in settings.model else space.max_tokens

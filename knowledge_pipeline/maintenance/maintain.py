@@ -18,7 +18,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.maintenance.garbage_collection import discard_leftovers, discard_unused_spaces
 from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport, MaintenanceRun
-from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
+from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import below
 from knowledge_pipeline.store.lake import Lake

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.evaluation.golden import GoldenQuestion
 from knowledge_pipeline.evaluation.judge import QuestionResponse
-from knowledge_pipeline.stages.context import ProgressCallback
 from knowledge_pipeline.stages.evaluate import run_questions
+from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.store.lake import Lake
 
 FUSED_STEP = "fused"  # the baseline of the other steps

@@ -14,19 +14,12 @@ from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item
+from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.reconcile import ReconcilePlan
-
-ProgressCallback = Callable[[str, int, int | None], None]
-"""Receives the stage, how many are done, and how many there are (None: unknown)."""
-
-
-def ignore_progress(stage: str, done: int, total: int | None) -> None:
-    """Report nothing."""
-
 
 SlotClaim = Callable[[str], AbstractContextManager[None]]
 """Waits for a slot of a limited pool: `embedder`, `index`, or the host that a source is read from.

@@ -7,7 +7,7 @@ vector of a text that another source of the space has is copied from the index.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.embedding.base import Embedder, find_invalid_vectors
 from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
-from knowledge_pipeline.embedding.registry import open_embedder
+from knowledge_pipeline.embedding.registry import count_read_tokens, open_embedder
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
@@ -35,6 +35,7 @@ SECONDS_PER_COMMIT = 30.0  # so much work
 SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
 _DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machines
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
+_TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models
 _LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
 
 
@@ -122,12 +123,11 @@ class _VectorRowBuilder:
             yield from embed(missing)
 
     def _embed_in_process(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
-        done = 0
+        reporter = _WorkReporter(self._ctx, self._measure_work(missing))
         for texts in self._iter_commit_texts(missing):
-            for batch in self._embed_texts(texts, done=done, total=len(missing)):
+            for batch in self._embed_texts(texts, reporter):
                 yield batch
                 self._ctx.after_vectors()
-            done += len(texts)
 
     def _iter_commit_texts(self, missing: set[str]) -> Iterator[dict[str, str]]:
         """The texts of each commit; those for a model of this machine, which takes longest, in good order."""
@@ -145,10 +145,9 @@ class _VectorRowBuilder:
 
     def _embed_distributed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
         assert isinstance(self._embedder, RayEmbedder)
-        done = 0
+        reporter = _WorkReporter(self._ctx, self._measure_work(missing))
         for keys, vectors in self._embedder.embed_stream(self._iter_texts(missing)):
-            done += len(keys)
-            self._ctx.report("embeddings", done, len(missing))
+            reporter.add(keys)
             yield self._to_batch(keys, vectors)
 
     def _iter_texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
@@ -161,17 +160,28 @@ class _VectorRowBuilder:
                     left.discard(row["text_key"])
                     yield row["text_key"], build_embedded_text(row["header"], row["text"])
 
-    def _embed_texts(self, texts: Mapping[str, str], *, done: int, total: int) -> Iterator[pa.RecordBatch]:
+    def _measure_work(self, missing: Collection[str]) -> dict[str, int]:
+        """Tokens that take time, by the keys of texts: a model reads the beginning of a long one alone."""
+        embedding = self._ctx.settings.resolve_embedding(self._ctx.source)
+        limit = count_read_tokens(embedding, self._embedder.space)
+        work = dict.fromkeys(missing, _TOKENS_PER_TEXT)
+        for batch in self._chunks.iter_batches(["text_key", "tokens"], is_null("skipped")):
+            for key, tokens in zip(*batch.to_pydict().values(), strict=True):
+                if key in work:
+                    work[key] = _TOKENS_PER_TEXT + min(tokens, limit)
+        return work
+
+    def _embed_texts(self, texts: Mapping[str, str], reporter: _WorkReporter) -> Iterator[pa.RecordBatch]:
         """Embed in small portions, to report progress; each batch is one commit."""
         keys = sorted(texts, key=lambda key: len(texts[key]))  # a batch is padded to its longest text
         step = _LOCAL_TEXTS_PER_REPORT if self._is_local else TEXTS_PER_COMMIT
         portions = [keys[start : start + step] for start in range(0, len(keys), step)]
         embedded, vectors, started = list[str](), list[np.ndarray](), time.monotonic()
         while portions:
-            portion = portions.pop(-(len(portions) % 2))  # long and short in turn: the rate tells the rest
+            portion = portions.pop(-(len(portions) % 2))  # long and short in turn: bars move evenly
             vectors.append(self._embedder.embed([texts[key] for key in portion]))
-            embedded, done = embedded + portion, done + len(portion)
-            self._ctx.report("embeddings", done, total)
+            embedded = embedded + portion
+            reporter.add(portion)
             if not portions or time.monotonic() > started + SECONDS_PER_COMMIT:
                 yield self._to_batch(embedded, np.concatenate(vectors))
                 embedded, vectors, started = [], [], time.monotonic()
@@ -181,6 +191,19 @@ class _VectorRowBuilder:
         values = pa.array(vectors.reshape(-1), pa.float32())
         column: Any = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of the stubs
         return pa.RecordBatch.from_pydict({"text_key": keys, "vector": column}, schema=self._table.schema)
+
+
+class _WorkReporter:
+    """Reports texts as they are embedded, with the share of the work, which follows their length."""
+
+    def __init__(self, ctx: RefreshContext, work: Mapping[str, int]) -> None:
+        self._ctx, self._work, self._total = ctx, work, sum(work.values())
+        self._texts = self._done = 0
+
+    def add(self, keys: Collection[str]) -> None:
+        self._texts += len(keys)
+        self._done += sum(self._work[key] for key in keys)
+        self._ctx.report("embeddings", self._texts, len(self._work), self._done / self._total)
 
 
 def require_valid_vectors(vectors: np.ndarray, source: str) -> None:

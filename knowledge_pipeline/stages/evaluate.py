@@ -22,7 +22,7 @@ from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
 from knowledge_pipeline.evaluation.scores import ALL, JUDGED_DEPTH, QUALITY_MEASURE, Summary, summarize
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.stages.context import ProgressCallback, ignore_progress
+from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows

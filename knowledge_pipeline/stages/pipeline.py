@@ -18,15 +18,14 @@ from knowledge_pipeline.stages.code_graph import refresh as graph
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
     Listing,
-    ProgressCallback,
     RefreshContext,
     RefreshOptions,
     RefreshOutcome,
     Stats,
-    ignore_progress,
     sum_stats,
 )
 from knowledge_pipeline.stages.early_release import EarlyReleases, index_vectors, index_words
+from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp

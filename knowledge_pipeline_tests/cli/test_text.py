@@ -90,3 +90,13 @@ def test_the_rate_counts_from_the_start_of_the_stage():
     clock.now = 115.0
     lines.report("docs", "chunks", 20, 100)
     assert told == ["docs: listing 1,000", "docs: chunks 20 of 100 (20 %), 1/s, 1:20 left"]
+
+
+def test_the_time_left_follows_the_share_of_the_work_where_some_take_longer():
+    clock = SimpleNamespace(now=0.0)
+    told: list[str] = []
+    lines = ProgressLines(told.append, lambda: clock.now)
+    lines.report("docs", "embeddings", 0, 100, 0.0)
+    clock.now = 10.0
+    lines.report("docs", "embeddings", 20, 100, 0.5)  # the long ones came first
+    assert told == ["docs: embeddings 20 of 100 (20 %), 2/s, 0:10 left"]

@@ -12,8 +12,9 @@ from knowledge_pipeline.checks.registry import CHECKS
 from knowledge_pipeline.errors import EmbeddingUnavailable
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import early_release, embeddings, pipeline
-from knowledge_pipeline.stages.context import ProgressCallback, RefreshContext
+from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.embedding_order import order_texts
+from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.release import Release, find_live_release, list_releases
 from knowledge_pipeline.store.tables import Table
@@ -43,7 +44,7 @@ def folder(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def observe(project: Project, look: Callable[[Release], None]) -> Callable[[object], ProgressCallback]:
     """A report that looks at the live release whenever something was embedded."""
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def report(stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
         if stage == "embeddings":
             live = find_live_release(project.lake)
             assert live is not None, "words are released before the first text is embedded"

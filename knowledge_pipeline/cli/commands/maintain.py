@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from typer import Option
@@ -44,6 +45,6 @@ def maintain(
         session.lake,
         session.settings_without_secrets,
         options=MaintenanceOptions(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
-        report=lambda stage, count, total: lines.report("maintenance", stage, count, total),
+        report=partial(lines.report, "maintenance"),
     )
     show_maintenance(session.screen, report)

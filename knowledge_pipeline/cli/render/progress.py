@@ -6,12 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.cli.render.screen import Screen
+from knowledge_pipeline.stages.progress import StagePace
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.stages.context import ProgressCallback
+    from knowledge_pipeline.stages.progress import ProgressCallback
 
     ReportFactory = Callable[[str], ProgressCallback]  # by what is shown before the stage: a source's id
 
@@ -22,13 +24,13 @@ SECONDS_BETWEEN_LINES = 10.0
 def show_progress(screen: Screen) -> Generator[ReportFactory]:
     """Show progress on stderr while inside; yields what makes each source's report."""
     if screen.as_json or screen.quiet:
-        yield lambda source: lambda stage, done, total: None
+        yield lambda source: lambda stage, done, total, share=None, /: None
     elif sys.stderr.isatty():
         with _show_bars() as report_for:
             yield report_for
     else:
         lines = ProgressLines(screen.print_note)
-        yield lambda source: lambda stage, done, total: lines.report(source, stage, done, total)
+        yield lambda source: partial(lines.report, source)
 
 
 @contextmanager
@@ -37,6 +39,13 @@ def _show_bars() -> Generator[ReportFactory]:
     from rich import progress
     from rich.console import Console
     from rich.text import Text
+
+    class TimeLeftColumn(progress.ProgressColumn):
+        """By the work that is left, which texts of unlike length do not count alike."""
+
+        def render(self, task: progress.Task) -> Text:
+            left = task.fields["left"]
+            return Text("-:--" if left is None else format_duration(left), style="progress.remaining")
 
     class RateColumn(progress.ProgressColumn):
         """Documents, chunks or texts a second."""
@@ -51,23 +60,26 @@ def _show_bars() -> Generator[ReportFactory]:
         progress.MofNCompleteColumn(),
         RateColumn(),
         progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
+        TimeLeftColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     current = ("", "starting")
-    task = bars.add_task("", total=None, source=current[0], stage=current[1])
+    task = bars.add_task("", total=None, source=current[0], stage=current[1], left=None)
+    pace = StagePace(time.monotonic(), 0, None, None)
 
-    def report(source: str, stage: str, done: int, total: int | None) -> None:
-        nonlocal current, task
+    def report(source: str, stage: str, done: int, total: int | None, share: float | None = None) -> None:
+        nonlocal current, task, pace
+        now = time.monotonic()
         if current != (source, stage):
-            current = (source, stage)
+            current, pace = (source, stage), StagePace(now, done, total, share)
             bars.remove_task(task)
-            task = bars.add_task("", total=total, source=source, stage=stage)
-        bars.update(task, completed=done, total=total)
+            task = bars.add_task("", total=total, source=source, stage=stage, left=None)
+        left = pace.estimate_seconds_left(now, done, total, share)
+        bars.update(task, completed=done, total=total, left=left)
 
     with bars:
-        yield lambda source: lambda stage, done, total: report(source, stage, done, total)
+        yield lambda source: partial(report, source)
 
 
 class ProgressLines:
@@ -77,21 +89,22 @@ class ProgressLines:
         self._write, self._now = write, now
         self._last_line_at = now()
         self._stage: tuple[str, str] | None = None
-        self._stage_started_at, self._done_at_stage_start = 0.0, 0
+        self._pace = StagePace(0.0, 0, None, None)
 
-    def report(self, source: str, stage: str, done: int, total: int | None) -> None:
+    def report(
+        self, source: str, stage: str, done: int, total: int | None, share: float | None = None
+    ) -> None:
         """Take a report; write it if the last line was long ago."""
         now = self._now()
         if self._stage != (source, stage):
-            self._stage, self._stage_started_at, self._done_at_stage_start = (source, stage), now, done
+            self._stage, self._pace = (source, stage), StagePace(now, done, total, share)
         if now - self._last_line_at < SECONDS_BETWEEN_LINES:
             return
         self._last_line_at = now
-        seconds = now - self._stage_started_at
-        rate = (done - self._done_at_stage_start) / seconds if seconds > 0 else 0.0
+        left = self._pace.estimate_seconds_left(now, done, total, share)
         progress = f"{done:,} of {total:,} ({100 * done // total} %)" if total else f"{done:,}"
-        if total and rate > 0:
-            progress += f", {format_rate(rate)}, {format_duration((total - done) / rate)} left"
+        if left is not None:
+            progress += f", {format_rate(self._pace.compute_rate(now, done))}, {format_duration(left)} left"
         self._write(f"{source}: {stage} {progress}")
 
 

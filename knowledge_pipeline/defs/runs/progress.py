@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from logging import Logger
 
-from knowledge_pipeline.stages.context import ProgressCallback
+from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
 
 _INTERVAL_S = 5.0
 
@@ -14,24 +14,24 @@ def build_progress_report(
 ) -> ProgressCallback:
     """A report that logs a line every five seconds, and none for quick work.
 
-    `shop: chunks 1200 of 4000, 80 a second, 35 s left`; no rate before the second line.
+    `shop: chunks 1200 of 4000, 80 a second, 35 s left`; no rate before the second report.
     """
-    started: dict[str, float] = {}
+    paces: dict[str, StagePace] = {}
     logged_at = clock()
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def report(stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
         nonlocal logged_at
         now = clock()
-        seconds = now - started.setdefault(stage, now)
+        pace = paces.setdefault(stage, StagePace(now, done, total, share))
         if now - logged_at < _INTERVAL_S:
             return
         logged_at = now
-        rate = done / seconds if seconds > 0 else 0.0
+        left = pace.estimate_seconds_left(now, done, total, share)
         parts = [f"{done} of {total}" if total is not None else f"{done}"]
-        if rate:
+        if rate := pace.compute_rate(now, done):
             parts.append(f"{rate:.3g} a second")
-        if rate and total is not None:
-            parts.append(f"{round((total - done) / rate)} s left")
+        if left is not None:
+            parts.append(f"{round(left)} s left")
         log.info(f"{source}: {stage} {', '.join(parts)}")
 
     return report
