@@ -7,6 +7,7 @@ message of this module holds a value that came from there.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass, field
@@ -80,6 +81,12 @@ def read_config(path: Path) -> str:
         raise ConfigError(f"{path.name}:{line}: the file is not UTF-8: save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
+
+
+def list_variables(path: Path) -> list[str]:
+    """The names of the environment variables that a file needs, in its order. Raises as `load_settings`."""
+    values = json.dumps(parse_config(read_config(path), name=path.name).value, default=str)
+    return list(dict.fromkeys(match[1] for match in _VARIABLE.finditer(values) if match[1]))
 
 
 def check_config(

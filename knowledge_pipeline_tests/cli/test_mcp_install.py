@@ -80,3 +80,23 @@ def test_a_file_that_is_no_such_object_is_left_alone(home: Path, run: Run, text:
 def test_without_a_configuration_nothing_is_written(nowhere: Path, run: Run) -> None:
     assert "run `knowledge init`" in run("mcp", "install", "--client", "claude", code=2).err
     assert not list(nowhere.iterdir())
+
+
+def test_variables_that_the_file_needs_are_named_and_not_written(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBEDDING_KEY", "secret-of-the-endpoint")
+    with (home / "knowledge.yaml").open("a") as file:
+        file.write("# not ${THIS_ONE}\nserve: {cors: ['$${NOR_THIS_ONE}']}\n")
+    said = run("mcp", "install", "--client", "claude").out
+    assert said.endswith("Start it where these variables are set: EMBEDDING_KEY.\n")
+    assert "secret-of-the-endpoint" not in Path(".mcp.json").read_text()
+
+
+def test_where_the_server_is_not_installed_nothing_is_written(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knowledge_pipeline.extras.find_spec", lambda module: None)
+    error = run("mcp", "install", "--client", "claude", code=2).err
+    assert "pip install 'knowledge-pipeline[serve]'" in error
+    assert not Path(".mcp.json").exists()

@@ -14,7 +14,9 @@ from typing import Annotated, Any
 from typer import Option
 
 from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.config.file import list_variables
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.json_values import is_object
 
 SERVER_NAME = "knowledge"
@@ -69,20 +71,31 @@ def install(
 
     Other settings in the file stay as they are. Restart the program afterwards.
     """
+    require_modules("`knowledge mcp`", "mcp")
     settings_file = _locate_settings(client)
     config = session.config_path
     if not config.is_file():
         raise ConfigError(f"there is no {config}: run `knowledge init`, or name another one with --config")
+    variables = list_variables(config)
     entry = _build_entry(config, settings_file)
     _write_entry(settings_file, entry)
     written = [settings_file.path]
     if agents_file:
         written.append(_write_agents_paragraph(Path("AGENTS.md")))
-    session.screen.print_json({"client": client.value, "written": list(map(str, written)), "entry": entry})
+    session.screen.print_json(
+        {
+            "client": client.value,
+            "written": list(map(str, written)),
+            "entry": entry,
+            "variables": variables,
+        }
+    )
     for path in written:
         session.screen.print_text(f"Wrote {path}")
     command = " ".join([entry["command"], *entry["args"]])
     session.screen.print_text(f"Restart {client.value}: it then starts `{command}`.")
+    if variables:  # secrets, which no file of a project should hold
+        session.screen.print_text(f"Start it where these variables are set: {', '.join(variables)}.")
 
 
 def _locate_settings(client: Client) -> _SettingsFile:
