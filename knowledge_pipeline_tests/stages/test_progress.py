@@ -1,0 +1,48 @@
+"""What is reported while a source is embedded, and how long the rest is said to take."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge_pipeline.stages import embeddings
+from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
+from knowledge_pipeline_tests.conftest import Project
+
+
+def test_the_share_of_the_work_follows_the_length_of_texts(
+    project: Project, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embeddings, "TEXTS_PER_COMMIT", 4)
+    made = tmp_path / "made"
+    made.mkdir()
+    for number in range(4):
+        (made / f"a{number}.md").write_text(f"# Long {number}\n\n" + f"Many words of number {number}. " * 30)
+        (made / f"b{number}.md").write_text(f"# Short {number}\n\nFew.\n")
+    project.declare("docs", "markdown", made)
+    reports: list[tuple[int, int | None, float | None]] = []
+
+    def report(stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
+        if stage == "embeddings":
+            reports.append((done, total, share))
+
+    def report_of(source: object) -> ProgressCallback:
+        return report
+
+    project.refresh(report=report_of)
+    assert [(done, total) for done, total, _ in reports] == [(4, 8), (8, 8)]
+    halfway, whole = (share for *_, share in reports)
+    assert halfway is not None
+    assert 0.7 < max(halfway, 1 - halfway) < 0.95
+    assert whole == 1.0
+
+
+def test_the_time_left_is_at_the_pace_since_the_first_report() -> None:
+    pace = StagePace(100.0, 64, 640, 0.2)  # the model was loaded for the first 64
+    assert pace.estimate_seconds_left(100.0, 64, 640, 0.2) is None
+    assert pace.estimate_seconds_left(110.0, 128, 640, 0.4) == pytest.approx(30.0)
+    assert pace.compute_rate(110.0, 128) == pytest.approx(6.4)
+
+
+def test_of_an_unknown_number_no_time_is_left() -> None:
+    pace = StagePace(0.0, 0, None, None)
+    assert pace.estimate_seconds_left(10.0, 500, None, None) is None
