@@ -37,7 +37,7 @@ def settings(folder: Path, chunks: int) -> Settings:
         {
             "store": folder / str(chunks) / "store",
             "embedding": {"model": str(model), "batch_size": 64},
-            "query": {"cache": {"minutes": 0}},
+            "query": {"cache": {"ttl_minutes": 0}},
             "logs": {"queries": False},
             "sources": [_source(path) for path in made],
         }

@@ -363,7 +363,7 @@ def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Setti
             "dimensions": DIMENSIONS,
         },
         "serve": {"requests_per_minute": 10_000_000},
-        "query": {"cache": {"minutes": 10 if cached else 0}},
+        "query": {"cache": {"ttl_minutes": 10 if cached else 0}},
         "sources": [],
     }
     folder.mkdir(parents=True, exist_ok=True)
