@@ -82,7 +82,10 @@ class KnowledgePipeline(Tool):
         """The search `semantic` as its settings are, or by vectors alone."""
         if kind not in self._bases:
             query = self._settings.query.model_copy(
-                update={**_WAYS[kind], "cache": self._settings.query.cache.model_copy(update={"ttl_minutes": 0})}
+                update={
+                    **_WAYS[kind],
+                    "cache": self._settings.query.cache.model_copy(update={"ttl_minutes": 0}),
+                }
             )
             self._bases[kind] = KnowledgeBase(self._settings.model_copy(update={"query": query}))
         answer = self._bases[kind].search(text, limit=limit)

@@ -28,6 +28,7 @@ from tokenizers import Regex, Tokenizer, normalizers
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.model_folders import find_package_folder
 from knowledge_pipeline.embedding.registry import open_embedder
+from knowledge_pipeline.embedding.tokenizer import CASE_BOUNDARY
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages import chunks, snapshot
 from knowledge_pipeline.stages.context import RefreshContext
@@ -41,7 +42,6 @@ TEACHERS = {"all-MiniLM-L6-v2": 1.0, "bge-small-en-v1.5": 2.0}  # weights of the
 TEXT_TOKENS = 96
 CODE_TEXTS, PROSE_TEXTS, SENTENCES, GLOSSES = 10_000, 3_500, 9_000, 9_000
 HELD_OUT = 1_500  # texts, by which the fit is judged
-CASE_BOUNDARY = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 _SENTENCE = re.compile(r'(?:"""|/\*\*?|///?|#)\s*([A-Z][^"\n]{20,140})')
 
 

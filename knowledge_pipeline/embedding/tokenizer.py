@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
@@ -11,7 +15,20 @@ from knowledge_pipeline.strings import replace_surrogates
 
 SPECIAL_TOKENS = 2  # of every text that a model reads: one before it and one after it
 
+CASE_BOUNDARY = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+"""Where the tokenizer of our static model puts a space into a word: `parse|JSON|Value`."""
+
+_CASE_SPLITTER = {"type": "Replace", "pattern": {"Regex": CASE_BOUNDARY}, "content": " "}
+
 _MAX_TOKEN_CHARS = 32  # a longer token counts as several: WordPiece makes one of 1 MB of hex digits
+_KEPT_WORDS, _KEPT_WORD_CHARS = 65_536, 64  # of which the tokens are remembered: 10 MB
+
+# A word or a punctuation mark of ASCII, or else all until the next space: an accent may belong to the letter
+# before it, and a control character vanishes.
+_UNIT = re.compile(r"[A-Za-z0-9]++(?![^\t\n\r -~])|[!-/:-@\[-`{-~](?![^\t\n\r -~])|[^\t\n\r ]++")
+
+_Json = dict[str, Any]
+_TokenStarts = Callable[[str], list[int]]
 
 
 def load_model_tokenizer(folder: Path) -> Tokenize:
@@ -41,4 +58,48 @@ def _load_tokenizer(path: Path, *_stamp: int) -> Tokenize:
         offsets = tokenizer.encode(replace_surrogates(text), add_special_tokens=False).offsets
         return [at for start, end in offsets for at in range(start, max(end, start + 1), _MAX_TOKEN_CHARS)]
 
-    return token_starts
+    declared = json.loads(path.read_text("utf-8"))
+    return _remember_words(token_starts, declared) if _reads_words_alone(declared) else token_starts
+
+
+def _reads_words_alone(declared: _Json) -> bool:
+    """Whether a tokenizer reads each word alike in any text, as those of the BERT family do."""
+    normalizer: _Json = declared["normalizer"] or {"type": None}
+    cutter: _Json = declared["pre_tokenizer"] or {"type": None}
+    steps: list[_Json] = normalizer.get("normalizers", [normalizer])
+    added: list[_Json] = declared["added_tokens"]
+    if declared["model"]["type"] != "WordPiece" or cutter["type"] != "BertPreTokenizer":
+        return False
+    is_local = all(each["type"] == "BertNormalizer" or each == _CASE_SPLITTER for each in steps)
+    return is_local and not any(each["normalized"] for each in added)
+
+
+class _TokensOfWords(dict[str, list[int]]):
+    """Where tokens start in a word, or in what stands between two spaces."""
+
+    def __init__(self, token_starts: _TokenStarts) -> None:
+        super().__init__()
+        self._token_starts = token_starts
+
+    def __missing__(self, word: str) -> list[int]:
+        if len(self) >= _KEPT_WORDS:
+            self.clear()
+        starts = self._token_starts(word)
+        if len(word) <= _KEPT_WORD_CHARS:
+            self[word] = starts
+        return starts
+
+
+def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts:
+    """The same as `token_starts`, in a quarter of the time: most words of a text were met before."""
+    added: list[_Json] = declared["added_tokens"]
+    marks: list[str] = [each["content"] for each in added]  # "[MASK]" is one token
+    known = _TokensOfWords(token_starts)
+
+    def token_starts_by_word(text: str) -> list[int]:
+        if any(mark in text for mark in marks):
+            return token_starts(text)
+        found = ((match.start(), match[0]) for match in _UNIT.finditer(text))
+        return [start + at for start, unit in found for at in known[unit]]
+
+    return token_starts_by_word

@@ -1,6 +1,11 @@
+from importlib import resources
+from pathlib import Path
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
@@ -53,6 +58,57 @@ def test_making_a_text_encodable_keeps_its_length(text):
     clean = replace_surrogates(text)
     assert len(clean) == len(text)
     assert clean.encode().decode() == clean == replace_surrogates(clean)
+
+
+_UNITS = st.sampled_from(
+    [
+        "parse",
+        "HTTPServerConfig",
+        "é",
+        "e\u0301",
+        "\u0301",
+        "漢字",
+        "İ",
+        "[MASK]",
+        "a" * 101,
+        "x1_y",
+        "(",
+        "→",
+        "👩‍👧",
+    ]
+)
+_SEPARATORS = st.sampled_from(
+    ["", " ", "\n", "\r\n", "\t", "\x00", "\x0b", "\x0c", "\x7f", "\x85", "\xa0", "\u2028"]
+)
+_MIXED_TEXTS = st.lists(st.one_of(_UNITS, _SEPARATORS, st.text(max_size=3)), max_size=40).map("".join)
+
+
+@pytest.fixture(scope="module", params=["a word-piece model", "the static model, which cuts at capitals"])
+def folder_of_words(request):
+    if request.param == "a word-piece model":
+        return find_model_folder("all-MiniLM-L6-v2")
+    return Path(str(resources.files("knowledge_pipeline.embedding") / "static_v1"))
+
+
+@settings(deadline=None, max_examples=examples(300))
+@given(_MIXED_TEXTS)
+@example("key\x00board and key\x0cboard")
+@example("cafe\u0301s, na\u0308ive(key\u200bboard)")
+@example("the [MASK] of keyBoards")
+def test_words_that_are_remembered_are_counted_as_the_whole_text_would_be(folder_of_words, text):
+    path = next(folder_of_words.rglob("tokenizer.json"))
+    whole = Tokenizer.from_file(str(path))
+    whole.no_truncation()
+    whole.no_padding()
+    offsets = whole.encode(replace_surrogates(text), add_special_tokens=False).offsets
+    expected = [at for start, end in offsets for at in range(start, max(end, start + 1), 32)]
+    assert load_model_tokenizer(folder_of_words)(text) == expected
+
+
+def test_tokens_across_words_are_counted_in_the_whole_text(tmp_path):
+    tokenizer = Tokenizer(BPE({"a": 0, " ": 1, " a": 2, "a a": 3}, [(" ", "a"), ("a", " a")]))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert load_model_tokenizer(tmp_path)("a a") == [0]
 
 
 def test_a_folder_without_a_tokenizer_gets_an_estimate(tmp_path):
