@@ -20,6 +20,8 @@ _TARGET = re.compile(
     rf"(?P<url>{URL})|(?<![\w/&.-])(?P<number>{NUMBER})\b|(?<![\w-])(?P<key>{KEY})(?![\w-])"
     rf"|(?<![\w./#-])(?P<sha>(?=[a-f]*\d)(?=\d*[a-f]){SHA})(?![\w-])"
 )
+_TARGET_HINT = r"://|[#!]\d|[A-Z0-9_]-\d"  # what every target but a commit holds
+_HINT, _HINT_OF_ANY = re.compile(_TARGET_HINT), re.compile(rf"{_TARGET_HINT}|[0-9a-f]{{7}}")
 _KIND_WORDS = tuple(
     (kind, re.compile(rf"\b(?:{words})\b[\s:]*(?:(?:issue|ticket|bug|pr|pull request|the)\s+)*\(?$", re.I))
     for kind, words in (
@@ -70,7 +72,8 @@ def extract_front_matter_mentions(matter: Mapping[str, Any], context: DocumentCo
 def _iter_targets(text: str, context: DocumentContext) -> Iterator[tuple[str, str]]:
     """Kind and target of every id and address, in the order of the text."""
     kind, end = "references", 0
-    for found in _TARGET.finditer(text):
+    hint = _HINT if context.source_type in _SOURCE_TYPES_WITHOUT_SHAS else _HINT_OF_ANY
+    for found in _TARGET.finditer(text) if hint.search(text) else ():
         before = text[max(end, found.start() - _KIND_WINDOW_CHARS) : found.start()]
         if _is_reference(found, before, context):
             if not (end and _LIST_SEPARATOR.match(text[end : found.start()])):
