@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*", re.UNICODE)
+_WORD = re.compile(r"([^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
 _LETTER_RUN = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CASE_PART = re.compile(r"u+(?=ul)|ul+|u+|l+")
 
@@ -29,7 +29,7 @@ def _split_case(run: str) -> list[str]:
     return [run[match.start() : match.end()].lower() for match in _CASE_PART.finditer(cases)]
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=65_536)
 def _expand_identifier(word: str) -> str:
     parts = split_identifier(word)
     if len(parts) < 2:
@@ -39,4 +39,6 @@ def _expand_identifier(word: str) -> str:
 
 def expand_identifiers(text: str) -> str:
     """`text` with every compound identifier followed by its parts."""
-    return _WORD.sub(lambda match: _expand_identifier(match.group()), text)
+    parts: list[str] = _WORD.split(text)  # every other one is a word
+    parts[1::2] = map(_expand_identifier, parts[1::2])
+    return "".join(parts)

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
@@ -41,12 +42,12 @@ from knowledge_pipeline.store.reconcile import (
     plan_changes_arrow,
     reconcile,
 )
-from knowledge_pipeline.store.tables import Table, split_batches
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
 SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 _LIVE = is_null("skipped") & eq("archived", False)
-_BATCH_ROWS = 1024
+_BATCH_ROWS = KEYS_PER_FILTER  # a batch is read by one filter
 SLOT_MIN_ROWS = 1024  # fewer take less time than claiming a slot; the lock keeps the table correct anyway
 CHUNK_COLUMNS = [name for name in schemas.build_index_schema(1).names if name in schemas.CHUNKS.names]
 CHUNK_COLUMNS.remove("fingerprint")
@@ -174,6 +175,11 @@ def find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
     return [table for table in tables if table.count_rows(eq("source", ctx.source.id))]
 
 
+@lru_cache(maxsize=4_096)
+def _find_extension(path: str) -> str | None:
+    return PurePosixPath(path).suffix.lower() or None
+
+
 class _IndexRowBuilder:
     """Builds the index rows of chosen chunks."""
 
@@ -189,20 +195,34 @@ class _IndexRowBuilder:
         """The rows of some chunks."""
         done, columns = 0, [*CHUNK_COLUMNS, "row_hash"]
         for batch in split_batches(ids, _BATCH_ROWS):
-            found = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
-            chunks = found.append_column("fingerprint", self._fingerprints.compute(found)).to_pylist()
-            words = self._load_document_words({row["uri"] for row in chunks if self._shares_words(row)})
-            indexed_at: dict[str, datetime] = {}
-            for known in self._table.iter_rows_by_values("id", batch, ["id", "indexed_at"]):
-                indexed_at.update(zip(*known.to_pydict().values(), strict=True))
-            rows = [
-                self._build_row(chunk, words)
-                | {"indexed_at": indexed_at.get(chunk["id"], self._now), "updated_at": self._now}
-                for chunk in chunks
-            ]
-            done += len(rows)
+            chunks = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
+            done += len(chunks)
             self._ctx.report("index", done, len(ids))
-            yield self._to_batch(rows)
+            yield from self._build_rows(chunks, self._load_indexed_at(batch)).combine_chunks().to_batches()
+
+    def _build_rows(self, chunks: pa.Table, indexed_at: dict[str, datetime]) -> pa.Table:
+        """Index rows: chunks with what is computed for each; their vectors never become Python objects."""
+        rows = chunks.to_pylist()
+        words = self._load_document_words({row["uri"] for row in rows if self._shares_words(row)})
+        computed = [self._compute_columns(row, words) for row in rows]
+        text_keys = [row["text_key"] for row in rows]
+        columns: dict[str, Any] = {
+            **{name: [value] * len(rows) for name, value in self._source_columns.items()},
+            **{name: chunks[name] for name in CHUNK_COLUMNS},
+            **{name: [each[name] for each in computed] for name in (computed[0] if computed else ())},
+            **self._load_vectors(text_keys),
+            "fingerprint": self._fingerprints.compute(chunks),
+            "indexed_at": [indexed_at.get(row["id"], self._now) for row in rows],
+            "updated_at": [self._now] * len(rows),
+        }
+        return pa.Table.from_pydict(columns, schema=self._table.schema)
+
+    def _load_indexed_at(self, ids: list[str]) -> dict[str, datetime]:
+        """When rows that are there were first written."""
+        found: dict[str, datetime] = {}
+        for known in self._table.iter_rows_by_values("id", ids, ["id", "indexed_at"]):
+            found.update(zip(*known.to_pydict().values(), strict=True))
+        return found
 
     def build_vectors(self, rows: pa.Table) -> pa.Table:
         """What changes in rows, of which `id` and `text_key` are given, that get their vector."""
@@ -211,12 +231,6 @@ class _IndexRowBuilder:
         columns |= self._load_vectors(keys)
         fields: list[pa.Field[Any]] = [self._table.schema.field(name) for name in columns]
         return pa.Table.from_pydict(columns, schema=pa.schema(fields))
-
-    def _to_batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        """Rows with their vectors, which never become Python objects."""
-        schema = self._table.schema
-        columns = {name: [row.get(name) for row in rows] for name in schema.names}
-        return pa.RecordBatch.from_pydict(columns | self._load_vectors(columns["text_key"]), schema=schema)
 
     def _load_vectors(self, text_keys: list[Any]) -> dict[str, Any]:
         """The columns `vector` and `unembedded` of texts, in their order."""
@@ -241,23 +255,25 @@ class _IndexRowBuilder:
     def _shares_words(self, chunk: dict[str, Any]) -> bool:
         return self._fingerprints.shares_words(chunk["uri"], chunk["archived"])
 
-    def _build_row(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> dict[str, Any]:
+    def _compute_columns(
+        self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]
+    ) -> dict[str, Any]:
+        """What a row has besides its chunk's own columns, its source's and its vector."""
         metadata = json.loads(chunk["metadata"])
-        web_url = self._web_prefix + quote(chunk["path"]) if self._web_prefix else None
-        row = {
-            **self._source_columns,
-            **{name: chunk[name] for name in CHUNK_COLUMNS},
-            "url": chunk["url"] or web_url,
+        computed = {
+            "url": chunk["url"] or self._find_web_url(chunk["path"]),
             "tags": sorted({*self._source_columns["tags"], *metadata.get("tags", ())}),
-            "extension": PurePosixPath(chunk["path"]).suffix.lower() or None,
+            "extension": _find_extension(chunk["path"]),
             "labels": list(metadata.get("labels", ())),
             **{name: metadata.get(name) for name in ("project", "status", "wiki_space")},
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._build_words(chunk, document_words),
-            "fingerprint": chunk["fingerprint"],
         }
-        return row | {"shown": build_payload(row)}
+        return computed | {"shown": build_payload(self._source_columns | chunk | computed, metadata)}
+
+    def _find_web_url(self, path: str) -> str | None:
+        return self._web_prefix + quote(path) if self._web_prefix else None
 
     def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
         """A chunk's own words, then those of a small document; the own ones so count twice."""

@@ -23,11 +23,17 @@ PAYLOAD_COLUMNS = (
 that is built again is otherwise the same."""
 
 
-def build_payload(row: Mapping[str, Any]) -> str:
-    """The column `shown` of a row of an index table; times as ISO 8601, the metadata as it is."""
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat)
+
+
+def build_payload(row: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> str:
+    """The column `shown` of a row of an index table; times as ISO 8601, the metadata as it is.
+
+    The metadata may be given as parsed, where the caller has it so.
+    """
     values = [row.get(column) for column in PAYLOAD_COLUMNS[:-1]]
-    values.append(json.loads(row["metadata"] or "{}"))
-    return json.dumps(values, separators=(",", ":"), default=datetime.isoformat)
+    values.append(json.loads(row["metadata"] or "{}") if metadata is None else metadata)
+    return _ENCODER.encode(values)
 
 
 def parse_payload(text: str) -> dict[str, Any]:
