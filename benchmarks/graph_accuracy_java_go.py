@@ -68,9 +68,9 @@ def _files(path: str, edge: Edge) -> set[str]:
 def _comparable(edge: Edge) -> Edge:
     """`implements` counts as `extends`; of an imported package of Go its folder counts, not one file."""
     if edge.kind == "implements":
-        return replace(edge, kind="extends")
+        return edge._replace(kind="extends")
     if edge.kind == "imports" and (edge.target_path or "").endswith(".go"):
-        return replace(edge, target_path=str(PurePosixPath(edge.target_path or "").parent))
+        return edge._replace(target_path=str(PurePosixPath(edge.target_path or "").parent))
     return edge
 
 

@@ -17,7 +17,6 @@ import json
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
@@ -83,7 +82,7 @@ class Package:
         """All edges, each with the file that it starts in; `implements` told as `extends`."""
         for path in sorted(self.files):
             for edge in resolve(path, self).edges:
-                yield path, replace(edge, kind="extends") if edge.kind == "implements" else edge
+                yield path, edge._replace(kind="extends") if edge.kind == "implements" else edge
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ _MAX_TARGETS = 24
 def build_edges(use: Use, meanings: Meanings) -> Iterator[Edge]:
     """Edges to the definitions among the targets; several share their confidence, to `MIN_CONFIDENCE`."""
     known = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
-    known.sort(key=lambda each: -each[1])
+    if len(known) > 1:
+        known.sort(key=lambda each: -each[1])
     for entity, sure in known[:_MAX_TARGETS]:
         if sure >= MIN_CONFIDENCE:
             shared = max(MIN_CONFIDENCE, sure / sqrt(len(known)))

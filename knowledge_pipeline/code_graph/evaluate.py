@@ -54,6 +54,7 @@ class Evaluator:
         self.view = view
         self.language = view.index(view.path).language
         self.cache = EvaluationCache()
+        self.methods_by_name: dict[str, list[DefinitionRef]] = {}  # as `method_guesses` finds them
         self._includes_by_file: dict[str, list[str]] = {}
         self._lineages: dict[tuple[str, str], Lineage] = {}
         self._lineage_depth = 0
@@ -74,17 +75,18 @@ class Evaluator:
 
     def evaluate_path(self, file: str, scope: str, path: str) -> Meanings:
         """The same as a part of another question."""
+        key = (file, scope, path)
+        known = self.cache.recall(key)
+        return self.cache.compute(key, lambda: self._compute_path(*key)) if known is None else known
 
-        def compute() -> Meanings:
-            steps = split_steps(path)
-            if len(steps) < 2:
-                return self.resolve_head(file, scope, path)
-            found, known = self._evaluate_prefix(file, scope, steps)
-            for step in steps[known:]:
-                found = self.follow_step(found, step)
-            return found
-
-        return self.get_or_compute((file, scope, path), compute)
+    def _compute_path(self, file: str, scope: str, path: str) -> Meanings:
+        steps = split_steps(path)
+        if len(steps) < 2:
+            return self.resolve_head(file, scope, path)
+        found, known = self._evaluate_prefix(file, scope, steps)
+        for step in steps[known:]:
+            found = self.follow_step(found, step)
+        return found
 
     def _evaluate_prefix(self, file: str, scope: str, steps: tuple[str, ...]) -> tuple[Meanings, int]:
         """What is known of the longest part of a path, and of how many steps that is."""

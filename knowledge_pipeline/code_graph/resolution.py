@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 from knowledge_pipeline.code_graph.access_paths import last_segment, parent_scope, split_steps
 from knowledge_pipeline.code_graph.edges import build_edges, build_external_edges, build_unresolved_edges
@@ -52,8 +53,9 @@ def resolve(path: str, project: Project) -> ResolvedFile:
     view.full_name("")
     resolver = _Resolver(view)
     for edge in resolver.iter_edges():
-        key = (edge.kind, edge.source, edge.target, edge.target_path, edge.line)
-        edges[key] = max(edge.confidence, edges.get(key, 0.0))
+        key = edge[:5]  # all but the confidence
+        if edge.confidence > edges.get(key, -1.0):
+            edges[key] = edge.confidence
     found = tuple(Edge(*key, round(sure, 2)) for key, sure in edges.items())
     aliases = tuple(dict.fromkeys(resolver.iter_aliases()))
     return ResolvedFile(found, view.build_trace(), aliases)
@@ -100,6 +102,14 @@ def full_name(path: str, name: str, project: Project) -> str:
     return get_language(project.facts(path).language).full_name(path, name, world.layout)
 
 
+@lru_cache(100_000)
+def _list_prefixes(path: str) -> tuple[str, ...]:
+    """What a path names on its way, each as a path: `store` and `store.Store` of `store.Store.open()`."""
+    steps = split_steps(path)
+    ends = (end for end in range(1, len(steps)) if steps[end - 1][0] not in "([@" and steps[end] != "()")
+    return tuple("".join(steps[:end]) for end in ends)
+
+
 class _Resolver:
     """Goes through the facts of one file."""
 
@@ -107,6 +117,7 @@ class _Resolver:
         self.view = view
         self.index: FileIndex = view.index(view.path)
         self.evaluator = Evaluator(view)
+        self._references: dict[tuple[str, str], tuple[Meanings, list[Edge]]] = {}  # by scope and path
 
     def iter_edges(self) -> Iterator[Edge]:
         """All edges of the file; the same one may come more than once."""
@@ -167,7 +178,7 @@ class _Resolver:
         if extends:
             types = self._select_types(found)
             protocols = self._select_interfaces(use, types)
-            yield from build_edges(replace(use, kind="implements"), protocols)
+            yield from build_edges(use._replace(kind="implements"), protocols)
             yield from build_edges(use, {each: sure for each, sure in types.items() if each not in protocols})
             if not types:
                 yield from build_external_edges(use, found, self.index.language)
@@ -181,11 +192,9 @@ class _Resolver:
 
     def _prefix_edges(self, use: Use, scope: str) -> Iterator[Edge]:
         """`Store` of `Store.open()` is referred to, too."""
-        steps = split_steps(use.path)
-        for end in range(1, len(steps)):
-            if steps[end - 1][0] not in "([@" and steps[end] != "()":
-                path = "".join(steps[:end])
-                found = self.evaluator.resolve_path(self.view.path, scope, path)
+        for path in _list_prefixes(use.path):
+            found = self.evaluator.resolve_path(self.view.path, scope, path)
+            if found:
                 yield from self._reference_edges(Use("references", path, use.scope, use.line), found)
 
     def _select_interfaces(self, use: Use, types: Meanings) -> Meanings:
@@ -200,12 +209,12 @@ class _Resolver:
             entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in _CALLABLE
         }
         computed: Meanings = {each: targets.pop(each) for each in [*targets] if self._is_computed(each)}
-        yield from build_edges(replace(use, kind="references"), computed)
+        yield from build_edges(use._replace(kind="references"), computed)
         for entity in computed:
             targets |= self.evaluator.follow_step({entity: 1.0}, "")
         targets |= self._find_call_methods(meanings)
         if self.index.language.type_calls_convert and (types := self._select_types(targets)):
-            yield from build_edges(replace(use, kind="references"), types)
+            yield from build_edges(use._replace(kind="references"), types)
             return
         written = self._select_named(use, meanings)
         if targets or written:
@@ -234,7 +243,13 @@ class _Resolver:
         return {entity: sure for entity, sure in reached.items() if isinstance(entity, DefinitionRef)}
 
     def _reference_edges(self, use: Use, meanings: Meanings) -> Iterator[Edge]:
-        yield from build_edges(use, self._select_named(use, meanings))
+        """Edges to what a use names; where its path has the same meanings again, only lines are others."""
+        known = self._references.get((use.scope, use.path))
+        if known is None or known[0] is not meanings:
+            known = meanings, list(build_edges(use, self._select_named(use, meanings)))
+            self._references[use.scope, use.path] = known
+        for kind, source, target, target_path, _, sure in known[1]:
+            yield Edge(kind, source, target, target_path, use.line, sure)
 
     def _select_named(self, use: Use, meanings: Meanings) -> Meanings:
         """The definitions that a use names, without those that they are worth."""

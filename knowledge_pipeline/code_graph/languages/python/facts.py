@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import re
-from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -221,7 +220,7 @@ def _finish(builder: FactsBuilder, captures: Captures) -> None:
     bind_call_arguments(builder, captures)
     names = builder.settings.get("__all__", "").split()
     builder.imports[:] = [
-        replace(each, exported=True) if not each.scope and each.local in names else each
+        each._replace(exported=True) if not each.scope and each.local in names else each
         for each in builder.imports
     ]
 
