@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -23,11 +23,14 @@ from knowledge_pipeline.code_graph import (
     list_defined_names,
     to_json,
 )
-from knowledge_pipeline.config.settings import resolve_sanitize
+from knowledge_pipeline.config.settings import SanitizeSettings, resolve_sanitize
 from knowledge_pipeline.languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map_portions
 from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.worker_pool import WorkerPool
+from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table, split_batches
@@ -46,7 +49,7 @@ class FactsRefresh:
     changed_names: frozenset[str] | None = frozenset()  # as `find_changed_names`; None if there are many
 
 
-def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
+def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     """Bring the facts of one source up to date with its snapshot."""
     table = ctx.lake.facts(ctx.source.type, ctx.source.id)
     desired, uris = _desired_fingerprints(ctx)
@@ -56,7 +59,7 @@ def refresh_facts(ctx: RefreshContext) -> FactsRefresh:
         return FactsRefresh()
     edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX
     before = _load_facts(table, planned.changed) if edited else {}
-    builder = _FactsRowBuilder(ctx, table, desired, uris)
+    builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
     names = find_changed_names(before, _load_facts(table, planned.changed)) if edited else None
     return FactsRefresh({path: held[path] for path in planned.changed}, names)
@@ -95,38 +98,75 @@ def _language_of(row: dict[str, Any]) -> str:
     return row["language"] or detect_language(row["path"]) or ""
 
 
-class _FactsRowBuilder:
-    """Builds the rows of chosen files."""
+@dataclass(frozen=True, slots=True)
+class FactsWork:
+    """Builds the facts of files; calling it is a portion's work, here or in another process."""
 
-    def __init__(
-        self, ctx: RefreshContext, table: Table, desired: dict[str, str], uris: dict[str, str]
-    ) -> None:
-        self._ctx, self._table, self._desired, self._uris = ctx, table, desired, uris
-        self._snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
+    sanitize: SanitizeSettings
 
-    def build_batches(self, paths: list[str]) -> Iterator[pa.RecordBatch]:
-        done = 0
-        for portion in split_batches(paths, _FILES_PER_COMMIT):
-            rows: list[dict[str, Any]] = []
-            where = one_of("uri", [self._uris[path] for path in portion])
-            columns = ["uri", "path", "language", "text"]
-            for batch in self._snapshot.iter_batches(columns, where, batch_rows=16):
-                for stored in batch.to_pylist():
-                    rows.append(self._build_row(stored))
-                    done += 1
-                    self._ctx.report("facts", done, len(paths))
-            yield pa.RecordBatch.from_pylist(rows, schema=self._table.schema)
+    def __call__(self, portion: list[_StoredText]) -> pa.RecordBatch:
+        """One row for each file of the portion, in its order."""
+        return pa.RecordBatch.from_pylist([self._build_row(file) for file in portion], schema=schemas.FACTS)
 
-    def _build_row(self, snapshot_row: dict[str, Any]) -> dict[str, Any]:
-        path, language = snapshot_row["path"], _language_of(snapshot_row)
-        clean = sanitizing.sanitize(snapshot_row["text"], resolve_sanitize(self._ctx.source))
-        facts = FileFacts(path, language) if clean.dropped else extract(path, clean.text, language)
+    def _build_row(self, file: _StoredText) -> dict[str, Any]:
+        clean = sanitizing.sanitize(file.text, self.sanitize)
+        empty = FileFacts(file.path, file.language)
+        facts = empty if clean.dropped else extract(file.path, clean.text, file.language)
         return {
-            "path": path,
-            "uri": snapshot_row["uri"],
-            "language": language,
+            "path": file.path,
+            "uri": file.uri,
+            "language": file.language,
             "facts": to_json(facts),
             "interface": interface_digest(facts),
             "defines": sorted(list_defined_names(facts)),
-            "fingerprint": self._desired[path],
+            "fingerprint": file.fingerprint,
         }
+
+
+class _StoredText(NamedTuple):
+    """A file of the snapshot, as it is sent to the process that reads it."""
+
+    path: str
+    uri: str
+    language: str
+    text: str
+    fingerprint: str  # of the row that is built
+
+
+class _FactsBatchBuilder:
+    """Builds the rows of chosen files; many are read by a process for each core."""
+
+    def __init__(
+        self, ctx: RefreshContext, pool: WorkerPool, desired: dict[str, str], uris: dict[str, str]
+    ) -> None:
+        self._ctx, self._pool, self._desired, self._uris = ctx, pool, desired, uris
+        self._snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
+
+    def build_batches(self, paths: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of some files; each batch is one commit."""
+        work, portions = FactsWork(resolve_sanitize(self._ctx.source)), self._iter_portions(paths)
+        done, since_commit, waiting = 0, 0, list[pa.RecordBatch]()
+        for batch in map_portions(self._pool, len(paths), work, portions, lambda files: files[0].path):
+            done, since_commit = done + batch.num_rows, since_commit + batch.num_rows
+            waiting.append(batch)
+            self._ctx.report("facts", done, len(paths))
+            if since_commit >= _FILES_PER_COMMIT:
+                yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+                since_commit, waiting = 0, []
+        if waiting:
+            yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+
+    def _iter_portions(self, paths: list[str]) -> Iterator[list[_StoredText]]:
+        columns = ["uri", "path", "language", "text"]
+        for commit in split_batches(paths, _FILES_PER_COMMIT):
+            where = one_of("uri", [self._uris[path] for path in commit])
+            portion = list[_StoredText]()
+            for batch in self._snapshot.iter_batches(columns, where, batch_rows=FILES_PER_PORTION):
+                for row in batch.to_pylist():
+                    path, language = row["path"], _language_of(row)
+                    portion.append(_StoredText(path, row["uri"], language, row["text"], self._desired[path]))
+                    if len(portion) == FILES_PER_PORTION:
+                        yield portion
+                        portion = []
+            if portion:
+                yield portion

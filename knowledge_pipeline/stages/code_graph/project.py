@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,17 @@ class _NameIndex:
 class StoredProject:
     """The facts of one source at one moment: a `code_graph.Project`."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, preloads: bool = False) -> None:
         self._table = table
+        self.preloads = preloads  # the texts of all facts, up to a limit: many will be asked for
         rows = table.read_rows(["path", "interface"])
         self.interfaces: Mapping[str, str] = dict(zip(*rows.to_pydict().values(), strict=True))
         self._texts: dict[str, str] = {}
         self._facts: OrderedDict[str, FileFacts] = OrderedDict()
         self._name_index: _NameIndex | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(StoredProject, preloads=self.preloads), (self._table,)
 
     def paths(self) -> Collection[str]:
         """All files that have facts."""
@@ -71,8 +76,18 @@ class StoredProject:
             self._name_index = _NameIndex(self._table.read_rows(["path", "defines"]))
         return self._name_index.find_paths(name)
 
-    def preload_facts(self) -> None:
-        """Take the facts of all files into memory as texts, up to a limit: many will be asked for."""
+    def renew_trace(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
+        """The trace that resolving a file would leave now; see `code_graph.renew_trace`."""
+        return renew_trace(trace, self, self.interfaces, names)
+
+    def _load_text(self, path: str) -> str:
+        if self.preloads and not self._texts:
+            self._preload_texts()
+        if path not in self._texts:
+            return self._table.read_rows(["facts"], one_of("path", [path]))["facts"][0].as_py()
+        return self._texts[path]
+
+    def _preload_texts(self) -> None:
         held = 0
         for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
             for path, text in zip(*batch.to_pydict().values(), strict=True):
@@ -80,12 +95,3 @@ class StoredProject:
                 if held > _PRELOAD_BYTES:
                     return
                 self._texts[path] = text
-
-    def renew_trace(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
-        """The trace that resolving a file would leave now; see `code_graph.renew_trace`."""
-        return renew_trace(trace, self, self.interfaces, names)
-
-    def _load_text(self, path: str) -> str:
-        if path not in self._texts:
-            return self._table.read_rows(["facts"], one_of("path", [path]))["facts"][0].as_py()
-        return self._texts[path]

@@ -21,11 +21,13 @@ from datetime import UTC, datetime
 from knowledge_pipeline.code_graph import RESOLVER_VERSION, Trace
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.code_graph.facts import FactsRefresh, refresh_facts
+from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map_portions, open_pool
 from knowledge_pipeline.stages.code_graph.project import StoredProject
-from knowledge_pipeline.stages.code_graph.rows import FileRows, GraphRowBuilder, format_trace
+from knowledge_pipeline.stages.code_graph.rows import GraphRowBuilder, UnresolvedFile, format_trace
 from knowledge_pipeline.stages.code_graph.writer import GraphWriter
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.index import SLOT_MIN_ROWS, build_source_columns
+from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
 from knowledge_pipeline.store.tables import Table, split_batches
@@ -41,8 +43,8 @@ def refresh(ctx: RefreshContext) -> Stats:
     Raises:
         Busy: another process kept the index for too long.
     """
-    with measure_stage("graph", ctx.source.id) as stats:
-        read = refresh_facts(ctx)
+    with measure_stage("graph", ctx.source.id) as stats, open_pool() as pool:
+        read = refresh_facts(ctx, pool)
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = build_source_columns(ctx)
         mark = hash_strings(VERSION, str(RESOLVER_VERSION), json.dumps(context, sort_keys=True))
@@ -59,7 +61,7 @@ def refresh(ctx: RefreshContext) -> Stats:
                 read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
             unchanged = {path for path, each in desired.items() if made_of.get(path) == each}
             touched = _find_indirect_changes(ctx, project, unchanged, read)
-            stats.notes = _write_graph(ctx, project, desired, held, planned, touched)
+            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched)
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
         stats.seen = len(desired)
@@ -122,6 +124,7 @@ def _build_trace_filter(facts_refresh: FactsRefresh) -> Callable[[str], bool]:
 
 def _write_graph(
     ctx: RefreshContext,
+    pool: WorkerPool,
     project: StoredProject,
     desired: dict[str, str],
     stored_files: dict[str, _StoredFile],
@@ -131,29 +134,32 @@ def _write_graph(
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = build_source_columns(ctx)
     web_prefix = context.pop("web_prefix")
-    builder = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
     paths = [*indirect.affected, *plan.keys_to_write]
-    if len(paths) > _PRELOAD_MIN_FILES:
-        project.preload_facts()
+    facts, notes = ctx.lake.facts(ctx.source.type, ctx.source.id), Counter[str]()
+    project.preloads = len(paths) > _PRELOAD_MIN_FILES
+    builder = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
     known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
     with GraphWriter(ctx.lake) as writer:
-        uris = _load_uris(ctx.lake.facts(ctx.source.type, ctx.source.id), paths)
-        for done, path in enumerate(paths, start=1):
-            rows = builder.build_file_rows(path, uris[path], desired[path])
-            writer.add_file(rows, unchanged=known.get(path) == rows.file["fingerprint"])
+        uris, done = _load_uris(facts, paths), 0
+        files = [UnresolvedFile(path, uris[path], desired[path], known.get(path)) for path in paths]
+        portions = (files[at : at + FILES_PER_PORTION] for at in range(0, len(files), FILES_PER_PORTION))
+        for rows in map_portions(pool, len(files), builder, portions, lambda files: files[0].path):
+            writer.add(rows)
+            notes, done = notes + rows.notes, done + rows.files
             ctx.report("graph", done, len(paths))
         # bring traces up to date: the files' own rows as they are, but for that
         symbols = ctx.lake.graph_table("symbols")
         for portion in split_batches(indirect.retrace_only, _TRACES_PER_BATCH):
             where = eq("source", ctx.source.id) & eq("kind", "file") & one_of("path", portion)
-            for row in symbols.read_rows(symbols.schema.names, where).to_pylist():
-                trace = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
-                writer.add_file(FileRows({**row, "trace": trace}, [], []), unchanged=True)
+            rows = symbols.read_rows(symbols.schema.names, where).to_pylist()
+            for row in rows:
+                row["trace"] = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
+            writer.add_traces(rows)
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
             every = len(paths) == len(desired)
             writer.write(ctx.source.id, builder.indexed_at, removed_paths=plan.removed, all_files=every)
-    return builder.notes
+    return notes
 
 
 def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 
-from knowledge_pipeline.stages.code_graph.rows import FileRows
+from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.lake import Lake
@@ -27,7 +27,7 @@ class GraphWriter:
         self._lake = lake
         self._stack = ExitStack()
         self._replaced_paths: list[str] = []  # of files whose other rows are written, too
-        self._files = 0
+        self._files = 0  # whose own row is written
 
     def __enter__(self) -> GraphWriter:
         schemas = (self._lake.graph_table(name).schema for name in ("symbols", "edges"))
@@ -43,14 +43,17 @@ class GraphWriter:
         """The number of rows to write."""
         return self._symbols.rows + self._edges.rows
 
-    def add_file(self, rows: FileRows, *, unchanged: bool) -> None:
-        """Take the rows of one file; of a file that is `unchanged` in the tables, its own row alone."""
-        self._files += 1
-        if not unchanged:
-            self._replaced_paths.append(rows.file["path"])
-            self._symbols.add_rows(rows.symbols)
-            self._edges.add_rows(rows.edges)
-        self._symbols.add_rows([rows.file])
+    def add(self, rows: ResolvedRows) -> None:
+        """Take the rows of some files."""
+        self._files += rows.files
+        self._replaced_paths += rows.replaced_paths
+        self._symbols.add_batch(rows.symbols)
+        self._edges.add_batch(rows.edges)
+
+    def add_traces(self, files: list[Row]) -> None:
+        """Take the own rows of files of which nothing else is written."""
+        self._files += len(files)
+        self._symbols.add_rows(files)
 
     def write(self, source: str, now: datetime, *, removed_paths: list[str], all_files: bool) -> None:
         """Replace the rows of all files of the pass.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from knowledge_pipeline.records import hash_strings
@@ -28,6 +29,7 @@ def parse_payloads(texts: Iterable[str]) -> list[Mapping[str, Any]]:
     return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
+@lru_cache(50_000)  # most edges of a file lead to few definitions
 def node_id(source: str, path: str, name: str) -> str:
     """The id by which edges name a definition; `name` is qualified within its file, "" for the file."""
     return hash_strings(source, path, name)
