@@ -14,6 +14,8 @@ variables of that name are passed over, and in `@type.Store` also what is no typ
 bound to an instance of the type as whose member a function outside of it is called. What is read as
 if it were a field, but is computed, binds `@` to `@()`. A parameter or local variable of which
 nothing is known is bound to "": it hides what has its name.
+
+Records are tuples, because a source has millions: those are made faster than data classes.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def from_json(text: str) -> FileFacts:
 
 
 def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> tuple[Any, ...]:
-    """Records of one type, by columns, which is a fifth of the time that each by itself takes."""
+    """Records of one type; by columns, because that is faster than each by itself."""
     types = _FIELD_TYPES[record_type]
     columns = (
         map(each if each in (bool, int) else strings.__getitem__, cells[place :: len(types)])
