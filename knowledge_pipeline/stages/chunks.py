@@ -7,25 +7,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from knowledge_pipeline.chunking import registry as chunking
-from knowledge_pipeline.config.settings import resolve_sanitize
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import SourceConfig, resolve_sanitize
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.relations import mentions as relations
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.stages.chunk_rows import ChunkRowBuilder, build_name_scope
-from knowledge_pipeline.stages.chunk_workers import MIN_DOCUMENTS, ChunkWorkers, Portion
+from knowledge_pipeline.stages.chunk_rows import ChunkedDocuments, ChunkRowBuilder, build_name_scope
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
+from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table, split_batches
 
 _DOCUMENTS_PER_COMMIT = 256
 _DOCUMENTS_PER_PORTION = 32  # cut by one process at a time
+MIN_DOCUMENTS = 400  # fewer are cut before the processes have started: a second and a half
+MAX_PROCESSES = 8  # of 200 MB each
+
+Portion = tuple[list[dict[str, Any]], dict[str, str]]
+"""Documents, and the fingerprint of each by its uri."""
 
 
 def refresh(ctx: RefreshContext) -> Stats:
@@ -74,16 +82,12 @@ class _ChunkBatchBuilder:
 
     def build_batches(self, uris: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some documents; each batch is one commit."""
-        source, embedding = self._ctx.source, self._ctx.settings.resolve_embedding(self._ctx.source)
+        cut = _CutDocuments(self._ctx.source, self._ctx.settings.resolve_embedding(self._ctx.source))
+        portions = self._iter_portions(uris)
         done, waiting = 0, list[pa.RecordBatch]()
-        with ExitStack() as stack:
-            if len(uris) >= MIN_DOCUMENTS:
-                chunked = stack.enter_context(ChunkWorkers(source, embedding)).build(
-                    self._iter_portions(uris)
-                )
-            else:
-                builder = ChunkRowBuilder(source, embedding)
-                chunked = (builder.build(*portion) for portion in self._iter_portions(uris))
+        with WorkerPool("cuts documents", max_processes=MAX_PROCESSES) as pool:
+            is_shared = len(uris) >= MIN_DOCUMENTS
+            chunked = pool.map(cut, portions, _describe_portion) if is_shared else map(cut, portions)
             since_commit = 0
             for portion in chunked:
                 self._stats.found.update(portion.found)
@@ -106,6 +110,26 @@ class _ChunkBatchBuilder:
             for start in range(0, len(documents), _DOCUMENTS_PER_PORTION):
                 rows = documents[start : start + _DOCUMENTS_PER_PORTION]
                 yield rows, {row["uri"]: self._fingerprints[row["uri"]] for row in rows}
+
+
+@dataclass
+class _CutDocuments:
+    """Cuts portions of documents; a process makes its builder with the first."""
+
+    source: SourceConfig
+    embedding: EmbeddingSettings
+
+    def __call__(self, portion: Portion) -> ChunkedDocuments:
+        return self._builder.build(*portion)
+
+    @cached_property
+    def _builder(self) -> ChunkRowBuilder:
+        return ChunkRowBuilder(self.source, self.embedding)
+
+
+def _describe_portion(portion: Portion) -> str:
+    first, more = portion[0][0]["uri"], len(portion[0]) - 1
+    return f"{first!r} or one of the {more} after it" if more else repr(first)
 
 
 def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

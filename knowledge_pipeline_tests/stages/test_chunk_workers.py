@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.stages import chunk_workers, chunks
-from knowledge_pipeline.stages.chunk_workers import ChunkWorkers, Portion
+from knowledge_pipeline.stages import chunks, worker_pool
 from knowledge_pipeline_tests.conftest import Project, tables
 
 HERE = Path(__file__).parent
@@ -40,7 +39,7 @@ def test_the_rows_and_the_counts_are_those_of_one_process(
     monkeypatch.setattr(chunks, "MIN_DOCUMENTS", 1)
     monkeypatch.setattr(chunks, "_DOCUMENTS_PER_PORTION", 3)
     monkeypatch.setattr(chunks, "_DOCUMENTS_PER_COMMIT", 7)
-    monkeypatch.setattr(chunk_workers, "count_usable_cores", lambda: 3)
+    monkeypatch.setattr(worker_pool, "count_usable_cores", lambda: 3)
     together = several.refresh()
     assert tables(several) == tables(project)
     (before,), (after,) = (
@@ -53,31 +52,27 @@ def test_the_rows_and_the_counts_are_those_of_one_process(
     assert after.found, "the sanitizer found the token"
 
 
-@pytest.mark.slow
-def test_a_process_that_dies_is_named_and_leaves_no_other_behind(project: Project, folder: Path) -> None:
-    project.refresh()
-    (source,) = project.settings.sources
-    table = project.lake.snapshot("code", "main")
-    rows = table.read_rows(table.schema.names).to_pylist()[:2]
+def test_a_process_that_dies_is_named_with_the_document(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "MIN_DOCUMENTS", 1)
+    monkeypatch.setattr(chunks, "_DOCUMENTS_PER_PORTION", 1)
+    monkeypatch.setattr(worker_pool, "count_usable_cores", lambda: 1)
 
-    def portions() -> Iterator[Portion]:
-        for row in rows * 40:
-            yield [row], {row["uri"]: "mark"}
+    def kill(stage: str, *_: object) -> None:
+        if stage == "chunks":
+            for pid in list_children():
+                os.kill(pid, signal.SIGKILL)
 
-    with ChunkWorkers(source, project.embedding) as workers:
-        built = workers.build(portions())
-        next(built)
-        for pid in list_children():
-            os.kill(pid, signal.SIGKILL)
-        with pytest.raises(
-            StoreError, match=r"a process that cuts documents ended unexpectedly, at '.*py': "
-        ):
-            list(built)
+    (failure,) = project.refresh(report=lambda source: kill).failures.values()
+    assert isinstance(failure, StoreError)
+    assert re.search(r"a process that cuts documents ended unexpectedly, at '.*': refresh", str(failure))
     assert list_children() == []
+    assert not project.refresh().failures
 
 
 def list_children() -> list[int]:
     """Processes of this one that cut documents."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "chunk_workers"]
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "worker_pool"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return [int(line) for line in found.stdout.split()]
