@@ -10,12 +10,13 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from knowledge_pipeline.sql_models import files
 from knowledge_pipeline.sql_models import run as models
@@ -33,61 +34,81 @@ def make(lake: Lake, rows: int) -> None:
     each = rows // _SOURCES
     for number in range(_SOURCES):
         source = f"source{number}"
-        documents = (_document(at) for at in range(each // _CHUNKS_OF_A_DOCUMENT))
-        _fill(lake.snapshot("markdown", source), documents)
-        _fill(lake.chunks("markdown", source), (_chunk(source, at) for at in range(each)))
-        _fill(lake.index("space", 2), (_index_row(source, at) for at in range(each)))
+        _fill(lake.snapshot("markdown", source), each // _CHUNKS_OF_A_DOCUMENT, _documents)
+        _fill(lake.chunks("markdown", source), each, lambda at, source=source: _chunks(source, at))
+        _fill(lake.index("space", 2), each, lambda at, source=source: _index_rows(source, at))
 
 
-def _fill(table: Table, rows: Iterator[dict[str, Any]]) -> None:
+def _fill(table: Table, rows: int, columns: Callable[[pa.Array], dict[str, Any]]) -> None:
+    """Append so many rows, whose columns are made from their numbers: an array, or one value for all."""
+
     def batches() -> Iterator[pa.RecordBatch]:
-        portion: list[dict[str, Any]] = []
-        for row in rows:
-            portion.append(row)
-            if len(portion) == _ROWS_OF_A_BATCH:
-                yield pa.RecordBatch.from_pylist(portion, schema=table.schema)
-                portion = []
-        if portion:
-            yield pa.RecordBatch.from_pylist(portion, schema=table.schema)
+        for first in range(0, rows, _ROWS_OF_A_BATCH):
+            numbers = pa.array(range(first, min(first + _ROWS_OF_A_BATCH, rows)))
+            made = columns(numbers)
+            arrays = [_column(made.get(field.name), field.type, len(numbers)) for field in table.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
     table.append(batches())
 
 
-def _placed(number: int) -> dict[str, Any]:
-    path = f"docs/section{number % 100}/page{number}.md"
-    return {"uri": path, "path": path, "title": f"Page {number}", "last_modified": _NOW, "metadata": "{}"}
+def _column(made: Any, type_: pa.DataType, length: int) -> pa.Array:
+    return made.cast(type_) if isinstance(made, pa.Array) else pa.repeat(pa.scalar(made, type_), length)
 
 
-def _document(number: int) -> dict[str, Any]:
-    return {**_placed(number), "revision": "1", "content_hash": f"{number:032x}", "text": "…"}
+def _join(*parts: Any) -> pa.Array:
+    """Texts side by side; a number as its digits."""
+    texts = [part.cast(pa.string()) if isinstance(part, pa.Array) else part for part in parts]
+    return pc.binary_join_element_wise(*texts, "")
 
 
-def _chunk(source: str, number: int) -> dict[str, Any]:
-    document = number // _CHUNKS_OF_A_DOCUMENT
-    following = document + 1
-    links = [f"../section{following % 100}/page{following}.md#part{number}", f"missing{document}.md"]
-    metadata = {"links": links, "section": f"Section {number}", "header_level": 2, "file_path": "docs"}
+def _digits(numbers: pa.Array, length: int) -> pa.Array:
+    return pc.utf8_lpad(numbers.cast(pa.string()), length, "0")
+
+
+def _path(documents: pa.Array) -> pa.Array:
+    hundreds = pc.multiply(pc.divide(documents, 100), 100)
+    return _join("section", pc.subtract(documents, hundreds), "/page", documents, ".md")
+
+
+def _placed(documents: pa.Array) -> dict[str, Any]:
+    path = _join("docs/", _path(documents))
+    title = _join("Page ", documents)
+    return {"uri": path, "path": path, "title": title, "last_modified": _NOW, "metadata": "{}"}
+
+
+def _documents(numbers: pa.Array) -> dict[str, Any]:
+    return {**_placed(numbers), "revision": "1", "content_hash": _digits(numbers, 32), "text": "…"}
+
+
+def _chunks(source: str, numbers: pa.Array) -> dict[str, Any]:
+    documents = pc.divide(numbers, _CHUNKS_OF_A_DOCUMENT)
+    following = pc.add(documents, 1)
+    links = _join('["../', _path(following), "#part", numbers, '", "missing', documents, '.md"]')
+    metadata = _join(
+        '{"links": ', links, ', "section": "Section ', numbers, '", "header_level": 2, "file_path": "docs"}'
+    )
     return {
-        **_placed(document),
-        "id": f"{source}-{number:025d}",
-        "anchor": f"Page {document}/Section {number}",
+        **_placed(documents),
+        "id": _join(f"{source}-", _digits(numbers, 25)),
+        "anchor": _join("Page ", documents, "/Section ", numbers),
         "start_char": 0,
         "end_char": 1,
         "start_line": 1,
         "end_line": 1,
-        "tokens": number % 512 + 1,
+        "tokens": pc.add(pc.bit_wise_and(numbers, 511), 1),
         "header": "",
         "text": "…",
-        "content_hash": f"{number:032x}",
-        "text_key": f"{number:032x}",
-        "metadata": json.dumps(metadata),
+        "content_hash": _digits(numbers, 32),
+        "text_key": _digits(numbers, 32),
+        "metadata": metadata,
         "archived": False,
         "fingerprint": "1",
         "row_hash": "1",
     }
 
 
-def _index_row(source: str, number: int) -> dict[str, Any]:
+def _index_rows(source: str, numbers: pa.Array) -> dict[str, Any]:
     constant = {"source": source, "source_type": "markdown", "repo": "docs", "tags": [], "principals": []}
     more = {
         "visibility": "public",
@@ -97,7 +118,14 @@ def _index_row(source: str, number: int) -> dict[str, Any]:
         "words": "",
         "vector": [0.0, 1.0],
     }
-    return {**_chunk(source, number), **constant, **more, "indexed_at": _NOW, "updated_at": _NOW, "shown": ""}
+    return {
+        **_chunks(source, numbers),
+        **constant,
+        **more,
+        "indexed_at": _NOW,
+        "updated_at": _NOW,
+        "shown": "",
+    }
 
 
 def run(lake: Lake) -> dict[str, Any]:
