@@ -41,7 +41,7 @@ def daemon_of(place: Workplace, home: Path, yaml: Path) -> Iterator[Daemon]:
             sensor = RemoteInstigatorOrigin(RemoteRepositoryOrigin(code, "__repository__"), name)
             off = InstigatorState(sensor, InstigatorType.SENSOR, InstigatorStatus.STOPPED)
             instance.add_instigator_state(off)
-    with running(home, place.path, instance_file=yaml) as daemon:
+    with running(home, place.path, instance_file=yaml, code_stays=True) as daemon:
         yield daemon
 
 
