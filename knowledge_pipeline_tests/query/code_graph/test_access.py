@@ -137,28 +137,26 @@ def questions(seed: int, count: int) -> Iterator[Question]:
         yield name, target, options
 
 
-def differences(folder: Path, seed: int, access: Access, count: int) -> list[Question]:
+def differences(folder: Path, seed: int, access: Access, count: int) -> Iterator[Question]:
     """The questions that the caller gets another answer to than if the rest did not exist."""
     operator = Access.operator()
     with two_worlds(folder, seed, access) as (whole, seen):
-        return [
-            each
-            for each in questions(seed, count)
-            if whole.ask(each, access) != seen.ask(each, operator)
-        ]  # fmt: skip
+        for each in questions(seed, count):
+            if whole.ask(each, access) != seen.ask(each, operator):
+                yield each
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("who", CALLERS)
 def test_what_a_caller_may_not_see_changes_no_answer(tmp_path: Path, who: str):
-    assert differences(tmp_path, 1, CALLERS[who], 28) == []
+    assert list(differences(tmp_path, 1, CALLERS[who], 28)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2])
 @pytest.mark.parametrize("who", CALLERS)
 def test_what_a_caller_may_not_see_changes_no_answer_of_many(tmp_path: Path, who: str, seed: int):
-    assert differences(tmp_path, seed, CALLERS[who], 60) == []
+    assert list(differences(tmp_path, seed, CALLERS[who], 60)) == []
 
 
 def test_the_questions_find_something_for_each_caller(tmp_path: Path):
@@ -188,7 +186,7 @@ def test_one_read_without_the_callers_access_is_noticed(
     tmp_path: Path, leak: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(VisibleGraph, leak, _leaking(leak))
-    assert differences(tmp_path, 1, CALLERS["of acme"], 84)
+    assert any(differences(tmp_path, 1, CALLERS["of acme"], 84))
 
 
 @pytest.mark.sampled
@@ -203,7 +201,7 @@ def test_an_access_that_is_not_handed_on_is_noticed(
         return made(reader, Access.operator())
 
     monkeypatch.setattr(VisibleGraph, "for_access", everything)
-    assert differences(tmp_path, 1, CALLERS[who], 14)
+    assert any(differences(tmp_path, 1, CALLERS[who], 14))
 
 
 def test_that_there_are_other_sources_is_not_told_by_what_is_cut(tmp_path: Path):
