@@ -395,6 +395,23 @@ def test_a_user_without_permission_is_told_which_one(s3):
         listed(s3, connection=connection)
 
 
+@pytest.mark.parametrize(
+    ("configured", "of_the_machine", "expected"),
+    [("ap-south-1", "eu-west-3", "ap-south-1"), (None, "eu-west-3", "eu-west-3"), (None, None, "us-east-1")],
+)
+def test_requests_are_signed_for_the_configured_region_or_the_machines(
+    s3, monkeypatch, configured, of_the_machine, expected
+):
+    s3.create("a.md", "text")
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    if of_the_machine:
+        monkeypatch.setenv("AWS_DEFAULT_REGION", of_the_machine)
+    s3.requests.clear()
+    read(s3, connection=s3.connected(**keys_of(s3), region=configured))
+    assert s3.requests
+    assert all(f"/{expected}/s3/" in request.headers["authorization"] for request in s3.requests)
+
+
 MOVED = s3_server.Fault(301, "PermanentRedirect", headers=(("x-amz-bucket-region", "eu-west-3"),))
 
 
