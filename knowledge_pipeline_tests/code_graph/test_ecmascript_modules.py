@@ -86,6 +86,20 @@ def test_a_package_that_names_itself_as_its_entry_lies_outside() -> None:
     assert targets(texts, "imports", "src/a.js:") == {"me"}
 
 
+def test_of_two_packages_with_one_name_the_outer_one_is_imported() -> None:
+    named = json.dumps({"name": "core"})
+    texts = {
+        "core/examples/a/package.json": named,
+        "core/examples/a/index.js": "export const inner = 1;",
+        "core/package.json": named,
+        "core/index.js": "export const outer = 1;",
+        "z/core/old/package.json": named,
+        "z/core/old/index.js": "export const old = 1;",
+        "app.js": "import 'core';",
+    }
+    assert targets(texts, "imports", "app.js:") == {"core/index.js:"}
+
+
 def test_an_edit_of_an_alias_redoes_what_asked_for_it() -> None:
     kept = Kept()
     kept.update({**ROOMS, "packages/app/src/main.ts": "import '~/parts';"})
