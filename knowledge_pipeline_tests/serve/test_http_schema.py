@@ -27,6 +27,8 @@ CHECKS = [
 ]
 OPEN = ("/health", "/ready", "/webhooks", "/metrics", "/api/v1/knowledge/tools")
 
+WAIT_S = 600.0  # a busy machine takes more than the ten seconds of schemathesis
+
 
 @pytest.fixture(scope="module")
 def strict(world, tmp_path_factory):
@@ -40,8 +42,9 @@ def strict(world, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def described(strict):
-    config = schemathesis.Config.from_dict({"generation": {"allow-extra-parameters": False}})
-    return schemathesis.openapi.from_url(f"{strict.url}/openapi.json", config=config)
+    patient = {"generation": {"allow-extra-parameters": False}, "request-timeout": WAIT_S}
+    config = schemathesis.Config.from_dict(patient)
+    return schemathesis.openapi.from_url(f"{strict.url}/openapi.json", config=config, timeout=WAIT_S)
 
 
 def wrong_answers(described, ask, *, examples, modes=tuple(GenerationMode)):
