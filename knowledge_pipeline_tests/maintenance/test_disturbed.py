@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import shutil
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,10 @@ def churned(root: Path, embedding: EmbeddingSettings, *, turns: int) -> Project:
     return project
 
 
-def maintain_over_and_over(root: Path, embedding: EmbeddingSettings, seconds: float, grace_s: float) -> None:
-    """A process that does maintenance until its time is up, or it is killed."""
-    project, end = declared(root, embedding), time.monotonic() + seconds
-    while time.monotonic() < end:
+def maintain_over_and_over(root: Path, embedding: EmbeddingSettings, done: Event, grace_s: float) -> None:
+    """A process that does maintenance until it is told to end, or it is killed."""
+    project = declared(root, embedding)
+    while not done.is_set():
         maintained = maintenance.refresh(
             project.lake, project.settings, options=MaintenanceOptions(grace_s=grace_s)
         )
@@ -116,10 +117,11 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     chance = random.Random(7)
     template = tmp_path / "template"
     shutil.copytree(project.lake.root, template)
+    never = SPAWN.Event()
     for _ in range(6):
         shutil.rmtree(project.lake.root)
         shutil.copytree(template, project.lake.root)
-        victim = started(maintain_over_and_over, project.root, project.embedding, 60.0, 0.0)
+        victim = started(maintain_over_and_over, project.root, project.embedding, never, 0.0)
         while not (project.lake.root / "locks" / "maintenance.lock").exists():
             time.sleep(0.005)
         time.sleep(chance.uniform(0.0, took))
@@ -144,12 +146,15 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
 def test_refreshes_beside_a_maintenance_lose_nothing(project: Project, tmp_path: Path) -> None:
     churned(project.root, project.embedding, turns=3)
     project = declared(project.root, project.embedding)
-    keeper = started(maintain_over_and_over, project.root, project.embedding, 45.0, 10.0)
+    done = SPAWN.Event()
+    keeper = started(maintain_over_and_over, project.root, project.embedding, done, 10.0)
     writers = [
         started(refresh_over_and_over, project.root, project.embedding, source, 10) for source in SOURCES
     ]
-    for process in [*writers, keeper]:
+    for process in writers:
         process.join()
+    done.set()
+    keeper.join()
     assert [process.exitcode for process in [*writers, keeper]] == [0, 0, 0]
     project.refresh()
     calm = Project(tmp_path / "calm", project.embedding)
