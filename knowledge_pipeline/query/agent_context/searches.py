@@ -105,7 +105,7 @@ async def _run_search(
         if run.name != "similar":
             filters = replace(task.filters, source_types=run.source_types)
             search = partial(engine.search, run.query, access, type=run.type, filters=filters, limit=limit)
-            return await search(explain=True, include_near_duplicates=True)
+            return await search(explain=True, diverse=False)
         text = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
         similar = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
         try:

@@ -88,12 +88,13 @@ class Engine:
         filters: Filters = Filters(),  # noqa: B008 - frozen
         limit: int | None = None,
         explain: bool = False,
-        include_near_duplicates: bool = False,
+        diverse: bool = True,
     ) -> SearchResponse:
         """The chunks that answer a question best.
 
-        Of equal contents only the first is returned. Nearly equal ones are all returned where
-        `include_near_duplicates` says so, and where a type looks for examples or for history.
+        Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
+        well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
+        and history are never diverse.
 
         Raises:
             InvalidQuery: the question, its filters, type or limit make no sense.
@@ -108,12 +109,12 @@ class Engine:
                 filters=filters,
                 limit=limit,
                 explain=explain,
-                include_near_duplicates=include_near_duplicates,
+                diverse=diverse,
             )
         with watch.step("open"):
             open_release = await self._index.open_release()
             await open_release.open_readable_readers()
-        key = ("search", text, type, filters, limit, explain, include_near_duplicates, access)
+        key = ("search", text, type, filters, limit, explain, diverse, access)
         if cached := self._cache.get(open_release.release, key):
             return reissue_response(cached, watch)
         response = await self._pipeline.run(plan, open_release, watch)

@@ -18,37 +18,27 @@ yet: it gets one after its words. Three methods:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.search.hits import Hit, ScoredChunk, SpaceCandidates
-from knowledge_pipeline.query.search.understand import ParsedQuery
 
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
 
-SYMBOL_BOOST = 0.1  # for a chunk whose symbol the question names, on top of a fused score of at most 1
-PATH_BOOST = 0.1  # for a chunk of a file that it names
-VERBATIM_BOOST = 0.3  # for a chunk that holds the whole question, word for word
-VERBATIM_MIN_WORDS = 4  # a shorter question is not a sentence, and stands in many chunks
 KEYWORD_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _CLARITY_RANK = 10  # the best match by words is compared to the match of this rank
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
-
-_SEPARATOR = re.compile(r"::|#|->|/")
 
 RankedChunks = Mapping[str, tuple[int, ScoredChunk]]
 """Chunk id -> rank from 1, and what was found."""
 
 
-def fuse(
-    candidates: Sequence[SpaceCandidates], query: ParsedQuery, *, method: FusionMethod, vector_weight: float
-) -> list[Hit]:
+def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_weight: float) -> list[Hit]:
     """One list of hits, best first; equal scores are ordered by id.
 
     The order of the input does not matter. A chunk that several spaces hold counts once, by
-    its best score there. Boosts are added last, and the scores brought into [0, 1] again.
+    its best score there.
     """
     keywords = _rank_by_score(found for space in candidates for found in space.keyword_matches or ())
     best: dict[str, Hit] = {}
@@ -57,16 +47,7 @@ def fuse(
             known = best.get(hit.chunk.id)
             if known is None or (-hit.score, hit.explanation.space) < (-known.score, known.explanation.space):
                 best[hit.chunk.id] = hit
-    sentence = _fold_text(query.text).strip(" .?!\"'`")
-    if vector_weight >= 1 or sentence.count(" ") + 1 < VERBATIM_MIN_WORDS:
-        sentence = ""  # is not searched for word for word
-    boosted = [(hit, _compute_boosts(hit, query, sentence)) for hit in best.values()]
-    max_boost = max((sum(boosts.values()) for _, boosts in boosted), default=0.0)
-    hits = [
-        hit.with_boost(sum(boosts.values()), max_boost=max_boost, explained_as=boosts)
-        for hit, boosts in boosted
-    ]
-    return sorted(hits, key=lambda hit: hit.rank_key)
+    return sorted(best.values(), key=lambda hit: hit.rank_key)
 
 
 def _rank_by_score(scored: Iterable[ScoredChunk]) -> RankedChunks:
@@ -189,24 +170,3 @@ def _estimate_vector_scores(
 def _compute_reciprocal_ranks(ranked: RankedChunks) -> dict[str, float]:
     """Reciprocal ranks, scaled so that the first has 1."""
     return {key: (_RANK_OFFSET + 1) / (_RANK_OFFSET + rank) for key, (rank, _) in ranked.items()}
-
-
-def _compute_boosts(hit: Hit, query: ParsedQuery, sentence: str) -> dict[str, float]:
-    boosts: dict[str, float] = {}
-    if sentence and hit.explanation.bm25_rank is not None and sentence in _fold_text(hit.chunk.text):
-        boosts["verbatim"] = VERBATIM_BOOST
-    if any(_ends_with(symbol, name) for symbol in hit.chunk.symbols for name in query.identifiers):
-        boosts["symbol"] = SYMBOL_BOOST
-    if any(_ends_with(hit.chunk.path, path) for path in query.paths):
-        boosts["path"] = PATH_BOOST
-    return boosts
-
-
-def _fold_text(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _ends_with(name: str, suffix: str) -> bool:
-    """`get` and `Store.get` both name `app.Store.get`; letter case does not matter."""
-    name, suffix = (_SEPARATOR.sub(".", text).casefold() for text in (name, suffix))
-    return name == suffix or name.endswith(f".{suffix}")

@@ -4,7 +4,7 @@
     understand  a question         SearchPlan         plan.py, understand.py
     retrieve    each SubQuery      Candidates         retrieve.py
     fuse        Candidates         hits, best first   fuse.py
-    rank        hits               RetrievalResult    rank.py; merged to one list of hits
+    rank        hits               RetrievalResult    ranker.py, rank.py; merged to one list of hits
     rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
     assemble    hits               SearchResults      assemble.py
     enrich      SearchResults      SearchResults      enrichment.py
@@ -32,7 +32,6 @@ from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble, build_response
 from knowledge_pipeline.query.search.enrichment import GraphUnavailable, enrich_results, open_visible_graph
-from knowledge_pipeline.query.search.file_signals import apply_file_signals
 from knowledge_pipeline.query.search.fuse import fuse
 from knowledge_pipeline.query.search.hits import Candidates, Hit
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
@@ -40,6 +39,7 @@ from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
 from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, keep_relevant, merge_hits
+from knowledge_pipeline.query.search.ranker import rank_hits
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import SearchScope, SubQuery, replace_keyword_matches, retrieve
 from knowledge_pipeline.query.search.second_look import apply_relevance_feedback, find_related_names
@@ -105,7 +105,7 @@ class SearchPipeline:
 
         with watch.step("assemble"):
             results = assemble(
-                hits, limit=plan.limit, explain=plan.explain, drop_near_duplicates=plan.drop_near_duplicates
+                hits, limit=plan.limit, explain=plan.explain, drop_near_duplicates=plan.diverse
             )
 
         chunks = [hit.chunk for hit in hits]
@@ -163,34 +163,34 @@ class SearchPipeline:
             async with self._slots:
                 candidates = await retrieve(scope, sub_query, embed_query)
         with watch.step("fuse"):
-            hits = self._fuse(sub_query, candidates)
+            hits = self._fuse(candidates)
         if not plan.profile.is_example:
             if settings.expansion == "corpus" and (names := find_related_names(sub_query.query, hits)):
                 with watch.step("expand"):
                     words = (sub_query.keywords, *(name.replace("_", "") for name in names))
                     async with self._slots:
                         candidates = await replace_keyword_matches(scope, candidates, " ".join(words))
-                    hits = self._fuse(sub_query, candidates)
+                    hits = self._fuse(candidates)
             if share := settings.feedback:
                 with watch.step("refine"):
                     async with self._slots:
                         candidates = await apply_relevance_feedback(scope, candidates, hits, share=share)
-                    hits = self._fuse(sub_query, candidates)
+                    hits = self._fuse(candidates)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
         if not plan.profile.is_example:
-            hits = apply_file_signals(hits, sub_query.query.words)
+            hits = rank_hits(hits, sub_query.query, diverse=plan.diverse)
         if plan.profile.recency_boost:
             hits = boost_recent(hits, plan.profile.recency_boost)
         return RetrievalResult(hits, candidates.vector_problems, names)
 
-    def _fuse(self, sub_query: SubQuery, candidates: Candidates) -> list[Hit]:
+    def _fuse(self, candidates: Candidates) -> list[Hit]:
         scaled = [
             replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
             for found in candidates.by_space
         ]
         method, weight = self._settings.fusion, self._settings.vector_weight
-        return fuse(scaled, sub_query.query, method=method, vector_weight=weight)
+        return fuse(scaled, method=method, vector_weight=weight)
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:

@@ -25,11 +25,11 @@ class SearchProfile:
     default_limit: int  # results of a question without a limit
     filters: Filters = field(default_factory=Filters)
     floor: float = 0.0  # a result below this score is not relevant
-    recency_boost: float = 0.0  # of the newest result, on top of a score of at most 1
+    recency_boost: float = 0.0  # of the newest result, on top of a score that is at most 0.6 without a name
     is_example: bool = False  # the text is searched for as it is: not parsed, expanded or decomposed
     enrich: bool = False  # the best code comes with its neighbours in the code graph
     boost_linked: bool = False  # code gains by its links to the best code, where the settings say so
-    drop_near_duplicates: bool = False  # only the first of nearly equal results is shown
+    diverse: bool = False  # of nearly equal results the first is shown, further chunks of a file count less
 
     def resolve_limit(self, requested: int | None) -> int:
         """The limit that applies to a request. Raises `InvalidQuery` if it is out of range."""
@@ -41,13 +41,13 @@ class SearchProfile:
 
 
 PROFILES: Mapping[SearchType, SearchProfile] = {
-    "semantic": SearchProfile(20, 5, drop_near_duplicates=True, enrich=True),
+    "semantic": SearchProfile(20, 5, diverse=True, enrich=True),
     "code": SearchProfile(
-        30, 10, Filters(source_types=("code",)), drop_near_duplicates=True, enrich=True, boost_linked=True
+        30, 10, Filters(source_types=("code",)), diverse=True, enrich=True, boost_linked=True
     ),
     "similar": SearchProfile(20, 5, is_example=True),
     "historical": SearchProfile(
-        50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency_boost=0.05
+        50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency_boost=0.03
     ),
 }
 
@@ -71,7 +71,7 @@ class SearchPlan:
     restrictions: tuple[Filters, ...]  # all of them hold
     condition: Filter  # on rows: what the caller may see, and the restrictions
     explain: bool
-    drop_near_duplicates: bool = False
+    diverse: bool = False  # see `SearchProfile`
     known_vectors: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])  # by space
 
     @property
@@ -93,7 +93,7 @@ def plan_search(
     filters: Filters,
     limit: int | None,
     explain: bool,
-    include_near_duplicates: bool,
+    diverse: bool,
 ) -> SearchPlan:
     """Understand a question.
 
@@ -105,8 +105,9 @@ def plan_search(
     restrictions = (filters, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
     limit = profile.resolve_limit(limit)
-    drop = profile.drop_near_duplicates and not include_near_duplicates
-    return SearchPlan(query, type, limit, access, restrictions, condition, explain, drop)
+    return SearchPlan(
+        query, type, limit, access, restrictions, condition, explain, profile.diverse and diverse
+    )
 
 
 def plan_similar(

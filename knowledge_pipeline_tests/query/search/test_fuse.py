@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.query.search.fuse import FusionMethod, fuse
 from knowledge_pipeline.query.search.hits import IndexedChunk, ScoredChunk, SpaceCandidates
-from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 from knowledge_pipeline_tests.thoroughness import examples
 
-QUESTION = understand("anything at all")
 METHODS: tuple[FusionMethod, ...] = ("following", "weighted", "reciprocal_rank")
 
 
-def chunk(id: str, *, symbols: tuple[str, ...] = (), path: str = "a.py") -> IndexedChunk:
-    return IndexedChunk(id=id, source="s", uri=path, path=path, text=id, content_hash=id, symbols=symbols)
+def chunk(id: str) -> IndexedChunk:
+    return IndexedChunk(id=id, source="s", uri="a.py", path="a.py", text=id, content_hash=id)
 
 
 def found(scores: dict[str, float]) -> list[ScoredChunk]:
@@ -33,7 +31,7 @@ def fused(
     candidates = SpaceCandidates(
         "one", None if vectors is None else found(vectors), None if words is None else found(words)
     )
-    hits = fuse([candidates], QUESTION, method=method, vector_weight=weight)
+    hits = fuse([candidates], method=method, vector_weight=weight)
     return [(hit.chunk.id, hit.score) for hit in hits]
 
 
@@ -64,8 +62,8 @@ def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, metho
         )
         for each in data.draw(st.permutations(given_))
     ]
-    assert fuse(shuffled, QUESTION, method=method, vector_weight=weight) == fuse(
-        given_, QUESTION, method=method, vector_weight=weight
+    assert fuse(shuffled, method=method, vector_weight=weight) == fuse(
+        given_, method=method, vector_weight=weight
     )
 
 
@@ -73,7 +71,7 @@ def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, metho
 @given(st.lists(st.tuples(SIMILARITIES, BM25), min_size=1, max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_every_candidate_is_a_hit_once_with_a_score_between_0_and_1(spaces, weight, method):
     given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
-    hits = fuse(given_, understand("id3 a.py"), method=method, vector_weight=weight)
+    hits = fuse(given_, method=method, vector_weight=weight)
     assert sorted(hit.chunk.id for hit in hits) == sorted(
         {id for space in spaces for side in space for id in side}
     )
@@ -115,7 +113,7 @@ def test_the_weight_decides_between_the_searches():
 
 
 def test_nothing_found_is_an_empty_list():
-    assert fuse([], QUESTION, method="weighted", vector_weight=0.5) == []
+    assert fuse([], method="weighted", vector_weight=0.5) == []
     assert fused({}, {}) == []
 
 
@@ -123,66 +121,9 @@ def test_scores_that_are_no_numbers_are_not_found_at_all():
     assert fused({"a": float("nan"), "b": 0.5}, {"a": 1.0}, weight=0.6) == [("b", 0.6), ("a", 0.4)]
 
 
-@pytest.mark.parametrize(
-    ("asked", "passage_"),
-    [
-        ("where is Store.get", chunk("z", symbols=("app.Store.get",))),
-        ("where is store::get", chunk("z", symbols=("Store.get",))),
-        ("why does `get` fail", chunk("z", symbols=("Other", "Store.get"))),
-        ("what is in auth.py", chunk("z", path="src/auth.py")),
-        ("what is in src/auth.py", chunk("z", path="lib/src/auth.py")),
-    ],
-)
-def test_a_named_symbol_or_file_comes_first_among_equals(asked: str, passage_: IndexedChunk):
-    equals = [ScoredChunk(each, 0.5) for each in (chunk("a", path="other.py"), passage_)]
-    hits = fuse(
-        [SpaceCandidates("one", equals, None)], understand(asked), method="weighted", vector_weight=0.5
-    )
-    assert hits[0].chunk == passage_
-    assert hits[0].explanation.boosts
-
-
-def test_a_longer_name_that_ends_alike_is_not_boosted():
-    equals = [ScoredChunk(chunk("a", symbols=("forget",), path="xauth.py"), 0.5)]
-    question: ParsedQuery = understand("`get` in auth.py")
-    hits = fuse([SpaceCandidates("one", equals, None)], question, method="weighted", vector_weight=0.5)
-    assert hits[0].explanation.boosts == {}
-
-
-SAID = "the lock of the index is held by another process"
-
-
-@pytest.mark.parametrize(
-    ("asked", "weight", "text", "first"),
-    [
-        (SAID, 0.5, f"raise Busy('{SAID.upper()}')", "said"),
-        (f"{SAID}.", 0.5, SAID.replace("held by", "held\n    by"), "said"),
-        (SAID, 1.0, SAID, "near"),  # words have no weight
-        (SAID, 0.5, SAID.replace("held", "kept"), "near"),
-        ("another process", 0.5, SAID, "near"),  # no sentence
-    ],
-)
-@pytest.mark.parametrize("method", METHODS)
-def test_a_passage_that_holds_the_question_word_for_word_comes_first(
-    asked: str, weight: float, text: str, first: str, method: FusionMethod
-):
-    said, near, far = replace(chunk("said"), text=text), chunk("near"), chunk("far")
-    nearest = [ScoredChunk(near, 0.9), ScoredChunk(said, 0.8), ScoredChunk(far, 0.1)]
-    candidates = SpaceCandidates(
-        "one", nearest, [ScoredChunk(near, 9), ScoredChunk(said, 8.5), ScoredChunk(far, 1)]
-    )
-    hits = fuse([candidates], understand(asked), method=method, vector_weight=weight)
-    assert hits[0].chunk.id == first
-    assert (hits[0].explanation.boosts == {"verbatim": 0.3}) == (first == "said")
-    assert all(0 <= hit.score <= 1 for hit in hits)
-
-
 def test_an_explanation_tells_ranks_and_scores_of_both_searches():
     candidates = SpaceCandidates("one", found({"a": 0.9, "b": 0.1}), found({"b": 4.0, "c": 2.0}))
-    hits = {
-        hit.chunk.id: hit.explanation
-        for hit in fuse([candidates], QUESTION, method="weighted", vector_weight=0.5)
-    }
+    hits = {hit.chunk.id: hit.explanation for hit in fuse([candidates], method="weighted", vector_weight=0.5)}
     assert (hits["b"].vector_rank, hits["b"].vector_score, hits["b"].bm25_rank, hits["b"].bm25_score) == (
         2,
         0.1,
@@ -198,7 +139,7 @@ def test_spaces_meet_in_one_list_and_a_passage_of_both_counts_once():
         SpaceCandidates("code", found({"a": 0.9, "b": 0.1}), found({"a": 5.0})),
         SpaceCandidates("prose", found({"c": 0.8, "a": 0.1}), found({"c": 4.0})),
     ]
-    hits = fuse(spaces, QUESTION, method="weighted", vector_weight=0.5)
+    hits = fuse(spaces, method="weighted", vector_weight=0.5)
     assert [hit.chunk.id for hit in hits] == ["a", "c", "b"]
     assert hits[0].explanation.space == "code"
 
@@ -230,7 +171,7 @@ def test_the_best_of_two_models_count_alike_whatever_their_scale():
         SpaceCandidates("wide", found({"a": 0.4, "b": 0.2}), None),
         SpaceCandidates("narrow", found({"c": 0.9, "d": 0.85}), None),
     ]
-    hits = fuse(spaces, QUESTION, method="following", vector_weight=0.5)
+    hits = fuse(spaces, method="following", vector_weight=0.5)
     scores = {hit.chunk.id: hit.score for hit in hits}
     assert scores["a"] == pytest.approx(scores["c"])
     assert {hit.chunk.id: hit.explanation.vector_score for hit in hits}["a"] == 0.4
@@ -244,7 +185,7 @@ def test_a_similarity_counts_from_what_the_model_gives_unrelated_texts():
     likeness = {"same": 1.0, "near": 0.75, "far": 0.25, "strange": 0.0, "opposite": 0.0}
     cosines = {"same": 1.0, "near": 0.85, "far": 0.55, "strange": 0.4, "opposite": -0.2}
     candidates = SpaceCandidates("one", found(cosines), None, unrelated_similarity=0.4)
-    hits = fuse([candidates], QUESTION, method="following", vector_weight=0.5)
+    hits = fuse([candidates], method="following", vector_weight=0.5)
     assert {hit.chunk.id: round(hit.score, 6) for hit in hits} == likeness
     assert {hit.chunk.id: hit.explanation.vector_score for hit in hits} == cosines
 
@@ -255,8 +196,6 @@ def test_two_models_with_other_levels_weigh_the_words_alike():
     lifted = SpaceCandidates("one", found({"a": 0.6, "b": 0.8}), words, unrelated_similarity=0.5)
     scores = [
         {hit.chunk.id: round(hit.score, 6) for hit in hits}
-        for hits in (
-            fuse([each], QUESTION, method="following", vector_weight=0.5) for each in (plain, lifted)
-        )
+        for hits in (fuse([each], method="following", vector_weight=0.5) for each in (plain, lifted))
     ]
     assert scores[0] == scores[1]

@@ -368,8 +368,10 @@ def test_reciprocal_rank_answers_too(lake: Lake, space: str, settings: Settings)
     publish(lake)
     by_rank = settings.model_copy(update={"query": QuerySettings(fusion="reciprocal_rank")})
     with KnowledgeBase.open(by_rank) as base:
-        answer = base.search("alpha")
-    assert (paths(answer)[0], answer.results[0].score) == ("a.py", 1.0)
+        answer = base.search("alpha", explain=True)
+    why = answer.results[0].explain
+    assert why
+    assert (paths(answer)[0], why.fused) == ("a.py", 1.0)
 
 
 def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):

@@ -1,0 +1,127 @@
+"""What a hit and its file say about a question, as numbers between 0 and 1. Pure.
+
+    feature      is high where
+    fused        the searches found the hit good (fuse.py)
+    coherence    they found other chunks of its file of code good as well
+    symbol       the question names a definition in it, as code is written: `Store.get`
+    path         the question names its file: `auth.py`
+    file_name    the question has the words of the file's name
+    role         the file is a test, an example or generated, and the question asks for no such
+
+Only code and documentation have paths that people chose: the last two are 0 for other source types.
+(docs/decisions/0034-learned-ranking.md)
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import Stemmer
+
+from knowledge_pipeline.file_roles import ROLE_WORDS, classify_file
+from knowledge_pipeline.identifiers import split_identifier
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.understand import ParsedQuery
+
+FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
+COHERENT_CHUNKS = 4  # of a file: its best ones count
+
+_PATH_TYPES = frozenset({"code", "markdown", "files"})
+_PACKAGE_STEMS = frozenset({"__init__", "index", "mod", "main", "lib"})  # such a file is named by its folder
+_MIN_STEM_CHARS, _MAX_SUFFIX_CHARS = 4, 3  # `rout` of routing is in `router`
+_SEPARATOR = re.compile(r"::|#|->|/")
+
+FileKey = tuple[str, str]
+"""Source and path."""
+
+
+def compute_features(hits: Sequence[Hit], query: ParsedQuery) -> np.ndarray:
+    """Features of hits in their order: float64, shape (hits, `FEATURES`)."""
+    asked = frozenset(stem for word in query.words.split() for stem in _split_stems(word))
+    coherence = _measure_coherence(hits)
+    of_files = {get_file(hit.chunk): _compute_path_features(hit.chunk.path, asked) for hit in hits}
+    rows = np.zeros((len(hits), len(FEATURES)))
+    for row, hit in zip(rows, hits, strict=True):
+        chunk, key = hit.chunk, get_file(hit.chunk)
+        row[0] = hit.explanation.fused
+        row[1] = coherence.get(key, 0.0) if _is_code(chunk) else 0.0
+        row[2] = any(_ends_with(symbol, name) for symbol in chunk.symbols for name in query.identifiers)
+        row[3] = any(_ends_with(chunk.path, path) for path in query.paths)
+        if has_path(chunk):
+            row[4:] = of_files[key]
+    return rows
+
+
+def get_file(chunk: IndexedChunk) -> FileKey:
+    """What tells one file from another."""
+    return chunk.source, chunk.path
+
+
+def has_path(chunk: IndexedChunk) -> bool:
+    """Whether people chose the chunk's path, as they do that of code and documentation."""
+    return chunk.metadata.get("source_type") in _PATH_TYPES
+
+
+def _is_code(chunk: IndexedChunk) -> bool:
+    return chunk.metadata.get("source_type") == "code"
+
+
+def _measure_coherence(hits: Sequence[Hit]) -> Mapping[FileKey, float]:
+    """The sum of the best chunks of each file of code, as a share of the best sum."""
+    scores: defaultdict[FileKey, list[float]] = defaultdict(list)
+    for hit in hits:
+        if _is_code(hit.chunk):
+            scores[get_file(hit.chunk)].append(hit.explanation.fused)
+    sums = {file: math.fsum(heapq.nlargest(COHERENT_CHUNKS, found)) for file, found in scores.items()}
+    best = max(sums.values(), default=0.0)
+    return {file: found / best for file, found in sums.items()} if best > 0 else {}
+
+
+def _compute_path_features(path: str, asked: frozenset[str]) -> tuple[float, float]:
+    """`file_name` and `role`."""
+    *folders, name = path.split("/")
+    stem = name.partition(".")[0] or name
+    if stem in _PACKAGE_STEMS and folders:
+        stem = folders.pop()
+    is_other = asked.isdisjoint(_ROLE_STEMS) and classify_file(path) != "source"
+    return _share_asked(stem, asked), float(is_other)
+
+
+def _share_asked(name: str, asked: frozenset[str]) -> float:
+    """How many of a name's words the question has, as a share."""
+    stems = _split_stems(name)
+    return sum(stem in asked or _is_akin(stem, asked) for stem in stems) / max(len(stems), 1)
+
+
+def _is_akin(stem: str, asked: frozenset[str]) -> bool:
+    """Whether a word of the question begins with the stem, or the other way round: `extract`, `extractor`."""
+    return any(
+        min(len(stem), len(word)) >= _MIN_STEM_CHARS
+        and abs(len(stem) - len(word)) <= _MAX_SUFFIX_CHARS
+        and (stem.startswith(word) or word.startswith(stem))
+        for word in asked
+    )
+
+
+def _ends_with(name: str, suffix: str) -> bool:
+    """`get` and `Store.get` both name `app.Store.get`; letter case does not matter."""
+    name, suffix = (_SEPARATOR.sub(".", text).casefold() for text in (name, suffix))
+    return name == suffix or name.endswith(f".{suffix}")
+
+
+@lru_cache(maxsize=16_384)
+def _split_stems(word: str) -> tuple[str, ...]:
+    """The stems of an identifier's words, without numbers: `routing_table2` gives rout, tabl."""
+    # A stemmer is made for each word, in 2 us, because threads cannot share one.
+    stemmer = cast("Any", Stemmer).Stemmer("english", 0)
+    return tuple(stemmer.stemWord(part) for part in split_identifier(word) if not part.isdigit())
+
+
+_ROLE_STEMS = frozenset(stem for word in ROLE_WORDS for stem in _split_stems(word))

@@ -1,0 +1,84 @@
+"""Ranks the hits of a question by a learned, linear model of their features. Pure.
+
+    score = (fused + the sum of weight x feature) / (1 + the sum of the weights above 0), at least 0
+
+So scores stay in [0, 1], and those of different questions compare as far as fused scores do. Then each
+further chunk of a file counts for less, so that one file does not crowd out others. The weights are in
+`ranker.json`, written by `python -m benchmarks.train_ranker`. (docs/decisions/0034-learned-ranking.md)
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from knowledge_pipeline.query.search.features import FEATURES, compute_features, get_file, has_path
+from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.understand import ParsedQuery
+
+MODEL_PATH = Path(__file__).with_name("ranker.json")
+
+
+@dataclass(frozen=True)
+class RankingModel:
+    """Weights of the features, against 1 of `fused`, and what each further chunk of a file counts."""
+
+    weights: Mapping[str, float]  # feature -> weight; below 0 only for `role`
+    repeat_factor: float  # in (0, 1]
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The weights as shares of the highest possible score; shape (`FEATURES`,)."""
+        weights = np.array([1.0, *(self.weights.get(name, 0.0) for name in FEATURES[1:])])
+        return weights / weights.clip(min=0.0).sum()
+
+
+@cache
+def load_model() -> RankingModel:
+    """The model that comes with the package."""
+    content: dict[str, Any] = json.loads(MODEL_PATH.read_text())
+    return RankingModel(content["weights"], content["repeat_factor"])
+
+
+def rank_hits(
+    hits: Sequence[Hit], query: ParsedQuery, *, diverse: bool = True, model: RankingModel | None = None
+) -> list[Hit]:
+    """Fused hits, best first; equal scores are ordered by id. The order of the input does not matter.
+
+    The explanation's `boosts` say what each feature but `fused` adds to the score or takes from it.
+
+    Args:
+        diverse: each further chunk of a file counts for less.
+    """
+    model = model or load_model()
+    parts = compute_features(hits, query) * model.shares  # shape (hits, FEATURES)
+    scores = parts.sum(axis=1).clip(min=0.0)
+    ranked: list[Hit] = []
+    for hit, score, (_, *boosts) in zip(hits, scores.tolist(), parts.tolist(), strict=True):
+        explained = {name: boost for name, boost in zip(FEATURES[1:], boosts, strict=True) if boost}
+        ranked.append(_explain(hit, min(score, 1.0), explained))
+    ranked.sort(key=lambda hit: hit.rank_key)
+    return _scale_repeats(ranked, model.repeat_factor) if diverse else ranked
+
+
+def _scale_repeats(hits: Iterable[Hit], factor: float) -> list[Hit]:
+    seen: Counter[tuple[str, str]] = Counter()
+    scaled: list[Hit] = []
+    for hit in hits:
+        file = get_file(hit.chunk)
+        loss = hit.score * (1.0 - factor ** seen[file]) if has_path(hit.chunk) else 0.0
+        scaled.append(_explain(hit, hit.score - loss, {"same_file": -loss}) if loss else hit)
+        seen[file] += 1
+    return sorted(scaled, key=lambda hit: hit.rank_key)
+
+
+def _explain(hit: Hit, score: float, boosts: Mapping[str, float]) -> Hit:
+    explanation = replace(hit.explanation, boosts={**hit.explanation.boosts, **boosts})
+    return replace(hit, score=score, explanation=explanation)
