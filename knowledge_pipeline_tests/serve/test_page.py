@@ -33,9 +33,9 @@ PAGES = (
 
 
 @pytest.fixture
-def visitor(server: Running) -> httpx2.Client:
-    """Somebody on this machine, without a token: they may see all."""
-    return server.client()
+def visitor(server: Running, world: World) -> httpx2.Client:
+    """Somebody who may see all."""
+    return server.client(world.tokens["operator"])
 
 
 def links(page: httpx2.Response, pattern: str = "") -> list[str]:
