@@ -129,6 +129,7 @@ class ContextExcerptDict(TypedDict):
     chunks: list[str]
     missing_lines: int
     near_duplicates: list[CitationDict]
+    within: str | None
 
 
 class OmittedChunkDict(TypedDict):

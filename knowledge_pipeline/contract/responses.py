@@ -281,6 +281,7 @@ class ContextExcerpt:
     chunks: tuple[str, ...]  # ids
     missing_lines: int = 0  # cut off at its end
     near_duplicates: tuple[Citation, ...] = ()  # other places of nearly the same text
+    within: str | None = None  # the signature of the definition that it begins in the middle of
 
 
 @dataclass(frozen=True, slots=True)

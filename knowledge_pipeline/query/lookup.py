@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,23 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
         raise NotFound(f"there is no chunk or document {shown}: ids are in the results of a search")
     chunks = {chunk.id: chunk for chunk in map(IndexedChunk.from_row, rows)}
     return sorted(chunks.values(), key=lambda chunk: (chunk.start_char, chunk.id))
+
+
+async def read_lines(
+    readers: Sequence[IndexReader], places: Collection[tuple[str, str, int]], condition: Filter
+) -> list[IndexedChunk]:
+    """The chunks that have some lines: source, path and line of each; where two have one, the first."""
+    if not places:
+        return []
+    at_paths = filters.one_of("path", sorted({path for _, path, _ in places}))
+    rows = await find_rows(readers, condition & at_paths, CHUNK_COLUMNS)
+    chunks = sorted(map(IndexedChunk.from_row, rows), key=lambda chunk: (chunk.start_char, chunk.id))
+    found: dict[str, IndexedChunk] = {}
+    for source, path, line in places:
+        in_file = (chunk for chunk in chunks if (chunk.source, chunk.path) == (source, path))
+        if at_line := next((each for each in in_file if each.start_line <= line <= each.end_line), None):
+            found[at_line.id] = at_line
+    return list(found.values())
 
 
 async def read_example(

@@ -10,7 +10,7 @@ from knowledge_pipeline.contract.responses import (
     SearchResult,
 )
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
+from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 
 _GAP = "\n\n"  # in place of text that is not indexed
@@ -32,7 +32,7 @@ async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> Do
     """The document itself; see `get_document_chunks`."""
     answer = await get_document_chunks(base, id, access)
     results = answer.results
-    first, excerpts = results[0], build_excerpts(map(ChunkPart.from_result, results))
+    first, excerpts = results[0], build_excerpts(results)
     shared = {
         name: value
         for name, value in first.metadata.items()

@@ -12,7 +12,7 @@ from knowledge_pipeline.contract.responses import (
     SearchResult,
     SearchRun,
 )
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts
+from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excerpts
 from knowledge_pipeline.query.describe import describe_neighbours, describe_relation, describe_skipped_step
 from knowledge_pipeline.serve.documents import document_id_of
 
@@ -39,7 +39,7 @@ def render_document(results: Sequence[SearchResult], *, offset: int, total: int)
     if first.metadata.get("archived"):
         labels.append("archived: its source no longer has it")
     head = f"{first.citation.path}\n{' · '.join(filter(None, labels))}\ndocument {document_id_of(first)}"
-    bodies = [_render_excerpt(excerpt) for excerpt in build_excerpts(map(ChunkPart.from_result, results))]
+    bodies = [_render_excerpt(excerpt) for excerpt in build_excerpts(results)]
     end = offset + len(results)
     more = [f"Chunks {offset + 1} to {end} of {total}: read on with offset={end}."] if end < total else []
     related = [f"related: {_format_relations(first.related)}"] if first.related else []
@@ -82,7 +82,7 @@ def _render_result(number: int, result: SearchResult) -> str:
 
 
 def _render_excerpt(excerpt: Excerpt) -> str:
-    language = excerpt.parts[0].result.metadata.get("language") or ""
+    language = excerpt.parts[0].metadata.get("language") or ""
     lines = excerpt.citation.lines.replace("L", "")
     return f"lines {lines}\n{fence_block(excerpt.text, language)}"
 

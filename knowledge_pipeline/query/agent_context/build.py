@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,16 +21,17 @@ from knowledge_pipeline.query.agent_context.searches import run_task_searches
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ContextSelection,
+    ExcerptSelector,
     rank_candidates,
-    select_excerpts,
 )
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
-_TOKENS_PER_RESULT = 200  # as a rule; decides how many results a budget asks for
-_MIN_RESULTS, _MAX_RESULTS = 10, 50
-_FENCE_TOKENS = 12  # of an excerpt, in addition to the words of its heading
+_RESULTS = 50  # of each search
+_FENCE_TOKENS = 8  # of an excerpt, in addition to the words of its heading
+_MAX_ATTEMPTS = 8  # to fill the budget
+_WASTED_TOKENS = 30  # of a budget may stay unused
 _METADATA_VALUES = ("source_type", "language", "author", "last_modified")
 
 
@@ -60,8 +60,7 @@ async def get_context(
     if not 1 <= budget <= MAX_BUDGET_TOKENS:
         raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 to {MAX_BUDGET_TOKENS}")
     fitter = await asyncio.to_thread(_PromptFitter.load, task, budget, settings, template)
-    limit = min(max(budget // _TOKENS_PER_RESULT, _MIN_RESULTS), _MAX_RESULTS)
-    searches = await run_task_searches(engine, access, task, limit=limit)
+    searches = await run_task_searches(engine, access, task, limit=_RESULTS)
     weighted = searches.weighted_results
     candidates = rank_candidates(weighted)
     text, selection = await asyncio.to_thread(fitter.fit, candidates)
@@ -105,30 +104,42 @@ class _PromptFitter:
         """The prompt and what it shows.
 
         What an excerpt costs is only estimated, because a template may put anything around it: while the
-        whole is too large, fewer are selected.
+        whole is too large, fewer are selected, and more while there is room for more.
         """
-        cost = partial(self._estimate, costs={})
-        select = partial(select_excerpts, candidates, cost=cost)
-        bare_tokens = self.count(self._render(select(max_tokens=0)))
+        selector = ExcerptSelector(
+            candidates, self.task.text, count=self.count, heading_cost=self._estimate_heading
+        )
+        bare_tokens = self.count(self._render(ContextSelection(omitted=selector.select(0).omitted)))
         allowance = room = self.budget - bare_tokens
         if room < 0:
             raise InvalidQuery(
                 f"the task and the template {self.prompt.name} alone have {bare_tokens} tokens, and "
                 f"max_tokens is {self.budget}: shorten the task, or allow more"
             )
-        while True:
-            selection = select(max_tokens=allowance)
+        low, best = 0, (self._render(selector.select(0)), selector.select(0))
+        high: int | None = None  # allowances that are known to fit, and not to
+        for _ in range(_MAX_ATTEMPTS):
+            selection = selector.select(allowance)
             text = self._render(selection)
             spent = self.count(text) - bare_tokens
             if spent <= room:
-                return text, selection
-            allowance = min(selection.tokens - 1, selection.tokens * room // spent)
+                low, best = allowance, (text, selection)
+                if room - spent <= _WASTED_TOKENS or not selection.is_cut:
+                    break
+                allowance += room - spent
+            else:
+                high = allowance
+                allowance = min(allowance - 1, allowance * room // spent)
+            if high is not None and not low < allowance < high:
+                allowance = (low + high) // 2
+            if allowance <= low:
+                break
+        return best
 
-    def _estimate(self, excerpt: Excerpt, costs: dict[str, int]) -> int:
-        if excerpt.text not in costs:
-            heading = " ".join(map(str, asdict(excerpt.citation).values()))
-            costs[excerpt.text] = self.count(excerpt.text) + self.count(heading) + _FENCE_TOKENS
-        return costs[excerpt.text]
+    def _estimate_heading(self, excerpt: Excerpt) -> int:
+        citation = excerpt.citation
+        heading = " ".join(filter(None, (citation.path, citation.lines, citation.title, citation.url)))
+        return self.count(heading) + _FENCE_TOKENS
 
     def _render(self, selection: ContextSelection) -> str:
         return self.prompt.render(
@@ -155,6 +166,7 @@ def _to_template_values(excerpt: ContextExcerpt) -> dict[str, Any]:
         "metadata": to_json(dict(excerpt.metadata)),
         "found_by": list(excerpt.found_by),
         "missing_lines": excerpt.missing_lines,
+        "within": excerpt.within,
         "near_duplicates": [_citation_to_values(place) for place in excerpt.near_duplicates],
     }
 

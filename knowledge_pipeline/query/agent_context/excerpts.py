@@ -8,7 +8,7 @@ gap.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from knowledge_pipeline.contract.responses import Citation, SearchResult
 from knowledge_pipeline.query.citations import cite_other_lines
@@ -17,33 +17,31 @@ DocumentKey = tuple[str, str]  # source, URI
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPart:
-    """A chunk, or whole lines of its beginning."""
-
-    result: SearchResult
-    text: str
-    end_line: int
-
-    @classmethod
-    def from_result(cls, result: SearchResult) -> ChunkPart:
-        """All of a chunk."""
-        return cls(result, result.content, result.span.end_line)
-
-    def take_first_lines(self, lines: int) -> ChunkPart:
-        """The beginning of the chunk, `lines` lines of it, at least 1."""
-        kept = self.text.split("\n")[:lines]
-        return replace(self, text="\n".join(kept), end_line=self.result.span.start_line + len(kept) - 1)
-
-
-@dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Consecutive characters of one document, from one or several chunks."""
+    """Consecutive characters of one document, from one or several chunks, or whole lines of such."""
 
     start_char: int
     body: str
     start_line: int
     end_line: int
-    parts: tuple[ChunkPart, ...]  # in reading order
+    parts: tuple[SearchResult, ...]  # in reading order
+    indentation: str = ""  # of its first line
+
+    @classmethod
+    def from_result(cls, result: SearchResult) -> Excerpt:
+        """All of a chunk."""
+        span = result.span
+        space = span.space_before or ""
+        _, line_break, indentation = space.rpartition("\n")
+        begins_line = bool(line_break) or len(space) == span.start_char  # else more than space precedes it
+        return cls(
+            span.start_char,
+            result.content,
+            span.start_line,
+            span.end_line,
+            (result,),
+            indentation if begins_line else "",
+        )
 
     @property
     def end_char(self) -> int:
@@ -53,22 +51,34 @@ class Excerpt:
     @property
     def text(self) -> str:
         """The document's text, with the indentation of its first line."""
-        span = self.parts[0].result.span
-        space = span.space_before or ""
-        _, line_break, indentation = space.rpartition("\n")
-        if line_break or len(space) == span.start_char:
-            return indentation + self.body
-        return self.body  # the line has more before it than white space
+        return self.indentation + self.body
+
+    @property
+    def lines(self) -> list[str]:
+        """Of its text."""
+        return self.text.split("\n")
 
     @property
     def missing_lines(self) -> int:
         """Lines of its chunks that were cut off at the end."""
-        return max(part.result.span.end_line for part in self.parts) - self.end_line
+        return max(0, max(part.span.end_line for part in self.parts) - self.end_line)
 
     @property
     def citation(self) -> Citation:
         """Where it is from."""
-        return cite_other_lines(self.parts[0].result.citation, self.start_line, self.end_line)
+        return cite_other_lines(self.parts[0].citation, self.start_line, self.end_line)
+
+    def take_lines(self, first: int, last: int) -> Excerpt:
+        """Some of its lines, named by their numbers in the document, both included."""
+        before, lines = first - self.start_line, self.lines
+        text = "\n".join(lines[before : last - self.start_line + 1])
+        if before == 0:
+            start_char, indentation = self.start_char, self.indentation
+        else:
+            skipped = sum(len(line) + 1 for line in lines[:before]) - len(self.indentation)
+            start_char, indentation = self.start_char + skipped, ""
+        parts = (part for part in self.parts if part.span.start_line <= last and part.span.end_line >= first)
+        return Excerpt(start_char, text[len(indentation) :], first, last, tuple(parts), indentation)
 
 
 def document_key(result: SearchResult) -> DocumentKey:
@@ -76,13 +86,11 @@ def document_key(result: SearchResult) -> DocumentKey:
     return result.citation.source, result.span.uri
 
 
-def build_excerpts(parts: Iterable[ChunkPart]) -> list[Excerpt]:
-    """Parts of one document, in any order, as its excerpts in reading order."""
+def build_excerpts(results: Iterable[SearchResult]) -> list[Excerpt]:
+    """Chunks of one document, in any order, as its excerpts in reading order."""
     excerpts: list[Excerpt] = []
-    ordered = sorted(parts, key=lambda part: (part.result.span.start_char, -len(part.text), part.result.id))
-    for part in ordered:
-        span = part.result.span
-        excerpt = Excerpt(span.start_char, part.text, span.start_line, part.end_line, (part,))
+    ordered = sorted(results, key=lambda each: (each.span.start_char, -len(each.content), each.id))
+    for excerpt in map(Excerpt.from_result, ordered):
         if excerpts and (joined := _join_excerpts(excerpts[-1], excerpt)):
             excerpts[-1] = joined
         else:
@@ -94,7 +102,7 @@ def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:
     """Both as one; None where they do not touch, or are of different versions of the document."""
     between = second.start_char - first.end_char
     if between > 0:
-        space = second.parts[0].result.span.space_before
+        space = second.parts[0].span.space_before
         if space is None or len(space) != between:
             return None
         body = first.body + space + second.body
@@ -104,4 +112,5 @@ def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:
             return None
         body = first.body + second.body[len(shared) :]
     end_line = max(first.end_line, second.end_line)
-    return Excerpt(first.start_char, body, first.start_line, end_line, (*first.parts, *second.parts))
+    parts = (*first.parts, *second.parts)
+    return Excerpt(first.start_char, body, first.start_line, end_line, parts, first.indentation)

@@ -13,7 +13,7 @@ from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
 from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, MAX_QUERY_CHARS, SearchName, TaskKind
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.select import WeightedResults
+from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS, WeightedResults
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.search.engine import Engine, SearchType
 
@@ -72,16 +72,46 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     if not responses:
         raise next(outcome for outcome in outcomes if isinstance(outcome, KnowledgeError))
     release = max(response.release for response in responses)
+    weighted = [
+        WeightedResults(run.name, _WEIGHTS[task.kind][run.name], outcome.results)
+        for run, outcome in zip(runs, outcomes, strict=True)
+        if isinstance(outcome, SearchResponse) and outcome.release == release
+    ]
     return TaskSearchResults(
         release=release,
         runs=tuple(_complete_run(run, outcome, release) for run, outcome in zip(runs, outcomes, strict=True)),
         weighted_results=tuple(
-            WeightedResults(run.name, _WEIGHTS[task.kind][run.name], outcome.results)
-            for run, outcome in zip(runs, outcomes, strict=True)
-            if isinstance(outcome, SearchResponse) and outcome.release == release
+            [await _add_used_code(engine, access, task, each, release) for each in weighted]
         ),
         is_truncated=is_truncated,
     )
+
+
+async def _add_used_code(
+    engine: Engine, access: Access, task: Task, found: WeightedResults, release: int
+) -> WeightedResults:
+    """What the code search found, and after it the definitions that the best code calls or extends."""
+    if found.name != "code":
+        return found
+    shown = {
+        (each.citation.source, each.citation.path, line)
+        for each in found.results
+        for line in range(each.span.start_line, each.span.end_line + 1)
+    }
+    used = (
+        (each.source, each.path, each.line)
+        for result in found.results[:LINKING_RESULTS]
+        if result.graph
+        for each in (*result.graph.calls, *result.graph.extends)
+        if each.source and each.path and each.line
+    )
+    filters = replace(task.filters, source_types=("code",))
+    response = await engine.read_lines(
+        [place for place in dict.fromkeys(used) if place not in shown], access, filters
+    )
+    if response.release != release:
+        return found
+    return replace(found, results=(*found.results, *response.results))
 
 
 def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:

@@ -5,6 +5,7 @@ Every public method takes an `Access`; what it may see is decided inside the sto
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.query import CacheSettings
@@ -15,6 +16,7 @@ from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.relations import describe_relations
 from knowledge_pipeline.query.search.assemble import build_response, to_result
@@ -178,6 +180,22 @@ class Engine:
             open_release, access, chunks, results, watch, max_relations=self._max_relations
         )
         return build_response(open_release, enriched, watch)
+
+    async def read_lines(
+        self, places: Collection[tuple[str, str, int]], access: Access, filters: Filters
+    ) -> SearchResponse:
+        """The chunks that have some lines: source, path and line of each, in this order.
+
+        Raises:
+            NotFound: nothing is released yet.
+        """
+        watch = Stopwatch()
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            readers, _ = await open_release.open_readable_readers()
+        with watch.step("look_up"):
+            chunks = await lookup.read_lines(readers, places, compile_filter(access, filters))
+        return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
 
     async def related(self, target: str, access: Access) -> RelationsResponse:
         """How a document is related to others: what it closes, implements or references; what mentions it.

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
+from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, get_document_chunks
 from knowledge_pipeline.serve.page import links
@@ -124,8 +124,8 @@ def _build_blocks(
 ) -> list[DocumentBlock]:
     blocks = list[DocumentBlock]()
     first_target, last_target = line_range or (1, 0)
-    for excerpt in build_excerpts(map(ChunkPart.from_result, results)):
-        first = excerpt.parts[0].result
+    for excerpt in build_excerpts(results):
+        first = excerpt.parts[0]
         lines, prose = list[CodeLine](), None
         if as_source:
             lines = [

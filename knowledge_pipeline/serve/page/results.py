@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from knowledge_pipeline.contract.responses import CodeNeighbours, Relation, SearchResponse, SearchResult
 from knowledge_pipeline.languages import is_code
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, build_excerpts
+from knowledge_pipeline.query.agent_context.excerpts import Excerpt
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.code_html import render_lines, render_marked
 from knowledge_pipeline.serve.page.markdown_html import render_markdown
@@ -154,7 +154,7 @@ def _build_result_view(
 ) -> ResultView:
     citation, known = result.citation, result.metadata
     code = is_shown_as_code(result)
-    (whole,) = build_excerpts([ChunkPart.from_result(result)])
+    whole = Excerpt.from_result(result)
     lines = build_code_lines(result, whole.text, whole.start_line, matcher) if code else []
     folder, _, name = citation.path.rpartition("/")
     heading = _heading_of(result)

@@ -8,7 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.agent_context.excerpts import ChunkPart, Excerpt, build_excerpts
+from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excerpts
 from knowledge_pipeline_tests.query.agent_context.cited import result
 
 CLASS = "class A:\n    x = 1\n\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n"
@@ -30,8 +31,8 @@ def chunked(draw: st.DrawFn):
     return text, [sorted(span) for span in spans if text[min(span) : max(span)].strip()]
 
 
-def parts(text: str, spans) -> list[ChunkPart]:
-    return [ChunkPart.from_result(result(text, *span)) for span in spans]
+def parts(text: str, spans) -> list[SearchResult]:
+    return [result(text, *span) for span in spans]
 
 
 def shown(excerpt: Excerpt) -> tuple[str, int, int]:
@@ -58,7 +59,7 @@ def test_excerpts_never_overlap_or_touch_and_show_every_chunk(drawn):
     for first, second in pairwise(found):
         assert text[first.end_char : second.start_char].strip() != ""
     for part in whole:
-        span = part.result.span
+        span = part.span
         assert any(each.start_char <= span.start_char and span.end_char <= each.end_char for each in found)
 
 
@@ -70,14 +71,19 @@ def test_the_order_of_chunks_does_not_matter(drawn, random):
     assert list(map(shown, build_excerpts(mixed))) == list(map(shown, build_excerpts(whole)))
 
 
-@given(chunked(), st.integers(1, 5))
-def test_a_beginning_is_whole_lines_and_says_how_many_are_missing(drawn, lines):
+@given(chunked(), st.data())
+def test_some_lines_of_an_excerpt_are_the_document_s_and_say_how_many_are_missing(drawn, data):
     text, spans = drawn
-    for part in parts(text, spans):
-        (excerpt,) = build_excerpts([part.take_first_lines(lines)])
-        own = part.text.split("\n")
-        assert excerpt.body == "\n".join(own[:lines])
-        assert excerpt.missing_lines == max(0, len(own) - lines)
+    for whole in build_excerpts(parts(text, spans)):
+        numbers = st.integers(whole.start_line, whole.end_line)
+        first, last = sorted((data.draw(numbers), data.draw(numbers)))
+        some = whole.take_lines(first, last)
+        assert some.text == "\n".join(whole.lines[first - whole.start_line : last - whole.start_line + 1])
+        assert text[some.start_char : some.end_char] == some.body
+        assert (some.start_line, some.end_line) == (first, last)
+        assert {part.id for part in some.parts} <= {part.id for part in whole.parts}
+        if some.parts:
+            assert some.missing_lines == max(0, max(each.span.end_line for each in some.parts) - last)
 
 
 def test_methods_that_follow_each_other_are_one_passage_with_its_indentation():
@@ -96,7 +102,7 @@ def test_a_gap_is_never_hidden():
 def test_without_knowing_the_space_between_chunks_are_not_put_together():
     f, g = CLASS.index("def f"), CLASS.index("def g")
     unknown = [
-        ChunkPart.from_result(replace(each.result, span=replace(each.result.span, space_before=None)))
+        replace(each, span=replace(each.span, space_before=None))
         for each in parts(CLASS, [(f, g), (g, len(CLASS))])
     ]
     assert [each.text.split("(")[0] for each in build_excerpts(unknown)] == ["def f", "def g"]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.agent_context.excerpts import Excerpt
+from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
+    ContextSelection,
+    ExcerptSelector,
     WeightedResults,
     rank_candidates,
-    select_excerpts,
 )
 from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
 from knowledge_pipeline_tests.query.agent_context.cited import result
@@ -23,8 +25,11 @@ WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "
 HEADING = 5
 
 
-def cost(excerpt: Excerpt) -> int:
-    return HEADING + estimate_tokens(excerpt.text)
+def select(
+    candidates: Sequence[ContextCandidate], *, max_tokens: int, question: str = "alpha beta"
+) -> ContextSelection:
+    selector = ExcerptSelector(candidates, question, count=estimate_tokens, heading_cost=lambda _: HEADING)
+    return selector.select(max_tokens)
 
 
 def lines(seed: int, count: int) -> str:
@@ -54,7 +59,7 @@ def searches(draw: st.DrawFn):
 @given(searches(), st.integers(0, 600))
 def test_the_budget_is_never_exceeded(drawn, allowance):
     _, found = drawn
-    selection = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost)
+    selection = select(rank_candidates(found), max_tokens=allowance)
     assert selection.tokens <= allowance
     assert selection.tokens == sum(passage.tokens for passage in selection.excerpts)
     assert selection.tokens == sum(HEADING + estimate_tokens(passage.text) for passage in selection.excerpts)
@@ -63,7 +68,7 @@ def test_the_budget_is_never_exceeded(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_every_passage_is_its_document_s_lines(drawn, allowance):
     documents, found = drawn
-    for passage in select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost).excerpts:
+    for passage in select(rank_candidates(found), max_tokens=allowance).excerpts:
         text = documents[passage.citation.path]
         first, last = (int(line) for line in (re.findall(r"\d+", passage.citation.lines) * 2)[:2])
         assert "\n".join(text.split("\n")[first - 1 : last]).find(passage.text) >= 0
@@ -73,7 +78,7 @@ def test_every_passage_is_its_document_s_lines(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_every_chunk_is_shown_or_left_out_or_like_another_one(drawn, allowance):
     _, found = drawn
-    selection = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost)
+    selection = select(rank_candidates(found), max_tokens=allowance)
     shown = {id_ for passage in selection.excerpts for id_ in passage.chunks}
     left_out = {each.id for each in selection.omitted}
     twins = len(rank_candidates(found))
@@ -85,7 +90,7 @@ def test_every_chunk_is_shown_or_left_out_or_like_another_one(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_nothing_is_shown_twice(drawn, allowance):
     _, found = drawn
-    passages = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost).excerpts
+    passages = select(rank_candidates(found), max_tokens=allowance).excerpts
     for first, second in combinations(passages, 2):
         assert first.text not in second.text or len(first.text) < 40
         assert (first.citation, first.text) != (second.citation, second.text)
@@ -95,7 +100,7 @@ def test_nothing_is_shown_twice(drawn, allowance):
 @given(searches(), st.integers(0, 600))
 def test_a_document_s_passages_stand_together_in_reading_order(drawn, allowance):
     _, found = drawn
-    passages = select_excerpts(rank_candidates(found), max_tokens=allowance, cost=cost).excerpts
+    passages = select(rank_candidates(found), max_tokens=allowance).excerpts
     paths = [passage.citation.path for passage in passages]
     assert len(set(paths)) == 1 + sum(a != b for a, b in pairwise(paths)) or not paths
     for first, second in pairwise(passages):
@@ -119,7 +124,7 @@ def test_nearly_equal_chunks_are_there_once_and_the_other_places_are_named():
     found = WeightedResults(
         "code", 1.0, [result(text, 0, len(text), uri="a"), result(text, 0, len(text), uri="copy")]
     )
-    (passage,) = select_excerpts(rank_candidates([found]), max_tokens=1000, cost=cost).excerpts
+    (passage,) = select(rank_candidates([found]), max_tokens=1000).excerpts
     assert passage.citation.path == "a"
     assert [place.path for place in passage.near_duplicates] == ["copy"]
 
@@ -131,9 +136,7 @@ def test_chunks_that_touch_are_one_passage_that_names_all_its_symbols():
         result(text, middle, len(text), symbol="g", language="python"),
         result(text, 0, middle, symbol="f", language="python"),
     ]
-    (passage,) = select_excerpts(
-        rank_candidates([WeightedResults("code", 1.0, found)]), max_tokens=1000, cost=cost
-    ).excerpts
+    (passage,) = select(rank_candidates([WeightedResults("code", 1.0, found)]), max_tokens=1000).excerpts
     assert (passage.text, passage.citation.lines) == (text.rstrip(), "L1-L9")
     assert passage.symbols == ("f", "g") and passage.metadata == {"language": "python"}
     assert passage.chunks == (found[1].id, found[0].id)
@@ -144,28 +147,54 @@ def candidates_of(*texts: str) -> list[ContextCandidate]:
     return rank_candidates([WeightedResults("code", 1.0, found)])
 
 
-def test_the_best_chunk_is_cut_after_a_line_rather_than_left_out():
+def test_the_best_chunk_is_cut_at_lines_rather_than_left_out():
     best = lines(1, 20)
     allowance = HEADING + estimate_tokens("\n".join(best.split("\n")[:3])) + 1
-    (passage,) = select_excerpts(candidates_of(best), max_tokens=allowance, cost=cost).excerpts
-    assert passage.text == "\n".join(best.split("\n")[:3])
-    assert (passage.missing_lines, passage.citation.lines) == (17, "L1-L3")
+    selection = select(candidates_of(best), max_tokens=allowance)
+    (passage,) = selection.excerpts
+    assert selection.is_cut and passage.text in best
+    assert 1 < passage.text.count("\n") + 1 < 20
 
 
-@pytest.mark.parametrize(("share", "is_cut"), [(0.7, True), (0.2, False)])
-def test_a_later_chunk_is_cut_where_half_of_it_fits_and_else_makes_room_for_a_smaller_one(share, is_cut):
-    first, large, small = lines(1, 3), lines(2, 40), lines(3, 2)
-    allowance = 2 * HEADING + estimate_tokens(first.strip()) + int(share * estimate_tokens(large))
-    selection = select_excerpts(candidates_of(first, large, small), max_tokens=allowance, cost=cost)
-    assert [passage.citation.path for passage in selection.excerpts] == [
-        "0.py",
-        "1.py" if is_cut else "2.py",
-    ]
-    assert [each.citation.path for each in selection.omitted] == ["2.py" if is_cut else "1.py"]
-    assert (selection.excerpts[1].missing_lines > 0) == is_cut
+def test_lines_with_the_question_s_rare_words_are_shown_without_the_rest_of_their_chunk():
+    text = "def pay(order):\n" + "".join(f"    step_{n}(order)\n" for n in range(40))
+    text = text.replace("step_25(order)", "refund(order)  # a refund")
+    (excerpt,) = select(candidates_of(text), max_tokens=60, question="how is a refund made").excerpts
+    assert "refund(order)" in excerpt.text and "step_2(" not in excerpt.text
+    assert excerpt.missing_lines > 0
+
+
+def test_an_excerpt_that_begins_within_a_definition_names_its_signature():
+    text = "@cached\ndef pay(order):\n" + "".join(f"    step_{n}(order)\n" for n in range(40))
+    text = text.replace("step_25(order)", "refund(order)  # a refund")
+    found = [result(text, 0, len(text), symbol="pay")]
+    candidates = rank_candidates([WeightedResults("code", 1.0, found)])
+    (excerpt,) = select(candidates, max_tokens=60, question="how is a refund made").excerpts
+    assert excerpt.within == "def pay(order):"
+    (whole,) = select(candidates, max_tokens=1000, question="how is a refund made").excerpts
+    assert whole.within is None
+
+
+def test_what_the_best_code_calls_ranks_above_what_was_found_before_it():
+    texts = [f"def f{n}():\n    return {n}\n" for n in range(9)]
+    found = [result(text, 0, len(text), uri=f"{n}.py") for n, text in enumerate(texts)]
+    called = CodeNeighbour("f7", "app", "7.py", 1)
+    found[0] = replace(found[0], graph=CodeNeighbours(calls=(called,)))
+    ranked = rank_candidates([WeightedResults("code", 1.0, found)])
+    places = [each.result.citation.path for each in ranked]
+    assert places[0] == "0.py" and places.index("7.py") < places.index("3.py")
+
+
+@given(searches(), st.integers(0, 600))
+def test_a_larger_budget_is_used_where_something_is_cut(drawn, allowance):
+    _, found = drawn
+    candidates = rank_candidates(found)
+    selection = select(candidates, max_tokens=allowance)
+    if not selection.is_cut:
+        assert selection.excerpts == select(candidates, max_tokens=10**6).excerpts
 
 
 def test_nothing_found_and_no_room_are_no_passages():
-    assert select_excerpts([], max_tokens=100, cost=cost).excerpts == ()
-    nothing = select_excerpts(candidates_of("one", "two"), max_tokens=0, cost=cost)
+    assert select([], max_tokens=100).excerpts == ()
+    nothing = select(candidates_of("one", "two"), max_tokens=0)
     assert nothing.excerpts == () and len(nothing.omitted) == 2

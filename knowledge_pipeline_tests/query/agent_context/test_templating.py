@@ -89,7 +89,7 @@ def test_a_template_that_is_no_text_or_not_there_is_one_sentence(folder: Path):
     (folder / "my.j2").write_bytes(b"\xff\xfe")
     assert "the template my.j2 is wrong" in refusal(folder / "my.j2")
     assert "no such file" in refusal(folder / "absent.j2")
-    known = "code_generation, code_review, issue_resolution, merge_resolution"
+    known = "code_generation, code_review, excerpts, issue_resolution, merge_resolution"
     assert refusal("absent") == f"there is no template 'absent': known are {known}"
 
 
