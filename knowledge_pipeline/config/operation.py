@@ -108,6 +108,7 @@ class McpSettings(SettingsModel):
     """What agents are told of the tools, which they read before they ask anything."""
 
     tools: Literal["all", "core"] = "all"  # core: the five that most tasks need
+    max_tokens: int = Field(default=8_000, ge=500)  # of one answer's text; longer ones are read in pages
     output_schemas: bool = False  # whether the listing has schemas of the responses, six times its size
 
 

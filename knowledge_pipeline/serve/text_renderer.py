@@ -21,15 +21,25 @@ NO_RESULTS = (
 )
 
 _MAX_NEIGHBOURS = 5  # of each kind
+_MAX_PLACE_CHARS = 120  # of the line that stands for a result
 
 
-def render_answer(answer: SearchResponse) -> str:
+def render_answer(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results, each as `[n] path:lines`, its labels, and its content."""
     head = [f"({describe_skipped_step(step, answer.embedded_share)})" for step in answer.degraded]
     if not answer.results:
         return "\n".join([*head, NO_RESULTS])
-    results = [_render_result(number, result) for number, result in enumerate(answer.results, start=1)]
-    return "\n\n".join([*head, *results])
+    numbered = enumerate(answer.results, start=first_number)
+    return "\n\n".join([*head, *(_render_result(number, result) for number, result in numbered)])
+
+
+def render_places(answer: SearchResponse, *, first_number: int = 1) -> str:
+    """Results without their content: each as `[n] path:lines`, its first telling line, and its id."""
+    head = [f"({describe_skipped_step(step, answer.embedded_share)})" for step in answer.degraded]
+    if not answer.results:
+        return "\n".join([*head, NO_RESULTS])
+    numbered = enumerate(answer.results, start=first_number)
+    return "\n".join([*head, *(_render_place(number, result) for number, result in numbered)])
 
 
 def render_document(results: Sequence[SearchResult], *, offset: int, total: int) -> str:
@@ -64,6 +74,16 @@ def fence_block(content: str, language: str = "") -> str:
 def format_location(path: str, lines: str | None) -> str:
     """`src/store.py:10-24`."""
     return f"{path}:{lines.replace('L', '')}" if lines else path
+
+
+def _render_place(number: int, result: SearchResult) -> str:
+    place = format_location(result.citation.path or result.citation.url or "", result.citation.lines)
+    lines = [line.strip() for line in result.content.split("\n") if line.strip()]
+    name = str(result.metadata.get("symbol") or "").rpartition(".")[2]
+    telling = next((line for line in lines if name in line), lines[0] if lines else "")
+    label = result.metadata.get("symbol") or result.metadata.get("section") or ""
+    shown = [label, telling[:_MAX_PLACE_CHARS], f"id {result.id}"]
+    return f"[{number}] {place}  {' · '.join(filter(None, shown))}"
 
 
 def _render_result(number: int, result: SearchResult) -> str:

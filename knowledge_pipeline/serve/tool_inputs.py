@@ -164,7 +164,7 @@ def brief_schema_of(model: type[ToolInput]) -> dict[str, Any]:
         for name, each in schema["properties"].items()
     }
     required = {"required": schema["required"]} if schema.get("required") else {}
-    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+    return {"type": "object", "properties": properties, **required}
 
 
 def output_schema_of(response: type[JsonResponse]) -> dict[str, Any]:

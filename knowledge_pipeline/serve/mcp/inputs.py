@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, model_validator
 
 from knowledge_pipeline.contract.types import (
@@ -26,10 +28,25 @@ from knowledge_pipeline.serve.tool_inputs import (
     filter_field,
 )
 
+MAX_OFFSET = 10_000
 DEFAULT_NODES = 50  # fewer than other interfaces: a model has to read them
 
 
-class CodeSearchInput(QueryInput):
+Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]
+
+
+class PagedInput(ToolInput):
+    """Where a long answer goes on, and whether it is places and signatures alone."""
+
+    offset: Offset = 0
+    compact: bool = False
+
+
+class KnowledgeSearchInput(KnowledgeQueryInput, PagedInput):
+    """A query of everything, in pages."""
+
+
+class CodeSearchInput(QueryInput, PagedInput):
     """A query of source code."""
 
     languages: FilterValues = filter_field("languages")
@@ -39,7 +56,7 @@ class CodeSearchInput(QueryInput):
     limit: Limit = 10
 
 
-class SimilarCodeInput(ToolInput):
+class SimilarCodeInput(PagedInput):
     """An example of code."""
 
     query: str | None = Field(
@@ -69,7 +86,7 @@ class SimilarCodeInput(ToolInput):
         return self
 
 
-class TicketSearchInput(DatedQueryInput):
+class TicketSearchInput(DatedQueryInput, PagedInput):
     """A query of Jira."""
 
     projects: FilterValues = filter_field("projects")
@@ -78,7 +95,7 @@ class TicketSearchInput(DatedQueryInput):
     limit: Limit = 5
 
 
-class WikiSearchInput(DatedQueryInput):
+class WikiSearchInput(DatedQueryInput, PagedInput):
     """A query of Confluence."""
 
     spaces: FilterValues = filter_field("spaces")
@@ -87,10 +104,10 @@ class WikiSearchInput(DatedQueryInput):
     limit: Limit = 5
 
 
-SearchInput = KnowledgeQueryInput | CodeSearchInput | TicketSearchInput | WikiSearchInput
+SearchInput = KnowledgeSearchInput | CodeSearchInput | TicketSearchInput | WikiSearchInput
 
 
-class GraphTargetInput(ToolInput):
+class GraphTargetInput(PagedInput):
     """A piece of code; the filters say where to look for it."""
 
     target: str = Field(
@@ -141,7 +158,8 @@ class DocumentInput(ToolInput):
         max_length=MAX_ID_CHARS,
         description="The `id` of a result, or the `document_id` for all of its document.",
     )
-    offset: int = Field(default=0, ge=0, description="How many chunks to skip, in long documents.")
+    offset: int = Field(default=0, ge=0)
+    compact: bool = False
     limit: int = Field(default=40, ge=1, le=500, description="At most this many chunks.")
 
 

@@ -9,16 +9,16 @@ from typing import Any, Literal
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import ContextResponse, GraphResponse, JsonResponse, SearchResponse
-from knowledge_pipeline.contract.types import SearchType, SourceType
+from knowledge_pipeline.contract.types import MAX_NODES, MAX_RESULTS, SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.documents import document_id_of
 from knowledge_pipeline.serve.mcp import descriptions, inputs
-from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
+from knowledge_pipeline.serve.mcp.answer_pages import page_document, page_graph, page_search
 from knowledge_pipeline.serve.mcp.outputs import DocumentPageResponse, ToolSearchResponse
-from knowledge_pipeline.serve.text_renderer import render_answer, render_context, render_document
+from knowledge_pipeline.serve.text_renderer import render_context
 from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput, ToolInput
 
 
@@ -48,16 +48,15 @@ class Tool:
 async def _find_similar_code(
     base: AsyncKnowledgeBase, access: Access, arguments: inputs.SimilarCodeInput
 ) -> ToolOutput:
-    return _to_output(
-        await base.similar(
-            text=arguments.query,
-            path=arguments.file,
-            source=arguments.source,
-            filters=replace(arguments.to_filters(), source_types=("code",)),
-            limit=arguments.limit,
-            access=access,
-        )
+    answer = await base.similar(
+        text=arguments.query,
+        path=arguments.file,
+        source=arguments.source,
+        filters=replace(arguments.to_filters(), source_types=("code",)),
+        limit=_count_results(arguments),
+        access=access,
     )
+    return _to_page(base, answer, arguments)
 
 
 def _search(type: SearchType = "semantic", *, source_type: SourceType | None = None) -> ToolHandler:
@@ -68,10 +67,11 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
         if source_type is not None:
             filters = replace(filters, source_types=(source_type,))
         search_type = arguments.type if isinstance(arguments, KnowledgeQueryInput) else type
+        limit = _count_results(arguments)
         answer = await base.search(
-            arguments.query, type=search_type, filters=filters, limit=arguments.limit, access=access
+            arguments.query, type=search_type, filters=filters, limit=limit, access=access
         )
-        return _to_output(answer)
+        return _to_page(base, answer, arguments)
 
     return search
 
@@ -83,9 +83,14 @@ async def _read_document(
     total = len(whole.results)
     if arguments.offset >= total:
         raise InvalidQuery(f"found offset {arguments.offset}; the document has {total} chunks")
-    page = replace(whole, results=whole.results[arguments.offset :][: arguments.limit])
-    text = render_document(page.results, offset=arguments.offset, total=total)
-    return ToolOutput({**_to_output(page).structured, "offset": arguments.offset, "total": total}, text)
+    page, text = page_document(
+        whole,
+        offset=arguments.offset,
+        limit=arguments.limit,
+        compact=arguments.compact,
+        max_tokens=base.settings.serve.mcp.max_tokens,
+    )
+    return ToolOutput({**_to_json(page), "offset": arguments.offset, "total": total}, text)
 
 
 async def _build_context(
@@ -99,7 +104,10 @@ async def _build_context(
         snippet=arguments.snippet,
         filters=arguments.to_filters(),
     )
-    context = await base.context(task, max_tokens=arguments.max_tokens, access=access)
+    most = base.settings.serve.mcp.max_tokens
+    budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
+    # the agent knows its task, and is told none of it again
+    context = await base.context(task, max_tokens=budget, template="excerpts", access=access)
     return ToolOutput(context.as_json(), render_context(context))
 
 
@@ -110,31 +118,59 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
     async def query(
         base: AsyncKnowledgeBase, access: Access, arguments: inputs.GraphTargetInput
     ) -> ToolOutput:
+        limit = arguments.limit or default_limit
         request = GraphRequest(
             method,
             arguments.target,
             arguments.to_filters(),
-            limit=arguments.limit or default_limit,
+            limit=min(arguments.offset + limit, MAX_NODES),
             depth=arguments.depth if isinstance(arguments, inputs.GraphTraversalInput) else None,
             direction=arguments.direction if isinstance(arguments, inputs.CallGraphInput) else "both",
         )
         answer = await base.graph.query(request, access=access)
-        return ToolOutput(answer.as_json(), render_graph_answer(answer))
+        page, text = page_graph(
+            answer,
+            offset=arguments.offset,
+            limit=limit,
+            compact=arguments.compact,
+            max_tokens=base.settings.serve.mcp.max_tokens,
+        )
+        return ToolOutput(page.as_json(), text)
 
     return query
 
 
-def _to_output(answer: SearchResponse) -> ToolOutput:
+def _count_results(arguments: inputs.SimilarCodeInput | inputs.SearchInput) -> int:
+    """How many results a page ends at. Raises `InvalidQuery`: a search has fewer."""
+    if arguments.offset >= MAX_RESULTS:
+        raise InvalidQuery(f"found offset {arguments.offset}; a search has at most {MAX_RESULTS} results")
+    return min(arguments.offset + arguments.limit, MAX_RESULTS)
+
+
+def _to_page(
+    base: AsyncKnowledgeBase, answer: SearchResponse, arguments: inputs.SimilarCodeInput | inputs.SearchInput
+) -> ToolOutput:
+    page, text = page_search(
+        answer,
+        offset=arguments.offset,
+        limit=arguments.limit,
+        compact=arguments.compact,
+        max_tokens=base.settings.serve.mcp.max_tokens,
+    )
+    return ToolOutput(_to_json(page), text)
+
+
+def _to_json(answer: SearchResponse) -> dict[str, Any]:
     """The JSON of every interface, with the document of each result."""
     structured = answer.as_json()
     for result, found in zip(structured["results"], answer.results, strict=True):
         result["document_id"] = document_id_of(found)
-    return ToolOutput(structured, render_answer(answer))
+    return structured
 
 
 _SEARCH_TOOLS = {
     "knowledge_query": Tool(
-        "Search everything", descriptions.QUERY, KnowledgeQueryInput, ToolSearchResponse, _search()
+        "Search everything", descriptions.QUERY, inputs.KnowledgeSearchInput, ToolSearchResponse, _search()
     ),
     "code_search": Tool(
         "Search code by meaning",
