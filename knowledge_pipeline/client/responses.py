@@ -53,6 +53,7 @@ class SearchResultDict(TypedDict):
     related: list[RelationDict]
     graph: NotRequired[dict[str, Any]]  # see `CodeNeighbours`
     explain: NotRequired[dict[str, Any]]  # see `ScoreExplanation`
+    file_state: NotRequired[str]  # "same", "changed" or "missing", where its source is a local folder
 
 
 class QueryResponseDict(TypedDict):
@@ -130,6 +131,7 @@ class ContextExcerptDict(TypedDict):
     missing_lines: int
     near_duplicates: list[CitationDict]
     within: str | None
+    file_state: NotRequired[str]  # as of a result
 
 
 class OmittedChunkDict(TypedDict):

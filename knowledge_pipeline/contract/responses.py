@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from knowledge_pipeline.contract.types import (
+    FileState,
     HealthState,
     NodeRole,
     RefreshState,
@@ -166,6 +167,13 @@ class SearchResult:
     explain: ScoreExplanation | None = field(
         default=None, metadata={"description": "Ranks and scores, on request.", "omit_none": True}
     )
+    file_state: FileState | None = field(
+        default=None,
+        metadata={
+            "description": "The file now, compared with the index, where the source is a local folder.",
+            "omit_none": True,
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +290,7 @@ class ContextExcerpt:
     missing_lines: int = 0  # cut off at its end
     near_duplicates: tuple[Citation, ...] = ()  # other places of nearly the same text
     within: str | None = None  # the signature of the definition that it begins in the middle of
+    file_state: FileState | None = field(default=None, metadata={"omit_none": True})
 
 
 @dataclass(frozen=True, slots=True)

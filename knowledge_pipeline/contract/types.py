@@ -27,6 +27,8 @@ SearchType = Literal["semantic", "code", "similar", "historical"]
 
 TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
 
+FileState = Literal["same", "changed", "missing"]
+
 SearchName = Literal["code", "documents", "history", "tickets", "similar"]
 
 CallDirection = Literal["callers", "callees", "both"]

@@ -33,6 +33,7 @@ from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.status import read_status
+from knowledge_pipeline.query.working_tree import WorkingTree
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
@@ -91,6 +92,7 @@ class AsyncKnowledgeBase:
         cache = AnswerCache(settings.query.cache)
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
         self._code_graph = CodeGraph(self._index)
+        self._working_tree = WorkingTree(settings.sources)
         self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
         on_start = self._log.start if self._log else lambda: None
         self.loop = BackgroundLoop("KnowledgeBase", on_start=on_start, on_close=self._engine.aclose)
@@ -122,7 +124,7 @@ class AsyncKnowledgeBase:
         response = await self._engine.search(
             text, access, type=type, filters=filters, limit=limit, explain=explain
         )
-        return self._record(type, text, access, response)
+        return await self._record_search(type, text, access, response)
 
     @_on_background_loop
     async def similar(
@@ -141,13 +143,13 @@ class AsyncKnowledgeBase:
         response = await self._engine.similar(
             access, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
         )
-        return self._record("similar", text or path or "", access, response)
+        return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop
     async def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
         access = self._resolve_access(access)
-        return self._record("get", id, access, await self._engine.get(id, access))
+        return await self._record_search("get", id, access, await self._engine.get(id, access))
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
@@ -180,7 +182,7 @@ class AsyncKnowledgeBase:
             context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
         )
         self._record("context", task.text, access, response)
-        return context
+        return await asyncio.to_thread(self._working_tree.mark_context, context)
 
     @_on_background_loop
     async def status(self, *, access: Access | None = None) -> StatusResponse:
@@ -245,6 +247,15 @@ class AsyncKnowledgeBase:
 
     def _resolve_access(self, access: Access | None) -> Access:
         return self._declared.narrow(access or self.access)
+
+    async def _record_search(
+        self, kind: str, text: str, access: Access, response: SearchResponse
+    ) -> SearchResponse:
+        """Log a response, and say of its results whether their files have changed since."""
+        self._record(kind, text, access, response)
+        if not self._working_tree:
+            return response
+        return await asyncio.to_thread(self._working_tree.mark_search, response)
 
     def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
         if self._log:

@@ -21,6 +21,7 @@ NO_RESULTS = (
 )
 
 _MAX_NEIGHBOURS = 5  # of each kind
+_FILE_STATES = {"changed": "changed since it was indexed", "missing": "its file is gone"}
 _MAX_PLACE_CHARS = 120  # of the line that stands for a result
 
 
@@ -58,10 +59,12 @@ def render_document(results: Sequence[SearchResult], *, offset: int, total: int)
 
 def render_context(context: ContextResponse) -> str:
     """The prompt, and what was searched for it."""
+    stale = [each for each in context.excerpts if each.file_state in _FILE_STATES]
+    notes = [f"[{each.number}] {_FILE_STATES[each.file_state or '']}" for each in stale]
     omitted = f", {len(context.omitted)} chunks did not fit" if context.omitted else ""
     size = f"{context.tokens} of {context.max_tokens} tokens, {len(context.excerpts)} excerpts{omitted}"
     searched = "; ".join(f"{run.name}: {_format_outcome(run)}" for run in context.searches)
-    return f"{context.text.rstrip()}\n\n(Searched {searched}. {size}.)"
+    return f"{context.text.rstrip()}\n\n(Searched {searched}. {'; '.join([size, *notes])}.)"
 
 
 def fence_block(content: str, language: str = "") -> str:
@@ -82,7 +85,8 @@ def _render_place(number: int, result: SearchResult) -> str:
     name = str(result.metadata.get("symbol") or "").rpartition(".")[2]
     telling = next((line for line in lines if name in line), lines[0] if lines else "")
     label = result.metadata.get("symbol") or result.metadata.get("section") or ""
-    shown = [label, telling[:_MAX_PLACE_CHARS], f"id {result.id}"]
+    state = _FILE_STATES.get(result.file_state or "same")
+    shown = [label, telling[:_MAX_PLACE_CHARS], state, f"id {result.id}"]
     return f"[{number}] {place}  {' · '.join(filter(None, shown))}"
 
 
@@ -91,7 +95,12 @@ def _render_result(number: int, result: SearchResult) -> str:
     label = known.get("symbol") or known.get("section") or ""
     title = citation.title if citation.title not in (label, citation.path.rpartition("/")[2]) else None
     labels = [label, title, f"source {citation.source}", f"score {result.score:.2f}"]
-    labels += [known.get("status"), str(known.get("last_modified") or "")[:10], citation.url]
+    labels += [
+        _FILE_STATES.get(result.file_state or "same"),
+        known.get("status"),
+        str(known.get("last_modified") or "")[:10],
+        citation.url,
+    ]
     head = f"[{number}] {format_location(citation.path or citation.url or '', citation.lines)}"
     lines = [f"{head}  {' · '.join(str(each) for each in labels if each)}"]
     lines.append(f"id {result.id} · document {document_id_of(result)}")
