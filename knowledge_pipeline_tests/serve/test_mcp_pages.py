@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 
+import anyio
 import pytest
+from mcp.client.client import Client
+from mcp_types import CallToolResult
 
 from knowledge_pipeline.contract.responses import GraphEdge, GraphResponse
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
 from knowledge_pipeline.serve.mcp.answer_pages import page_document, page_graph, page_search
+from knowledge_pipeline.serve.mcp.server import create_server
+from knowledge_pipeline.serve.service import Identity, Service
+from knowledge_pipeline_tests.serve.mcp_calls import RIGHT
 from knowledge_pipeline_tests.serve.test_texts import answer, node, result
+from knowledge_pipeline_tests.serve.world import World
 
 LONG = "def pay(order):\n" + "".join(f"    charge(order, {n})\n" for n in range(40))
 FOUND = answer(*(result(1000 * n, LONG, symbol="Shop.pay") for n in range(10)))
@@ -60,3 +68,30 @@ def test_the_graph_is_read_in_pages_with_its_targets_on_each():
         offset = read_on(text)
     assert seen == [each.id for each in users]
     assert page_graph(whole, offset=0, limit=50, compact=True, max_tokens=500)[0].edges == ()
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_every_tool_keeps_to_the_limit(world: World, compact: bool):
+    settings = world.settings
+    mcp = settings.serve.mcp.model_copy(update={"max_tokens": 500})
+    serve = settings.serve.model_copy(update={"mcp": mcp})
+    service = Service(settings.model_copy(update={"serve": serve}))
+    identity = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", 600)
+
+    async def ask() -> dict[str, CallToolResult]:
+        async with Client(create_server(service, lambda _: identity)) as client:
+            return {
+                name: await client.call_tool(name, {**arguments, "compact": compact})
+                for name, arguments in RIGHT.items()
+            }
+
+    try:
+        answers = anyio.run(ask)
+    finally:
+        service.close()
+    for name, answer_ in answers.items():
+        text = answer_.content[0].text
+        assert not answer_.is_error, text
+        limit = RIGHT[name].get("max_tokens", 500)
+        assert estimate_tokens(text) <= limit, name
+    assert answers["build_context"].content[0].text.startswith("[1] " if compact else "Passages")

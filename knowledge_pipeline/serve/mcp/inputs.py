@@ -163,7 +163,7 @@ class DocumentInput(ToolInput):
     limit: int = Field(default=40, ge=1, le=500, description="At most this many chunks.")
 
 
-class ContextInput(ToolInput):
+class ContextInput(PagedInput):
     """A task."""
 
     task: str = Field(

@@ -30,6 +30,8 @@ class ToolOutput:
     text: str
 
 
+_WIDE_TOKENS = 16_000  # of the context whose places a compact answer names
+
 ToolHandler = Callable[[AsyncKnowledgeBase, Access, Any], Awaitable[ToolOutput]]
 """Takes the arguments as the input model of its tool, which differs by tool."""
 
@@ -107,8 +109,16 @@ async def _build_context(
     most = base.settings.serve.mcp.max_tokens
     budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
     # the agent knows its task, and is told none of it again
-    context = await base.context(task, max_tokens=budget, template="excerpts", access=access)
-    return ToolOutput(context.as_json(), render_context(context))
+    if not arguments.compact:
+        context = await base.context(task, max_tokens=budget, template="excerpts", access=access)
+        return ToolOutput(context.as_json(), render_context(context))
+    context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)
+    found = SearchResponse(
+        context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
+    )
+    limit = len(context.results) + 1
+    page, text = page_search(found, offset=arguments.offset, limit=limit, compact=True, max_tokens=budget)
+    return ToolOutput(_to_json(page), text)
 
 
 def _query_graph(method: GraphMethod) -> ToolHandler:
