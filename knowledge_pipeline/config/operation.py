@@ -122,6 +122,8 @@ class ServeSettings(SettingsModel):
     cors_origins: tuple[str, ...] = ()
     timeout_s: float = Field(default=30.0, gt=0)  # of one answer
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
+    max_total_body_bytes: int = Field(default=20_000_000, ge=1_000)  # of large bodies received at once
+    max_connections: int = Field(default=500, ge=1)  # open at once; more are refused
     max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be

@@ -7,6 +7,7 @@ import socket
 import uvicorn
 
 from knowledge_pipeline.serve.http.app import create_app
+from knowledge_pipeline.serve.http.connection_limits import create_protocol_class
 from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
@@ -25,8 +26,11 @@ def run(service: Service, listener: socket.socket) -> None:
 
 def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvicorn.Server:
     """A server that answers for a service; its `should_exit` ends it as a signal does."""
+    serve = service.settings.serve
     config = uvicorn.Config(
         create_app(service, refreshes),
+        http=create_protocol_class(max_connections=serve.max_connections, header_timeout_s=serve.timeout_s),
+        ws="none",  # no route takes one, and its connections would pass the limits
         lifespan="on",  # a start that fails is told
         log_config=None,
         access_log=False,

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
 from starlette.routing import Route
 
-from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.http import (
@@ -27,16 +27,18 @@ from knowledge_pipeline.serve.http import (
     webhooks,
 )
 from knowledge_pipeline.serve.http.body_limit import BodyLimitMiddleware
-from knowledge_pipeline.serve.http.dependencies import AppState
+from knowledge_pipeline.serve.http.dependencies import AppState, build_origin
 from knowledge_pipeline.serve.http.host_check import HostCheckMiddleware
 from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers
 from knowledge_pipeline.serve.http.request_middleware import RequestMiddleware
 from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.page import routes as page
-from knowledge_pipeline.serve.page.rendering import load_templates
+from knowledge_pipeline.serve.page.rendering import TOKEN_COOKIE, load_templates
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.tokens import read_bearer_token
 from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
+from knowledge_pipeline.store.lake import Lake
 
 _DESCRIPTION = """
 Queries search the live release, and return what the holder of the token may see. An error is a problem of
@@ -80,7 +82,11 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         telemetry=service.traces.telemetry if service.traces else {"tracing": False},
     )
     app.state.held = AppState(
-        service, refreshing, DeclaredSources(service.config), SeenDeliveries(), HealthCheck(service.base)
+        service,
+        refreshing,
+        DeclaredSources(service.config),
+        SeenDeliveries(),
+        HealthCheck(service.base, Lake(service.settings.store)),
     )
     for module in (health, search, tools, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)
@@ -92,17 +98,14 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     install_problem_handlers(app)
     _add_problem_schema(app)
-    _add_middleware(app, service.settings.serve)
+    _add_middleware(app, service)
     return app
 
 
-def _add_middleware(app: FastAPI, serve: ServeSettings) -> None:
+def _add_middleware(app: FastAPI, service: Service) -> None:
     """Add what a request passes before any route; the last one added is the first to run."""
-
-    def max_bytes(path: str) -> int:
-        return max(MAX_BODY_BYTES if path.startswith(webhooks.PREFIX) else 0, serve.max_body_bytes)
-
-    app.add_middleware(BodyLimitMiddleware, max_bytes=max_bytes, timeout_s=serve.timeout_s)
+    serve = service.settings.serve
+    _add_body_limit(app, service)
     if serve.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -113,6 +116,28 @@ def _add_middleware(app: FastAPI, serve: ServeSettings) -> None:
         )
     app.add_middleware(HostCheckMiddleware, serve=serve)
     app.add_middleware(RequestMiddleware)
+
+
+def _add_body_limit(app: FastAPI, service: Service) -> None:
+    """Limit bodies. Those of webhooks may be large if their signature can be checked when they are there."""
+    serve = service.settings.serve
+    signed = webhooks.list_signed_paths(serve.webhooks)
+
+    def max_bytes(path: str) -> int:
+        return max(MAX_BODY_BYTES if path in signed else 0, serve.max_body_bytes)
+
+    def authenticate(request: Request) -> None:
+        if request.url.path not in signed:
+            token = read_bearer_token(request.headers) or request.cookies.get(TOKEN_COOKIE) or None
+            service.identify(token, build_origin(request))
+
+    app.add_middleware(
+        BodyLimitMiddleware,
+        max_bytes=max_bytes,
+        max_total_bytes=max(serve.max_total_body_bytes, *map(max_bytes, ("/", *signed))),  # one always fits
+        timeout_s=serve.timeout_s,
+        authenticate=authenticate,
+    )
 
 
 def _add_problem_schema(app: FastAPI) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Literal
 
 from fastapi import APIRouter
@@ -11,11 +10,8 @@ from pydantic import BaseModel
 
 from knowledge_pipeline.contract.responses import HealthResponse
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.query.health import check_store
-from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.serve.http.dependencies import CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
-from knowledge_pipeline.store.lake import Lake
 
 routes = APIRouter(tags=["operations"])
 
@@ -35,8 +31,7 @@ async def health(state: CurrentState) -> JSONResponse:
 @routes.get("/ready", operation_id="ready", response_model=ReadyResponse, responses=problem_responses(503))
 async def ready(state: CurrentState) -> JSONResponse:
     """Whether the server can answer queries: there is a release, and it can be opened."""
-    # In a thread: the first check loads the store's library, and other requests wait for this loop.
-    store = await asyncio.to_thread(asyncio.run, check_store(LiveIndex(Lake(state.service.settings.store))))
+    store = await state.health.check_store()
     if store.status != "ok":
         raise Busy(f"queries cannot be answered: {store.detail}")
     return JSONResponse({"status": "ready"})

@@ -50,6 +50,7 @@ _TITLES = {
     421: "Misdirected request",
     422: "Invalid request",
     429: "Too many requests",
+    431: "Headers too large",
     500: "Internal server error",
     503: "Service unavailable",
     504: "Response timeout",
@@ -114,8 +115,8 @@ def status_of(error: KnowledgeError) -> int:
     return next(_STATUS[cls] for cls in type(error).__mro__ if cls in _STATUS)
 
 
-async def _handle_knowledge_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, KnowledgeError)
+def build_error_problem(error: KnowledgeError, *, request_id: str | None) -> JSONResponse:
+    """A response that reports one of our errors."""
     status = status_of(error)
     headers: dict[str, str] = {}
     if status == 401:
@@ -124,9 +125,12 @@ async def _handle_knowledge_error(request: Request, error: Exception) -> JSONRes
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     elif status in (503, 504) and isinstance(error, errors.TransientError):
         headers["Retry-After"] = "1"
-    return build_problem(
-        status, str(error), type(error).__name__, request_id=_request_id_of(request), headers=headers
-    )
+    return build_problem(status, str(error), type(error).__name__, request_id=request_id, headers=headers)
+
+
+async def _handle_knowledge_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, KnowledgeError)
+    return build_error_problem(error, request_id=_request_id_of(request))
 
 
 async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse
 
+from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.contract.responses import WebhookResponse
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.serve import webhooks
@@ -15,7 +16,7 @@ from knowledge_pipeline.serve.http.dependencies import AppState, CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
 from knowledge_pipeline.serve.webhooks import CodeHost, Push
 
-PREFIX = "/webhooks"
+_PREFIX = "/webhooks"
 
 HeaderText = Annotated[str | None, Header(max_length=500)]
 
@@ -25,8 +26,16 @@ _BODY_SCHEMA = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 }
 routes = APIRouter(
-    prefix=PREFIX, tags=["webhooks"], responses=problem_responses(400, 403, 404, 408, 413, 421, 422, 429, 503)
+    prefix=_PREFIX,
+    tags=["webhooks"],
+    responses=problem_responses(400, 401, 403, 404, 408, 413, 421, 422, 429, 503),
 )
+
+
+def list_signed_paths(settings: WebhookSettings) -> tuple[str, ...]:
+    """The paths whose deliveries are accepted, because there is a secret to check them with."""
+    secrets = {"/github": settings.github_secret, "/gitlab": settings.gitlab_token}
+    return tuple(f"{_PREFIX}{path}" for path, secret in secrets.items() if secret)
 
 
 @routes.post(
