@@ -39,7 +39,7 @@ SUMMARIES = {
     "status": "Show what is live and what is stored of every source.",
     "export": "Write stored documents to files.",
     "releases": "List the releases, the live one first.",
-    "rollback": "Make an earlier release live again, at once.",
+    "rollback": "Make an earlier release live again, at once, and pin it.",
     "purge": "Erase content permanently.",
     "maintain": "Make the store small and fast again.",
     "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",

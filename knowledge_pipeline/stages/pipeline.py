@@ -235,8 +235,10 @@ def release_early(lake: Lake, settings: Settings) -> Stats | None:
         return None
 
 
-def refresh_release(lake: Lake, settings: Settings) -> Stats:
+def refresh_release(lake: Lake, settings: Settings, *, unpin: bool = False) -> Stats:
     """Evaluate the newest index by the golden questions, if there are any, and release it if it is good.
+
+    While a release is pinned nothing is released, unless `unpin` ends that.
 
     Raises:
         ReleaseRefused: a check failed; the last release stays live.
@@ -245,9 +247,9 @@ def refresh_release(lake: Lake, settings: Settings) -> Stats:
     for _ in range(_RELEASE_ATTEMPTS - 1):
         evaluate.refresh(lake, settings)
         try:
-            return release.refresh(lake, settings)
+            return release.refresh(lake, settings, unpin=unpin)
         except ReleaseRefused:
             if not evaluate.needs_evaluation(lake, settings):  # the refused index is the evaluated one
                 raise
     evaluate.refresh(lake, settings)
-    return release.refresh(lake, settings)
+    return release.refresh(lake, settings, unpin=unpin)

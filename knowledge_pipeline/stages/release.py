@@ -23,23 +23,22 @@ from knowledge_pipeline.store.release import (
 )
 
 
-def refresh(lake: Lake, settings: Settings) -> Stats:
+def refresh(lake: Lake, settings: Settings, *, unpin: bool = False) -> Stats:
     """Release the newest index versions of all spaces together, unless they already are live.
 
+    While a pinned release is live nothing is released, and a note says so; `unpin` ends the pin.
+
     Raises:
-        ReleaseRefused: a check failed; the last release stays live.
+        ReleaseRefused: a check failed; the last release stays live, and pinned if it was.
         Busy: another process writes the index, or refreshes what is missing there.
     """
     with measure_stage("release", "") as stats, lake.lock_index():
-        last = find_live_release(lake)
-        newest = newest_index_versions(lake), newest_graph_versions(lake)
-        if last is None or (last.tables, last.graph) != newest:
-            for problem in iter_release_problems(lake, settings):
-                live = "the last release stays live"
-                if problem.may_recover:
-                    raise Busy(f"{problem.message}: release again when it is done; {live}")
-                raise ReleaseRefused(f"{problem.message}; {live}: docs/checks.md says what to do")
-        published = publish_release(lake, keep=settings.releases.keep)
+        last, published = find_live_release(lake), None
+        if last and last.pin and not unpin:
+            stats.notes[f"{last.pin}: refreshes publish nothing until `knowledge releases --unpin`"] += 1
+        else:
+            _require_sound_index(lake, settings, last)
+            published = publish_release(lake, keep=settings.releases.keep)
         stats.added, stats.unchanged = (1, 0) if published else (0, 1)
         if live := published or last:
             stats.seen, stats.rows, stats.version = len(live.tables), live.rows, live.release
@@ -47,14 +46,25 @@ def refresh(lake: Lake, settings: Settings) -> Stats:
     return stats
 
 
-def roll_back_release(lake: Lake, settings: Settings, release: int) -> Release:
-    """Make an earlier release live again.
+def _require_sound_index(lake: Lake, settings: Settings, last: Release | None) -> None:
+    newest = newest_index_versions(lake), newest_graph_versions(lake)
+    if last and (last.tables, last.graph) == newest:
+        return
+    for problem in iter_release_problems(lake, settings):
+        live = "the last release stays live"
+        if problem.may_recover:
+            raise Busy(f"{problem.message}: release again when it is done; {live}")
+        raise ReleaseRefused(f"{problem.message}; {live}: docs/checks.md says what to do")
+
+
+def roll_back_release(lake: Lake, settings: Settings, release: int, *, pin: bool = True) -> Release:
+    """Make an earlier release live again; pinned, refreshes publish nothing until someone unpins it.
 
     Raises:
         NotFound: there is no such release any more.
     """
     with lake.lock_index():
-        return restore_release(lake, release, keep=settings.releases.keep)
+        return restore_release(lake, release, keep=settings.releases.keep, pin=pin)
 
 
 def iter_release_problems(lake: Lake, settings: Settings) -> Iterator[CheckResult]:

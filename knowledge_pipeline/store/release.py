@@ -2,7 +2,8 @@
 
 A release is one row, appended in one commit, so all tables move together and a reader
 sees either the old set of versions or the new one. A tag protects each named version from
-cleanup. A rollback is a new release that names old versions.
+cleanup. A rollback is a new release that names old versions. It may be pinned, in the same row: while a
+pinned release is live, refreshes write and publish nothing.
 
 The row's column `tables` is a JSON object: a space, or "graph/symbols" and "graph/edges", -> version of the
 table; and "rows/unembedded", where some rows have no vector yet, -> their number.
@@ -21,7 +22,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.store.filters import UNEMBEDDED, one_of
+from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.schemas import RELEASES
@@ -39,11 +40,20 @@ class Release:
     restores: int | None = None
     graph: Mapping[str, int] = field(default_factory=dict[str, int])  # "symbols", "edges" -> version
     unembedded: int = 0  # rows without a vector, which only full text finds
+    pinned_since: datetime | None = None  # when refreshes were told to publish nothing instead of it
 
     @property
     def embedded_share(self) -> float:
         """The share of rows that have a vector, in [0, 1]."""
         return 1.0 - self.unembedded / self.rows if self.unembedded else 1.0
+
+    @property
+    def pin(self) -> str | None:
+        """Which release is pinned, with which content, since when; None if it is not."""
+        if self.pinned_since is None:
+            return None
+        content = f"content of release {self.restores}, " if self.restores else ""
+        return f"release {self.release} is pinned ({content}since {self.pinned_since:%Y-%m-%d %H:%M} UTC)"
 
 
 _GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
@@ -69,7 +79,14 @@ def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Rel
         for name, version in named.items():
             (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
         release = Release(
-            row["release"], row["created_at"], tables, row["rows"], row["restores"], graph, unembedded
+            row["release"],
+            row["created_at"],
+            tables,
+            row["rows"],
+            row["restores"],
+            graph,
+            unembedded,
+            row["pinned_since"],
         )
         found.append(release)
     return tuple(found)
@@ -88,16 +105,20 @@ def first_released_at(lake: Lake, release: Release | None) -> datetime | None:
     return release.created_at if release else None
 
 
-def publish_release(lake: Lake, *, keep: int) -> Release | None:
-    """Make the newest versions live; None, without a change, where they are. Needs the index lock."""
+def publish_release(lake: Lake, *, keep: int, pinned_since: datetime | None = None) -> Release | None:
+    """Make the newest versions live; None, without a change, where they are. Needs the index lock.
+
+    It ends a pin, unless it is told to go on with it.
+    """
     last, versions, graph = find_live_release(lake), newest_index_versions(lake), newest_graph_versions(lake)
-    if last and (last.tables, last.graph) == (versions, graph):
+    if last and (last.tables, last.graph, last.pinned_since) == (versions, graph, pinned_since):
         return None
     dimensions = lake.list_spaces()
     tables = [lake.index(space, dimensions[space]) for space in versions]
     rows = sum(table.count_rows() for table in tables)
     unembedded = sum(table.count_rows(UNEMBEDDED) for table in tables)
-    return _append_release(lake, Release(0, datetime.now(UTC), versions, rows, None, graph, unembedded), keep)
+    new = Release(0, datetime.now(UTC), versions, rows, None, graph, unembedded, pinned_since)
+    return _append_release(lake, new, keep)
 
 
 def newest_index_versions(lake: Lake) -> dict[str, int]:
@@ -126,7 +147,7 @@ def publish_if_same_rows(lake: Lake, *, keep: int) -> Release | None:
         return None
     versions = _to_versions(now)
     same = (_has_same_rows(table, versions.get(name)) for name, table in _released_tables(lake).items())
-    return publish_release(lake, keep=keep) if all(same) else None
+    return publish_release(lake, keep=keep, pinned_since=now.pinned_since) if all(same) else None
 
 
 def _has_same_rows(table: Table, version: int | None) -> bool:
@@ -139,8 +160,8 @@ def _has_same_rows(table: Table, version: int | None) -> bool:
     return now.sort_by("id").equals(then.sort_by("id"))  # pyright: ignore[reportUnknownMemberType, reportReturnType]  # wrong in the stubs
 
 
-def restore_release(lake: Lake, release: int, *, keep: int) -> Release:
-    """Make the versions of an earlier release live again. Needs the index lock.
+def restore_release(lake: Lake, release: int, *, keep: int, pin: bool = False) -> Release:
+    """Make the versions of an earlier release live again, pinned or not. Needs the index lock.
 
     Raises:
         NotFound: no such release, or its versions are gone.
@@ -149,7 +170,24 @@ def restore_release(lake: Lake, release: int, *, keep: int) -> Release:
     if (found := kept.get(release)) is None:
         numbers = ", ".join(map(str, kept)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {numbers}")
-    return _append_release(lake, replace(found, restores=release), keep)
+    pinned_since = datetime.now(UTC) if pin else None
+    return _append_release(lake, replace(found, restores=release, pinned_since=pinned_since), keep)
+
+
+def restore_pinned_rows(lake: Lake) -> None:
+    """Make the rows of a pinned release the newest, and empty the tables that it does not name.
+
+    Nothing happens where none is pinned. Needs the index lock.
+    """
+    live = find_live_release(lake)
+    if live is None or live.pinned_since is None:
+        return
+    versions = _to_versions(live)
+    for name, table in _released_tables(lake).items():
+        if name in versions:
+            table.restore_version(versions[name])
+        else:
+            table.delete_where(~MATCH_NONE)
 
 
 def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
@@ -160,7 +198,7 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
     named = _to_versions(new) | ({_UNEMBEDDED: new.unembedded} if new.unembedded else {})
     row = {
         **{"release": new.release, "created_at": now, "tables": json.dumps(named, sort_keys=True)},
-        **{"rows": new.rows, "restores": new.restores},
+        **{"rows": new.rows, "restores": new.restores, "pinned_since": new.pinned_since},
     }
     table = lake.releases()
     table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())

@@ -180,6 +180,7 @@ RELEASES = _build_schema(
     *_require("tables"),  # JSON object, see `store.release`: name of a table -> its version
     *_require("rows", type_=pa.int64()),
     *_allow_null("restores", type_=pa.int64()),  # the release that a rollback went back to
+    *_allow_null("pinned_since", type_=_TIMESTAMP),  # while it is live, refreshes publish nothing
 )
 """One row per release; the newest is live."""
 

@@ -247,6 +247,11 @@ class Table:
             literals = {column: format_literal(value) for column, value in values.items()}
             self._commit(lambda: self.open_newest().update(literals, where=where.sql))
 
+    def restore_version(self, version: int) -> None:
+        """Make the rows and indexes of a kept version the newest again, in one commit."""
+        if version != self.version:
+            self._commit(lambda: self.open_newest().checkout_version(version).restore())
+
     @property
     def metadata_notes(self) -> dict[str, str]:
         """The notes that `write_notes` put on the table."""

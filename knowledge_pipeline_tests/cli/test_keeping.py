@@ -110,6 +110,32 @@ def test_releases_are_listed_and_rolled_back_to(indexed: Path, shop: Path, run: 
     assert "docs/new.md" in run("search", "walrus", "--lines", "0").out
 
 
+def test_a_rollback_is_pinned_until_someone_unpins_it(indexed: Path, shop: Path, run: Run):
+    (shop / "docs" / "new.md").write_text("# Brand new\n\nUnheard of walrus.\n")
+    run("refresh")
+    assert "It is pinned" in run("rollback", "1").out
+    said = run("refresh").out
+    assert "Release 3 is pinned (content of release 1, since 20" in said
+    assert "is pinned" in run("refresh", "--json").json["release"]["notes"][0]
+    assert "Release 3 is pinned (content of release 1, since 20" in run("status").out
+    status = run("status", "--json").json["release"]
+    assert status["release"] == 3 and status["pinned_since"].startswith("20")
+    assert "docs/new.md" not in run("search", "walrus", "--lines", "0").out
+    run("releases", "--unpin")
+    assert "docs/new.md" in run("search", "walrus", "--lines", "0").out
+    assert "is pinned" not in run("status").out + run("refresh").out
+    assert "no release is pinned" in run("releases", "--unpin", code=3).err
+
+
+def test_a_rollback_until_the_next_refresh_is_undone_by_it(indexed: Path, shop: Path, run: Run):
+    (shop / "docs" / "new.md").write_text("# Brand new\n\nUnheard of walrus.\n")
+    run("refresh")
+    run("rollback", "1", "--until-next-refresh")
+    assert "is pinned" not in run("status").out
+    run("refresh")
+    assert "docs/new.md" in run("search", "walrus", "--lines", "0").out
+
+
 def test_releases_of_an_empty_store_are_none(home: Path, run: Run):
     assert run("releases", "--json").json == {"releases": []}
     assert "Nothing is released yet" in run("releases").out

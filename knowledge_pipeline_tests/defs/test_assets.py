@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.stages import early_release, pipeline
+from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
@@ -118,6 +119,25 @@ def test_words_are_materialized_and_released_before_vectors(
     ]
     shares = [metadata["embedded_share"].value for name, _, metadata in told if name == "release"]
     assert shares == [0.0, 0.0, 0.0, 0.6667, 1.0]
+
+
+def test_a_run_says_that_a_pinned_release_stays_live(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=ADD)
+    run_all = {"ops": {"refresh_sources": {"config": {"sources": ["one"]}}}}
+    assert workplace.run(instance, "refresh", run_config=run_all).success
+    roll_back_release(workplace.lake, workplace.settings, 1)
+    workplace.declare("one", a_py=STORE)
+    result = workplace.run(instance, "refresh", run_config=run_all)
+    assert result.success
+    (released,) = [
+        event.materialization.metadata
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey("release")
+    ]
+    assert released["release"].value == 2
+    assert str(released["note"].value).startswith("release 2 is pinned (content of release 1")
 
 
 def test_a_partition_alone_releases_words_where_its_run_has_the_release(

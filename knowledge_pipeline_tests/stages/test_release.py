@@ -14,7 +14,7 @@ from knowledge_pipeline.maintenance import purge
 from knowledge_pipeline.stages import release
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.readers import open_index
-from knowledge_pipeline.store.release import find_live_release, list_releases
+from knowledge_pipeline.store.release import find_live_release, list_releases, publish_if_same_rows
 from knowledge_pipeline_tests.conftest import Project
 
 EVERYTHING = Filter("true")
@@ -67,12 +67,89 @@ def test_a_rollback_brings_the_old_rows_back_and_can_be_rolled_back_itself(
     assert found(project) == ["second = 2"]
 
 
-def test_a_refresh_after_a_rollback_releases_the_newest_again(project: Project, folder: Path) -> None:
+def test_a_refresh_after_a_rollback_that_is_not_pinned_releases_the_newest_again(
+    project: Project, folder: Path
+) -> None:
+    (folder / "a.py").write_text("second = 2\n")
+    project.refresh()
+    release.roll_back_release(project.lake, project.settings, 1, pin=False)
+    project.refresh()
+    assert found(project) == ["second = 2"]
+
+
+@pytest.fixture
+def pinned(project: Project, folder: Path) -> Project:
+    """Release 3 is pinned and has the content of release 1; release 2 has a second line."""
     (folder / "a.py").write_text("second = 2\n")
     project.refresh()
     release.roll_back_release(project.lake, project.settings, 1)
+    return project
+
+
+def test_refreshes_after_a_rollback_write_and_publish_nothing_until_it_is_unpinned(
+    pinned: Project, folder: Path
+) -> None:
+    (folder / "a.py").write_text("third = 3\n")
+    for _ in range(2):
+        outcome = pinned.refresh()
+        assert outcome.release and outcome.failures == {}
+        (note,) = outcome.release.notes
+        assert note.startswith("release 3 is pinned (content of release 1, since 20")
+        assert (found(pinned), outcome.release.version) == (["first = 1"], 3)
+    stats = release.refresh(pinned.lake, pinned.settings, unpin=True)
+    assert (found(pinned), stats.version, stats.added, dict(stats.notes)) == (["third = 3"], 4, 1, {})
+    (folder / "a.py").write_text("fourth = 4\n")
+    pinned.refresh()
+    assert found(pinned) == ["fourth = 4"]
+
+
+def test_the_pin_stays_where_the_checks_refuse_the_newest(pinned: Project) -> None:
+    ((space, dimensions),) = pinned.lake.list_spaces().items()
+    table = pinned.lake.index(space, dimensions)
+    table.delete_where(eq("source", "main"))
+    with pytest.raises(ReleaseRefused, match="has 1 chunks but 0 rows in the index"):
+        release.refresh(pinned.lake, pinned.settings, unpin=True)
+    assert find_live_release(pinned.lake).pin and found(pinned) == ["first = 1"]  # type: ignore[union-attr]
+
+
+def test_a_pin_on_the_newest_rows_can_be_ended(project: Project, folder: Path) -> None:
+    release.roll_back_release(project.lake, project.settings, 1)
+    assert release.refresh(project.lake, project.settings, unpin=True).version == 3
+    assert find_live_release(project.lake).pin is None  # type: ignore[union-attr]
+
+
+def test_maintenance_keeps_the_pin_where_it_publishes_the_same_rows(project: Project, folder: Path) -> None:
+    release.roll_back_release(project.lake, project.settings, 1)
+    ((space, dimensions),) = project.lake.list_spaces().items()
+    project.lake.index(space, dimensions).write_notes(rewritten="yes")
+    with project.lake.lock_index():
+        made = publish_if_same_rows(project.lake, keep=5)
+    assert made is not None and made.release == 3 and made.pin
+
+
+def test_a_purge_erases_from_a_pinned_release_which_stays_pinned_with_the_rest(
+    project: Project, folder: Path
+) -> None:
+    secret = "Zanzibarquux"
+    (folder / "b.py").write_text(f"{secret} = 1\n")
     project.refresh()
+    (folder / "a.py").write_text("second = 2\n")
+    project.refresh()
+    release.roll_back_release(project.lake, project.settings, 2)
+    (folder / "b.py").unlink()
+    assert purge.purge_documents(project.lake, project.settings, "main", uri="b.py") == 1
+    assert found(project) == ["first = 1"] and traces(project, secret) == 0
+    assert project.refresh().failures == {}
+    assert found(project) == ["first = 1"]
+    release.refresh(project.lake, project.settings, unpin=True)
     assert found(project) == ["second = 2"]
+
+
+def test_a_store_of_before_pins_opens_without_a_new_index(project: Project, folder: Path) -> None:
+    project.lake.releases().open_newest().drop_columns(["pinned_since"])
+    assert [known.pin for known in list_releases(project.lake)] == [None]
+    release.roll_back_release(project.lake, project.settings, 1)
+    assert [bool(known.pin) for known in list_releases(project.lake)] == [False, True]
 
 
 def test_a_release_that_is_not_there_is_refused_by_name(project: Project, folder: Path) -> None:

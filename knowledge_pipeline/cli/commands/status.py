@@ -54,6 +54,8 @@ def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
             "rows": release.rows,
             "embedded_share": round(release.embedded_share, 4),
             "restores": release.restores,
+            "pin": release.pin,
+            "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
         }
         if release
         else None,

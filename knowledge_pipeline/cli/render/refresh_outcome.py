@@ -34,7 +34,10 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     if screen.as_json:
         live = None
         if release and release.version:
-            live = {"release": release.version, "new": release.has_changes, "rows": release.rows}
+            live = {
+                **{"release": release.version, "new": release.has_changes, "rows": release.rows},
+                "notes": list(release.notes),
+            }
         failures = [
             {
                 "source": source,
@@ -142,6 +145,8 @@ def _format_release(release: Stats | None) -> str:
         return "Nothing new was released: the last release stays live."
     if not release.version:
         return "Nothing is released: there is nothing to search yet."
+    if release.notes:
+        return "".join(f"{note[:1].upper()}{note[1:]}." for note in release.notes)
     if not release.has_changes:
         return f"Nothing changed: release {release.version} stays live ({release.rows:,} rows)."
     return f"Release {release.version} is live ({release.rows:,} rows)."

@@ -18,6 +18,7 @@ def release_json(release: Release, *, live: bool) -> dict[str, Any]:
         "created": release.created_at.isoformat(timespec="seconds"),
         "rows": release.rows,
         "restores": release.restores,
+        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
         "spaces": dict(release.tables),
     }
 
@@ -25,4 +26,5 @@ def release_json(release: Release, *, live: bool) -> dict[str, Any]:
 def format_release_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row of `release_json` for people."""
     tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
-    return {**row, "created": format_time(row["created"]), "spaces": tables}
+    times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
+    return {**row, **times, "spaces": tables}

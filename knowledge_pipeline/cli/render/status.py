@@ -22,6 +22,8 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
         screen.print_text(
             f"Release {release['release']} of {created} is live: {release['rows']:,} rows{embedded}."
         )
+        if pin := release["pin"]:
+            screen.print_text(f"R{pin[1:]}: refreshes publish nothing until `knowledge releases --unpin`.")
     elif sources:
         screen.print_text("Nothing is released yet: run `knowledge index`.")
     screen.print_text(f"Configuration {found['config']}, store {found['store']}")

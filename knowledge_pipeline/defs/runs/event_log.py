@@ -101,6 +101,8 @@ def publish(context: Context, project: ProjectResource) -> Stats:
     """
     stats = release_stage.refresh(project.open_lake(), project.load_settings())
     context.log.info(f"release {stats.version} is {'live' if stats.added else 'still live'}")
+    for note in stats.notes:
+        context.log.warning(note)
     return stats
 
 
@@ -118,4 +120,5 @@ def build_release_metadata(stats: Stats) -> dict[str, Any]:
         "seconds": stats.seconds,
         "rows_without_vector": stats.unembedded,
         "embedded_share": round(stats.embedded_share, 4),
+        **({"note": "; ".join(stats.notes)} if stats.notes else {}),
     }
