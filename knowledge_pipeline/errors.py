@@ -87,7 +87,7 @@ class ResponseTimeout(TransientError):
 
 
 class StoreUnavailable(TransientError):
-    """The object store that holds the tables did not answer."""
+    """The object store that holds the tables did not answer, or a log that is required takes no row."""
 
 
 class Busy(TransientError):

@@ -86,6 +86,13 @@ class LogSettings(SettingsModel):
 
     keep_days: int = Field(default=365, ge=1)
     queries: bool = True
+    required: bool = False  # an answer whose query cannot be logged is refused
+
+    @model_validator(mode="after")
+    def _require_a_log(self) -> LogSettings:
+        if self.required and not self.queries:
+            raise ValueError("required needs queries: true, because nothing could be answered")
+        return self
 
 
 class WebhookSettings(SettingsModel):

@@ -17,6 +17,7 @@ from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.query.log.queries import QueryLog
     from knowledge_pipeline.query.search.engine import Engine
 
 TIMEOUT_S = 3.0  # of each check that waits for a model or an endpoint
@@ -25,9 +26,9 @@ _READ_ERRORS = (KnowledgeError, OSError, RuntimeError, ValueError)
 
 
 async def check_health(
-    settings: Settings, lake: Lake, index: Index, engine: Engine
+    settings: Settings, lake: Lake, index: Index, engine: Engine, log: QueryLog | None
 ) -> Mapping[str, ComponentHealth]:
-    """Every component by name: store, embedder, reranker, language_model, graph, disk.
+    """Every component by name: store, embedder, reranker, language_model, graph, disk, query_log.
 
     Embeds one text, past every cache. A language model is only connected to, because its answers cost
     money. Runs on the engine's event loop.
@@ -42,7 +43,8 @@ async def check_health(
         "disk": asyncio.to_thread(_check_disk, lake),
     }
     components = await asyncio.gather(*checks.values())
-    return {"store": store, **dict(zip(checks, components, strict=True))}
+    found = dict(zip(checks, components, strict=True))
+    return {"store": store, **found, "query_log": _check_query_log(settings, log)}
 
 
 async def check_store(index: Index) -> ComponentHealth:
@@ -108,6 +110,15 @@ def _check_disk(lake: Lake) -> ComponentHealth:
         return ComponentHealth("unhealthy", "the store's disk cannot be read")
     if disk.free < MIN_FREE_BYTES or disk.free < MIN_FREE_SHARE * disk.total:
         return ComponentHealth("unhealthy", "the store's disk is nearly full")
+    return ComponentHealth("ok")
+
+
+def _check_query_log(settings: Settings, log: QueryLog | None) -> ComponentHealth:
+    if log is None:
+        return ComponentHealth("disabled")
+    if log.is_failing:
+        done = "refused" if settings.logs.required else "given without a row"
+        return ComponentHealth("unhealthy", f"the last query could not be logged: such answers are {done}")
     return ComponentHealth("ok")
 
 

@@ -93,7 +93,10 @@ class AsyncKnowledgeBase:
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
         self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
-        self._log = QueryLog(self._lake, durable=audited) if settings.logs.queries else None
+        required = settings.logs.required
+        self._log = (
+            QueryLog(self._lake, durable=audited, required=required) if settings.logs.queries else None
+        )
         on_start = self._log.start if self._log else lambda: None
         self.loop = BackgroundLoop("KnowledgeBase", on_start=on_start, on_close=self._engine.aclose)
         self.graph = AsyncGraph(self._query_graph)
@@ -192,7 +195,7 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
         """Which components work now; see `health.check_health`."""
-        return await check_health(self.settings, self._lake, self._index, self._engine)
+        return await check_health(self.settings, self._lake, self._index, self._engine, self._log)
 
     @_on_background_loop
     async def prewarm(self) -> None:
@@ -221,6 +224,11 @@ class AsyncKnowledgeBase:
             result_id=result_id,
             judgement=judgement,
         )
+
+    @property
+    def is_logging(self) -> bool:
+        """Whether the last query could be logged, or none has to be."""
+        return self._log is None or not self._log.is_failing
 
     def close(self) -> None:
         """Free the threads and write the rest of the logs; no query is possible after.

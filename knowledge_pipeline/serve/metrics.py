@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from importlib.metadata import version
 
@@ -80,6 +80,13 @@ class Metrics(Observer):
     def register_refreshes(self, refreshes: RefreshQueue) -> None:
         """Export the refreshes of a server as well."""
         self._registry.register(_RefreshCollector(refreshes))
+
+    def register_query_log(self, is_logging: Callable[[], bool]) -> None:
+        """Export whether queries are logged, asked at each scrape."""
+        up = Gauge(
+            "knowledge_query_log_up", "Whether the last query could be logged.", registry=self._registry
+        )
+        up.set_function(lambda: float(is_logging()))
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that `Accept` prefers, and its content type; reads the store."""

@@ -86,6 +86,8 @@ class Service:
             audited=True,
             heard=self._observers.notify_answered,
         )
+        if self.metrics:
+            self.metrics.register_query_log(lambda: self.base.is_logging)
         self.tokens = TokenStore(Lake(settings.store))
         self._request_limiter = RequestLimiter()
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)

@@ -44,7 +44,7 @@ class Journal:
             self._path = self._folder / f"{self._owner}.{self._segments:06}.jsonl"
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         line = json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))
-        os.write(self._file, line.encode() + b"\n")
+        _write_whole(self._file, line.encode() + b"\n")
 
     def end_segment(self) -> Path | None:
         """End the current segment; its file, or None where it has no line."""
@@ -77,6 +77,17 @@ class Journal:
             self._lock.release()
             if not any(self._folder.glob(f"{self._owner}.*.jsonl")):
                 Path(self._lock.lock_file).unlink(missing_ok=True)
+
+
+def _write_whole(file: int, line: bytes) -> None:
+    """Write all of a line or, with an error, none of it: a full disk takes a part before it refuses."""
+    size, rest = os.fstat(file).st_size, memoryview(line)
+    try:
+        while rest:
+            rest = rest[os.write(file, rest) :]
+    except OSError:
+        os.ftruncate(file, size)
+        raise
 
 
 def _read_rows(path: Path) -> Iterator[Row]:

@@ -318,6 +318,7 @@ def test_health_names_the_part_that_is_ill(own_world, server):
         "language_model": "disabled",
         "graph": "ok",
         "disk": "ok",
+        "query_log": "ok",
     }
     nowhere = {"base_url": "http://127.0.0.1:9/v1"}
     model = {"model": "m", **nowhere}

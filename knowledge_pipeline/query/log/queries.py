@@ -22,9 +22,17 @@ class QueryLog(RowWriter):
     """The table `queries` of one store, for one process. Threads may share it."""
 
     def __init__(
-        self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S, durable: bool = False
+        self,
+        lake: Lake,
+        *,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
+        durable: bool = False,
+        required: bool = False,
     ) -> None:
-        """Prepare; a durable log has a row on disk before `record` returns, which takes a little longer."""
+        """Prepare; a durable log has a row on disk before `record` returns, which takes a little longer.
+
+        A log that is required is durable, and `record` fails where the disk takes no row.
+        """
         super().__init__(
             lake,
             "queries",
@@ -33,13 +41,18 @@ class QueryLog(RowWriter):
             finalize_row=lambda row: {**row, "text": _redact(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             flush_interval_s=flush_interval_s,
-            journal=Journal(lake.folder / "logs" / "journal") if durable else None,
+            journal=Journal(lake.folder / "logs" / "journal") if durable or required else None,
+            required=required,
         )
 
     def record(
         self, kind: str, text: str, access: Access, answer: SearchResponse | GraphResponse | RelationsResponse
     ) -> None:
-        """Record one answered query; takes microseconds and never fails."""
+        """Record one answered query; takes microseconds.
+
+        Raises:
+            StoreUnavailable: the log is required, and cannot take it.
+        """
         row: LogRow = {
             "query_id": answer.query_id,
             "at": datetime.now(UTC),

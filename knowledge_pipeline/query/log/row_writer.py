@@ -1,7 +1,8 @@
 """Writes the rows of a log in the background, without delaying responses.
 
 A thread writes the rows gathered every few seconds; a kill loses only those, and with a journal none. A
-table that cannot be written is reported once, and its rows are dropped.
+table that cannot be written is reported once until it can be again, and its rows are dropped, except from
+the journal. Where rows are required, one that the journal cannot take is an error.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
@@ -42,6 +44,7 @@ class RowWriter:
         imports: Sequence[str] = (),
         flush_interval_s: float = FLUSH_INTERVAL_S,
         journal: Journal | None = None,
+        required: bool = False,
     ) -> None:
         """Prepare a table, one of `schemas.LOGS`; nothing runs before `start`.
 
@@ -53,19 +56,20 @@ class RowWriter:
             flush_interval_s: how long a row waits for others at most.
             journal: holds a row on disk before `add` returns, finalized then; rows are identified by
                 their `query_id`.
+            required: `add` fails where the journal does.
         """
         self._lake, self._table = lake, table
         self._subject, self._advice = subject, advice
         self._finalize_row, self._imports = finalize_row, imports
         self._flush_interval_s = flush_interval_s
-        self._journal = journal
+        self._journal, self._required = journal, required
         self._pending: list[LogRow] = []
         self._writing: Sequence[LogRow] = ()
         self._has_dropped = False  # whether the journal's segment has rows that are not pending
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closing = False
-        self._has_warned = False
+        self._failing = set[str]()  # of "journal" and "table", what could not be written last
 
     def start(self) -> None:
         """Start the thread, once."""
@@ -76,20 +80,39 @@ class RowWriter:
                 atexit.register(self.close)
 
     def add(self, row: LogRow) -> None:
-        """Take one row; takes microseconds and never fails."""
+        """Take one row; takes microseconds.
+
+        Raises:
+            StoreUnavailable: the row is required, and the journal cannot take it.
+        """
         if self._journal:
             row = self._finalize_row(row)
         with self._changed:
             if self._journal:
-                try:
-                    self._journal.append(row)
-                except OSError as error:
-                    self._warn(error)
+                self._append_to_journal(self._journal, row)
             if len(self._pending) < MAX_PENDING_ROWS:
                 self._pending.append(row)
                 self._changed.notify_all()
             else:
                 self._has_dropped = True
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last row could not be written."""
+        return bool(self._failing)
+
+    def _append_to_journal(self, journal: Journal, row: LogRow) -> None:
+        try:
+            journal.append(row)
+        except OSError as error:
+            self._warn("journal", error)
+            if self._required:
+                raise StoreUnavailable(
+                    f"{self._subject} cannot be logged, and `logs.required` refuses what is not: "
+                    "check the permissions and the space of the store"
+                ) from error
+        else:
+            self._failing.discard("journal")
 
     def list_unwritten(self) -> list[LogRow]:
         """Rows that may not be in the table yet."""
@@ -133,7 +156,7 @@ class RowWriter:
                 if self._write([row for row in rows if row["query_id"] not in known]):
                     segment.unlink()
         except Exception as error:  # noqa: BLE001 - the next process tries again; new rows are written
-            self._warn(error)
+            self._warn("table", error)
 
     def _wait_for_rows(self) -> tuple[Sequence[LogRow], Path | None, bool]:
         """The rows to write next; the segment of the journal that has just these; whether they are the last.
@@ -157,13 +180,15 @@ class RowWriter:
             finalized = rows if self._journal else [self._finalize_row(row) for row in rows]
             append_rows(self._lake, self._table, finalized)
         except Exception as error:  # noqa: BLE001 - whatever it is, queries are answered without a log
-            self._warn(error)
+            self._warn("table", error)
             return False
+        self._failing.discard("table")
         return True
 
-    def _warn(self, error: Exception) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+    def _warn(self, place: str, error: Exception) -> None:
+        is_known = bool(self._failing)
+        self._failing.add(place)
+        if not is_known:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             advice = f"check the permissions and the space of the store{self._advice}"
             _log.warning("%s are not logged (%s): %s", self._subject, reason, advice)

@@ -17,7 +17,7 @@ from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import SearchResponse
-from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError
+from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError, StoreUnavailable
 from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.log import queries as query_log
 from knowledge_pipeline.query.log import row_writer
@@ -25,6 +25,7 @@ from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store import logs
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import lock_log
+from knowledge_pipeline_tests.full_disk import limited_files
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 JANE = Access("acme", frozenset({"jane", "devs"}))
@@ -125,6 +126,32 @@ def test_a_store_that_cannot_be_written_is_said_once_and_answers_go_on(
         base.close()
     (told,) = [record.getMessage() for record in caplog.records]
     assert told.startswith("queries are not logged (") and "logs.queries" in told and "\n" not in told
+
+
+def test_each_time_that_the_disk_is_full_is_said_once(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    log = QueryLog(lake, durable=True)
+    with caplog.at_level(logging.WARNING, "knowledge_pipeline"):
+        for number in (1, 2):
+            with limited_files(0):
+                log.record("semantic", "first", JANE, answer(f"{number}a"))
+                log.record("semantic", "second", JANE, answer(f"{number}b"))
+            assert log.is_failing and len(caplog.records) == number
+            log.record("semantic", "third", JANE, answer(f"{number}c"))
+            assert not log.is_failing
+
+
+def test_a_log_that_is_required_takes_a_row_or_fails(settings: Settings, base: KnowledgeBase) -> None:
+    required = settings.model_copy(update={"logs": LogSettings(required=True)})
+    with KnowledgeBase.open(required) as strict:
+        strict.search("alpha")
+        with limited_files(0), pytest.raises(StoreUnavailable, match=r"`logs\.required` refuses"):
+            strict.search("alpha")
+        assert strict.search("alpha").results
+
+
+def test_a_log_cannot_be_required_and_switched_off() -> None:
+    with pytest.raises(ValueError, match="required needs queries: true"):
+        LogSettings(queries=False, required=True)
 
 
 @pytest.mark.slow
