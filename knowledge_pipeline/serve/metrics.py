@@ -84,7 +84,9 @@ class Metrics(Observer):
     def register_query_log(self, is_logging: Callable[[], bool]) -> None:
         """Export whether queries are logged, asked at each scrape."""
         up = Gauge(
-            "knowledge_query_log_up", "Whether the last query could be logged.", registry=self._registry
+            "knowledge_query_log_up",
+            "Whether the last query and refusal could be logged.",
+            registry=self._registry,
         )
         up.set_function(lambda: float(is_logging()))
 

@@ -8,21 +8,29 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.errors import Forbidden, KnowledgeError, ResponseTimeout, Unauthenticated
+from knowledge_pipeline.errors import (
+    Forbidden,
+    KnowledgeError,
+    NotFound,
+    ResponseTimeout,
+    TooManyRequests,
+    Unauthenticated,
+)
 from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.query.log.refusals import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
-from knowledge_pipeline.serve.observers import Observers
+from knowledge_pipeline.serve.observers import Observers, outcome_of
 from knowledge_pipeline.serve.rate_limits import RequestLimiter
-from knowledge_pipeline.serve.tokens import Scope, TokenStore
+from knowledge_pipeline.serve.tokens import Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
@@ -33,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 Interface = Literal["http", "mcp", "page"]
 ResultT = TypeVar("ResultT")
+
+_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests)
 
 _SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
 _SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
@@ -62,6 +72,7 @@ class Identity:
     scopes: frozenset[Scope]
     rate_limit_key: str  # whose rate it is: a token's id, or an address
     requests_per_minute: int
+    address: str | None = None  # of a peer without a token
 
     def require_scope(self, scope: Scope) -> None:
         """Raise `Forbidden` without the scope."""
@@ -86,8 +97,9 @@ class Service:
             audited=True,
             heard=self._observers.notify_answered,
         )
+        self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:
-            self.metrics.register_query_log(lambda: self.base.is_logging)
+            self.metrics.register_query_log(lambda: self._is_logging)
         self.tokens = TokenStore(Lake(settings.store))
         self._request_limiter = RequestLimiter()
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)
@@ -98,15 +110,33 @@ class Service:
         Raises:
             Unauthenticated: a token is required, or this one is not valid.
         """
+        return self._identify(lambda: token, origin)
+
+    def identify_headers(
+        self, headers: Mapping[str, str], origin: Origin, *, cookie: str | None = None
+    ) -> Identity:
+        """Who sends a request, by the token in its headers or else in its cookie; see `identify`."""
+        return self._identify(lambda: read_bearer_token(headers) or cookie or None, origin)
+
+    def _identify(self, read_token: Callable[[], str | None], origin: Origin) -> Identity:
+        caller = Caller(origin.interface)
         try:
-            identity = self._resolve_identity(token, origin)
+            with self._log_refusals(Access(None, frozenset(), caller=caller), origin.address):
+                identity = self._resolve_identity(read_token(), origin)
         except Unauthenticated:
-            self._observers.notify(
-                lambda each: each.on_ended(Caller(origin.interface), "unauthenticated", 0.0)
-            )
+            self._observers.notify(lambda each: each.on_ended(caller, "unauthenticated", 0.0))
             raise
         self._observers.notify(lambda each: each.on_identified(identity.access.caller))
         return identity
+
+    @contextmanager
+    def _log_refusals(self, access: Access, address: str | None) -> Generator[None]:
+        try:
+            yield
+        except _REFUSALS as error:
+            if self._refusals:
+                self._refusals.record(outcome_of(error), str(error), access, address)
+            raise
 
     async def execute(
         self, identity: Identity, operation: Callable[[], Awaitable[ResultT]], *, scope: Scope = "query"
@@ -119,7 +149,8 @@ class Service:
             ResponseTimeout: the operation took too long.
             KnowledgeError: what the operation raises.
         """
-        with self._observers.observe_query(identity.access.caller):
+        observed = self._observers.observe_query(identity.access.caller)
+        with observed, self._log_refusals(identity.access, identity.address):
             identity.require_scope(scope)
             self._request_limiter.acquire(identity.rate_limit_key, per_minute=identity.requests_per_minute)
             timeout_s = self.settings.serve.timeout_s
@@ -136,6 +167,10 @@ class Service:
         """Whether programs of this machine, and no others, are answered without a token."""
         return self.settings.serve.anonymous == "loopback" and is_loopback(self.settings.serve.host)
 
+    @property
+    def _is_logging(self) -> bool:
+        return self.base.is_logging and not (self._refusals and self._refusals.is_failing)
+
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
         try:
@@ -148,6 +183,8 @@ class Service:
     def close(self) -> None:
         """Free the threads and write the rest of the logs."""
         self.base.close()
+        if self._refusals:
+            self._refusals.close()
         if self.traces:
             self.traces.close()
 
@@ -176,7 +213,8 @@ class Service:
         if not is_answered:
             raise Unauthenticated(_SIGN_IN)
         access = Access(None, frozenset(), caller=caller)
-        return Identity(access, frozenset({"query"}), f"address {origin.address}", serve.requests_per_minute)
+        key, per_minute = f"address {origin.address}", serve.requests_per_minute
+        return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
 
 
 def _create_metrics(settings: Settings) -> Metrics | None:

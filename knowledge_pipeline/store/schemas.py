@@ -238,6 +238,20 @@ QUERIES = _build_schema(
 )
 """A log, one row per answered question."""
 
+REFUSALS = _build_schema(
+    *_require("query_id"),  # of the first request
+    *_require("at", type_=_TIMESTAMP),  # when the first was refused
+    *_require("outcome"),  # "unauthenticated", "forbidden", "not_found", "rate_limited"
+    *_require("reason"),  # what the caller was told, sanitized
+    *_require("interface"),  # that it came by: "http", "mcp", "page"
+    *_allow_null("token"),  # id of the token that it came with, if that is valid
+    *_allow_null("tenant"),
+    *_require("principals", type_=_STRING_LIST),
+    *_allow_null("address"),  # of the peer, where there is no valid token
+    *_require("requests", type_=pa.int64()),  # of one caller, refused for one reason, summed up in this row
+)
+"""A log, one row per request that a server refused, or some within seconds that were the same."""
+
 FEEDBACK = _build_schema(
     *_require("at", type_=_TIMESTAMP),
     *_require("query_id"),
@@ -261,6 +275,7 @@ LOGS = {
     "refreshes": REFRESHES,
     "llm_calls": LLM_CALLS,
     "queries": QUERIES,
+    "refusals": REFUSALS,
     "feedback": FEEDBACK,
     "evaluations": EVALUATIONS,
 }

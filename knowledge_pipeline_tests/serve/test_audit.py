@@ -1,13 +1,19 @@
-"""The log of queries as an audit: what a server does where it cannot be written."""
+"""The logs of queries and of refusals as an audit: each request is in one; what happens on a full disk."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from knowledge_pipeline.config.operation import LogSettings
+from knowledge_pipeline.errors import Unauthenticated
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.log.refusals import RefusalLog
+from knowledge_pipeline.serve.service import Origin
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import lock_log
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
 
@@ -67,3 +73,62 @@ def test_answers_go_on_without_a_row_by_default_and_health_and_metrics_say_so(
         assert not is_log_up(running, own_world)
         in_the_way.unlink()
         assert search(client).status_code == 200 and is_log_up(running, own_world)
+
+
+def refusals(world: World) -> list[tuple[str, str, str | None, int]]:
+    """Outcome, interface, token and number of requests, as the table has them."""
+    columns = ["at", "outcome", "interface", "token", "requests", "reason"]
+    rows = Lake(world.settings.store).log_table("refusals").read_rows(columns).to_pylist()
+    rows.sort(key=lambda row: row["at"])
+    return [(row["outcome"], row["interface"], row["token"], row["requests"]) for row in rows]
+
+
+def test_each_refused_request_is_in_one_row_with_who_sent_it(own_world: World) -> None:
+    ann, slow = own_world.ids["ann"], own_world.ids["slow"]
+    with serving(own_world) as running:
+        client = running.client(own_world.tokens["ann"])
+        assert running.client("kpt_no_such").get(f"{API}/collections").status_code == 401
+        assert running.client(Authorization="Basic eDp5").get(f"{API}/collections").status_code == 401
+        assert client.get(f"{API}/sync/status").status_code == 403
+        assert client.get(f"{API}/docs/shop-docs:no.md").status_code == 404
+        assert client.get("/doc", params={"id": "shop-docs:no.md"}).status_code == 404
+        many = [search(running.client(own_world.tokens["slow"])).status_code for _ in range(6)]
+        with pytest.raises(Unauthenticated):
+            running.service.identify("kpt_no_such", Origin("mcp", None))
+        assert search(client).status_code == 200
+    told = refusals(own_world)
+    assert told[:2] == [("unauthenticated", "http", None, 1)] * 2
+    assert told[2:5] == [
+        ("forbidden", "http", ann, 1),
+        ("not_found", "http", ann, 1),
+        ("not_found", "page", ann, 1),
+    ]
+    limited = [row for row in told if row[0] == "rate_limited"]
+    assert {row[:3] for row in limited} == {("rate_limited", "http", slow)}
+    assert sum(row[3] for row in limited) == many.count(429) > 0
+    assert [row for row in told if row[1] == "mcp"] == [("unauthenticated", "mcp", None, 1)]
+    assert Lake(own_world.settings.store).log_table("queries").count_rows() == 1 + many.count(200)
+
+
+def test_a_thousand_refusals_of_one_reason_are_one_row(own_world: World) -> None:
+    lake = Lake(own_world.settings.store)
+    log = RefusalLog(lake, flush_interval_s=600)
+    with lock_log(lake, "refusals"):  # so that they are written together
+        for number in range(1000):
+            reason = f"the token has the secret ghp_{'a1B2c3D4' * 4}a1B2" if number % 2 else "no"
+            log.record("unauthenticated", reason, Access.public(), "192.0.2.1")
+    log.close(wait_s=60)
+    rows = lake.log_table("refusals").read_rows(["requests", "reason", "address"]).to_pylist()
+    assert sum(row["requests"] for row in rows) == 1000 and len(rows) <= 4
+    assert not any("ghp_" in row["reason"] for row in rows)
+
+
+def test_refusals_that_a_killed_server_left_are_written_by_the_next(own_world: World) -> None:
+    lake = Lake(own_world.settings.store)
+    killed = RefusalLog(lake, flush_interval_s=600)
+    killed.record("forbidden", "no", Access.public(), None)
+    assert killed._journal and killed._journal._lock
+    killed._journal._lock.release()  # as the operating system does
+    with serving(own_world) as running:
+        running.client("kpt_no_such").get(f"{API}/collections")
+    assert sorted(row[0] for row in refusals(own_world)) == ["forbidden", "unauthenticated"]

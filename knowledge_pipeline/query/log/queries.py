@@ -38,7 +38,7 @@ class QueryLog(RowWriter):
             "queries",
             subject="queries",
             advice=", or set logs.queries to false",
-            finalize_row=lambda row: {**row, "text": _redact(row["text"])},
+            finalize_row=lambda row: {**row, "text": redact(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             flush_interval_s=flush_interval_s,
             journal=Journal(lake.folder / "logs" / "journal") if durable or required else None,
@@ -80,8 +80,8 @@ class QueryLog(RowWriter):
         return rows[0] if rows else None
 
 
-def _redact(text: str) -> str:
-    """The beginning of a query without secrets; they are redacted before the cut, so that none is split."""
+def redact(text: str) -> str:
+    """The beginning of a text without secrets; they are redacted before the cut, so that none is split."""
     from knowledge_pipeline.config.settings import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 

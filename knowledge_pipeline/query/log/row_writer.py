@@ -41,6 +41,7 @@ class RowWriter:
         subject: str,
         advice: str = "",
         finalize_row: Callable[[LogRow], LogRow] = dict,
+        sum_up: Callable[[Sequence[LogRow]], Sequence[LogRow]] = tuple,
         imports: Sequence[str] = (),
         flush_interval_s: float = FLUSH_INTERVAL_S,
         journal: Journal | None = None,
@@ -52,6 +53,7 @@ class RowWriter:
             subject: what is not logged if the table cannot be written: "queries".
             advice: ends that warning: ", or set logs.queries to false".
             finalize_row: prepares a row for writing, in the background.
+            sum_up: makes fewer rows of those that are written together.
             imports: modules that `finalize_row` needs, imported before the first row is due.
             flush_interval_s: how long a row waits for others at most.
             journal: holds a row on disk before `add` returns, finalized then; rows are identified by
@@ -60,7 +62,7 @@ class RowWriter:
         """
         self._lake, self._table = lake, table
         self._subject, self._advice = subject, advice
-        self._finalize_row, self._imports = finalize_row, imports
+        self._finalize_row, self._sum_up, self._imports = finalize_row, sum_up, imports
         self._flush_interval_s = flush_interval_s
         self._journal, self._required = journal, required
         self._pending: list[LogRow] = []
@@ -178,7 +180,7 @@ class RowWriter:
             from knowledge_pipeline.store.logs import append_rows
 
             finalized = rows if self._journal else [self._finalize_row(row) for row in rows]
-            append_rows(self._lake, self._table, finalized)
+            append_rows(self._lake, self._table, self._sum_up(finalized))
         except Exception as error:  # noqa: BLE001 - whatever it is, queries are answered without a log
             self._warn("table", error)
             return False

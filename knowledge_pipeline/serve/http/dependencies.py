@@ -17,7 +17,7 @@ from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
-from knowledge_pipeline.serve.tokens import Scope, read_bearer_token
+from knowledge_pipeline.serve.tokens import Scope
 from knowledge_pipeline.serve.webhooks import SeenDeliveries
 
 ResultT = TypeVar("ResultT")
@@ -92,7 +92,7 @@ def build_origin(request: Request, interface: Interface = "http") -> Origin:
 def authenticate(request: Request, _: Annotated[object, Depends(_bearer)]) -> RequestContext:
     """The request with its sender; raises `Unauthenticated`. OpenAPI learns of tokens from `_bearer`."""
     state = get_app_state(request)
-    identity = state.service.identify(read_bearer_token(request.headers), build_origin(request))
+    identity = state.service.identify_headers(request.headers, build_origin(request))
     return RequestContext(request, state, identity)
 
 

@@ -18,7 +18,6 @@ from starlette.types import Receive, Scope, Send
 from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.serve.http.dependencies import build_origin
 from knowledge_pipeline.serve.service import Identity, Service
-from knowledge_pipeline.serve.tokens import read_bearer_token
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -54,9 +53,7 @@ class McpEndpoint:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         _require_allowed_origin(request, self._service)
-        request.state.identity = self._service.identify(
-            read_bearer_token(request.headers), build_origin(request, "mcp")
-        )
+        request.state.identity = self._service.identify_headers(request.headers, build_origin(request, "mcp"))
         assert self._manager_ready is not None, "requests come while the application runs"
         self._requested.set()
         manager = await asyncio.shield(self._manager_ready)

@@ -19,7 +19,6 @@ from knowledge_pipeline.serve.page.rendering import (
     render_sign_in,
     set_private_cookie,
 )
-from knowledge_pipeline.serve.tokens import read_bearer_token
 
 _TOKEN_COOKIE_DAYS = 30
 _MAX_FORM_FIELDS = 10
@@ -30,8 +29,9 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 def build_page_context(request: Request) -> RequestContext:
     """The request with its sender, by header, cookie or origin; raises `Unauthenticated`."""
     state = get_app_state(request)
-    token = read_bearer_token(request.headers) or request.cookies.get(TOKEN_COOKIE) or None
-    return RequestContext(request, state, state.service.identify(token, build_origin(request, "page")))
+    origin, cookie = build_origin(request, "page"), request.cookies.get(TOKEN_COOKIE)
+    identity = state.service.identify_headers(request.headers, origin, cookie=cookie)
+    return RequestContext(request, state, identity)
 
 
 PageContext = Annotated[RequestContext, Depends(build_page_context)]
