@@ -15,6 +15,7 @@ from knowledge_pipeline.stages import early_release, embeddings, pipeline
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.embedding_order import order_texts
 from knowledge_pipeline.stages.progress import ProgressCallback
+from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.release import Release, find_live_release, list_releases
 from knowledge_pipeline.store.tables import Table
@@ -79,6 +80,19 @@ def test_words_answer_before_anything_is_embedded_and_vectors_follow(project: Pr
     live = find_live_release(project.lake)
     assert live is not None
     assert (live.rows, live.unembedded, live.embedded_share) == (FILES, 0, 1.0)
+
+
+def test_nothing_is_released_early_while_a_release_is_pinned(project: Project, folder: Path) -> None:
+    project.refresh()
+    live = find_live_release(project.lake)
+    assert live is not None
+    pinned = roll_back_release(project.lake, project.settings, live.release)
+    for number in range(FILES):
+        (folder / f"n{number:02}.py").write_text(f"def walrus_{number}():\n    return {number}\n")
+    seen: set[int] = set()
+    outcome = project.refresh(report=observe(project, lambda now: seen.add(now.release)))
+    assert seen == {pinned.release} and outcome.failures == {}
+    assert not [path for path in find_paths(project, "walrus") if path.startswith("n")]
 
 
 def test_words_that_were_indexed_and_not_released_are_released_by_the_next_refresh(
