@@ -24,7 +24,7 @@ _SKIPPED_FOLDERS = {
 _MARKDOWN_SUFFIXES = {".md", ".markdown", ".mdx", ".rst"}
 _PAGED_SUFFIXES = {".pdf", ".docx"}
 _SPECIFICATION_SUFFIXES = {".yaml", ".yml", ".json"}
-_OPENAPI = re.compile(rb"""^\s*\{?\s*["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]""", re.MULTILINE)
+_OPENAPI = re.compile(rb"""^[ \t]*+\{?[ \t]*+["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]""", re.MULTILINE)
 
 _HEADER = """\
 # What is indexed, and how: docs/configuration.md explains every key.

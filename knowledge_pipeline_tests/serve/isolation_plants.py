@@ -116,14 +116,14 @@ def _promote(is_promoted: Callable[[str | None, Origin], bool]) -> Callable[[Pat
     """Some callers are taken for the operator."""
 
     def plant(patch: Patch) -> None:
-        identify = Service.identify
+        resolve = Service._resolve_identity
 
         def promoting(service: Service, token: str | None, origin: Origin) -> Identity:
-            identity = identify(service, token, origin)
+            identity = resolve(service, token, origin)
             operator = Access.operator(origin.interface)
             return replace(identity, access=operator) if is_promoted(token, origin) else identity
 
-        patch.setattr(Service, "identify", promoting)
+        patch.setattr(Service, "_resolve_identity", promoting)
 
     return plant
 

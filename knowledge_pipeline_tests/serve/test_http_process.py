@@ -107,7 +107,8 @@ def test_what_is_being_answered_when_the_server_is_told_to_end_is_answered(proce
 
 
 def test_a_change_is_found_after_a_sync(process, own_world):
-    with httpx2.Client(base_url=process.url, timeout=240, trust_env=False) as client:
+    acme = {"Authorization": f"Bearer {own_world.tokens['acme']}"}
+    with httpx2.Client(base_url=process.url, timeout=240, trust_env=False, headers=acme) as client:
         guide = own_world.root / "acme-docs/guides/refunds.md"
         guide.write_text("# Refunds\n\nHow a zebrastripe is refunded.\n")
         before = ask(client, "search", query="zebrastripe")["release"]

@@ -90,7 +90,7 @@ def test_a_process_that_dies_is_named_and_what_is_left_is_finished_by_the_next_r
     refresh_snapshot(context_of(project))
     use_processes(monkeypatch, 1)
 
-    def kill(stage: str, done: int, total: int | None) -> None:
+    def kill(stage: str, done: int, total: int | None, *_: object) -> None:
         if stage == "graph":
             for pid in list_children():
                 os.kill(pid, signal.SIGKILL)

@@ -27,7 +27,7 @@ def refresh_and_tell(
     project = Project(root, embedding)
     project.sources = sources
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def report(stage: str, *_: object) -> None:
         tell.send(stage)
 
     settings = project.settings

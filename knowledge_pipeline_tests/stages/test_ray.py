@@ -152,7 +152,7 @@ def test_what_changes_later_is_added_and_removed_as_by_one_process(both: tuple[P
 def test_a_worker_that_is_killed_in_the_middle_is_replaced(both: tuple[Project, Project]) -> None:
     killed: list[int] = []
 
-    def kill(stage: str, done: int, total: int | None) -> None:
+    def kill(stage: str, done: int, total: int | None, *_: object) -> None:
         if stage == "embeddings" and not killed:
             assert done < (total or 0)
             pid = next(workers())

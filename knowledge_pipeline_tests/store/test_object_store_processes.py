@@ -35,7 +35,7 @@ def refresh(
     project.sources = sources
     settings = project.settings
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def report(stage: str, *_: object) -> None:
         tell.send(stage)
 
     chosen = settings.select_sources(ids)

@@ -22,7 +22,7 @@ from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.log import queries as query_log
 from knowledge_pipeline.query.log import row_writer
 from knowledge_pipeline.query.log.queries import QueryLog
-from knowledge_pipeline.store import logs
+from knowledge_pipeline.store import pending_rows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import lock_log
 from knowledge_pipeline_tests.full_disk import limited_files
@@ -158,7 +158,7 @@ def test_a_log_cannot_be_required_and_switched_off() -> None:
 def test_neither_noting_nor_closing_waits_for_a_store_that_hangs(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_TIMEOUT_S", 600.0)
+    monkeypatch.setattr(pending_rows, "LOG_TIMEOUT_S", 600.0)
     log = QueryLog(lake, flush_interval_s=0.0)
     log.start()
     with lock_log(lake, "queries"):
