@@ -29,7 +29,8 @@ def add_pending_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> b
         if path.exists() and path.stat().st_size > MAX_PENDING_BYTES:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps({**row, "at": row["at"].isoformat()}) + "\n" for row in rows)
+        # The break comes first: what a kill has cut off before does not spoil what follows.
+        lines = ("\n" + json.dumps({**row, "at": row["at"].isoformat()}) for row in rows)
         with path.open("a", encoding="utf-8") as file:
             file.write("".join(lines))
     return True
