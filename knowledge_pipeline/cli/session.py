@@ -158,7 +158,8 @@ class _NoteHandler(logging.Handler):
         message = record.getMessage()
         if message not in self._shown:
             self._shown.add(message)
-            self._screen.print_note(message)
+            with suppress(OSError):  # a full disk under stderr ends nothing that warns of it
+                self._screen.print_note(message)
 
 
 def example(lines: str) -> Callable[[Command], Command]:

@@ -134,7 +134,7 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
         InvalidQuery: one sentence with every name that is wrong, and why.
     """
     if arguments is not None and not isinstance(arguments, Mapping):
-        raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(model.model_fields)}")
+        raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(_list_names(model))}")
     try:
         return model.model_validate(arguments or {})
     except ValidationError as error:
@@ -142,14 +142,19 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
         messages = [_format_field_error(each["loc"], each["msg"], each["type"]) for each in errors]
         message = "; ".join(dict.fromkeys(messages))
         if any(each["type"] == "extra_forbidden" for each in errors):
-            message += f"; allowed: {', '.join(model.model_fields)}"
+            message += f"; allowed: {', '.join(_list_names(model))}"
         raise InvalidQuery(message) from None
+
+
+def _list_names(model: type[ToolInput]) -> list[str]:
+    """Its arguments, those that are needed first."""
+    return sorted(model.model_fields, key=lambda name: not model.model_fields[name].is_required())
 
 
 def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
     """The JSON schema of arguments, without titles, and without `null` as an alternative."""
     schema = model.model_json_schema()
-    properties = {name: _simplify_property(each) for name, each in schema["properties"].items()}
+    properties = {name: _simplify_property(schema["properties"][name]) for name in _list_names(model)}
     return _strip_titles({**schema, "properties": properties})
 
 

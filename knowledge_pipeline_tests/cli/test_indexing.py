@@ -50,7 +50,10 @@ def test_index_repo_again_reuses_its_sources_and_does_nothing(indexed: Path, sho
     assert again["declared"] == []
     assert ids(again) == ["shop-code", "shop-docs", "shop-history"]
     assert [source["added"] + source["changed"] for source in again["sources"]] == [0, 0, 0]
-    assert again["release"] == {"release": 1, "new": False, "rows": again["release"]["rows"]}
+    assert again["release"] == {
+        **{"release": 1, "new": False, "notes": []},
+        "rows": again["release"]["rows"],
+    }
     assert (indexed / "knowledge.yaml").read_text() == before
 
 
