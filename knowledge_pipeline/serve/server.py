@@ -12,6 +12,7 @@ from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 
+MIN_HEADER_TIMEOUT_S = 1.0  # a client may need that to send them, however quickly it is to be answered
 GRACE_S = 10  # for what is being answered when the server is told to end
 
 
@@ -29,7 +30,9 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
     serve = service.settings.serve
     config = uvicorn.Config(
         create_app(service, refreshes),
-        http=create_protocol_class(max_connections=serve.max_connections, header_timeout_s=serve.timeout_s),
+        http=create_protocol_class(
+            max_connections=serve.max_connections, header_timeout_s=max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
+        ),
         ws="none",  # no route takes one, and its connections would pass the limits
         lifespan="on",  # a start that fails is told
         log_config=None,
