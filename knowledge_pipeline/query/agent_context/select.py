@@ -138,7 +138,7 @@ class _Passage:
         start = self.excerpt.start_line
         return self.excerpt.take_lines(start + run.first, start + run.last)
 
-    def cut(self, run: LineRun, max_tokens: float, *, min_lines: int) -> LineRun | None:
+    def shorten_run(self, run: LineRun, max_tokens: float, *, min_lines: int) -> LineRun | None:
         """The beginning of a run that fits; None if that is too little."""
         spent, last = float(self.heading_tokens), run.first - 1
         for at in range(run.first, run.last + 1):
@@ -216,8 +216,8 @@ class ExcerptSelector:
         for at, run in sorted(runs, key=lambda each: -each[1].density):
             if run.tokens > left:
                 least = _MIN_CUT_LINES if taken else 1
-                if cut := self._passages[at].cut(run, left, min_lines=least):
-                    taken.append((at, cut))
+                if shortened := self._passages[at].shorten_run(run, left, min_lines=least):
+                    taken.append((at, shortened))
                 break
             taken.append((at, run))
             left -= run.tokens

@@ -48,13 +48,13 @@ def extract(name: str, payload: bytes) -> ExtractedText:
             from knowledge_pipeline.sources.files.notebook import read_notebook as read
         case _:
             return ExtractedText(decode_text(payload), language="text")
-    extracted = _cut(read(payload), limit_chars(len(payload)))
+    extracted = _limit_text(read(payload), limit_chars(len(payload)))
     if not extracted.text or extracted.text.isspace():
         raise DocumentSkipped("empty")
     return extracted
 
 
-def _cut(extracted: ExtractedText, max_chars: int) -> ExtractedText:
+def _limit_text(extracted: ExtractedText, max_chars: int) -> ExtractedText:
     if len(extracted.text) <= max_chars:
         return extracted
     note = f"cut after {max_chars:,} characters: its text is out of proportion to its size"
