@@ -15,7 +15,7 @@ from knowledge_pipeline.chunking.front_matter import find_front_matter_end
 _INLINE_CHARS = 500  # of a heading's source: nested brackets cost more than their length
 _HTML_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.{0,2000}?)</h\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
-_HEADING_ID = re.compile(r"\s*\{#[\w.:-]+\}\s*$")
+_HEADING_ID = re.compile(r"(?<!\s)\s*\{#[\w.:-]+\}\s*$")
 _VERBATIM = frozenset({"fence", "code_block", "table_open", "html_block"})
 _TEXT_TOKENS = frozenset({"text", "code_inline", "image", "text_special"})
 

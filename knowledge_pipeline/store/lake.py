@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.store import ObjectStore
-from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp, open_dataset, read_version_stamp
+from knowledge_pipeline.store.lance_storage import (
+    StorePath,
+    VersionStamp,
+    has_version,
+    open_dataset,
+    read_version_stamp,
+)
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.object_store import ObjectPath
 
@@ -126,11 +132,7 @@ class Lake:
     def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""
         paths = sorted((self.root / "index").glob("*.lance"))
-        return {
-            path.stem: read_dimensions(path)
-            for path in paths
-            if isinstance(path, Path) or (path / "_versions").is_dir()  # else the rest of a discarded one
-        }
+        return {path.stem: read_dimensions(path) for path in paths if has_version(path)}
 
     def list_stored_sources(self) -> dict[str, str]:
         """Every source that has a snapshot, with its type, configured or not."""

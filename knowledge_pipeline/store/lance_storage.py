@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -99,6 +100,18 @@ def read_version_stamp(table: StorePath) -> VersionStamp:
         return table.stat().st_mtime_ns, written_ns, *sorted(each.name for each in versions.iterdir())
     except FileNotFoundError:
         return (0,)
+
+
+def has_version(table: StorePath) -> bool:
+    """Whether a table has been committed, not only its folder made, as a kill may leave it."""
+    versions = table / "_versions"
+    if isinstance(versions, ObjectPath):
+        return versions.is_dir()
+    try:
+        with os.scandir(versions) as entries:
+            return any(each.name.endswith(".manifest") for each in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def create_folder(path: StorePath) -> None:

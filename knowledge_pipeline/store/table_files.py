@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.lake import Lake, read_dimensions
-from knowledge_pipeline.store.lance_storage import StorePath, remove_path
+from knowledge_pipeline.store.lance_storage import StorePath, has_version, remove_path
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.tables import COMPACT_MIN_SMALL_FRAGMENTS, Table
 
@@ -70,7 +70,7 @@ def list_vector_tables(lake: Lake) -> dict[str, list[Table]]:
     """The embeddings of every source, of all spaces that it ever had."""
     found: dict[str, list[Table]] = {}
     for path in sorted((lake.root / "embeddings").glob("*/*.lance")):
-        if (path / "_versions").is_dir():
+        if has_version(path):
             table = lake.embeddings(path.parent.name, path.stem, read_dimensions(path))
             found.setdefault(path.stem, []).append(table)
     return found

@@ -69,7 +69,7 @@ class Table:
         """Whether a first write has created the table."""
         if self._exists_remotely:
             return True
-        exists = (self.path / "_versions").is_dir()
+        exists = lance_storage.has_version(self.path)
         self._exists_remotely = exists and isinstance(self.path, ObjectPath)
         return exists
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.changed_sources import find_changed_sources
 from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -114,3 +115,18 @@ def test_of_a_large_table_only_the_files_of_an_edit_are_read(tmp_path: Path) -> 
     rows, former = table.diff_fragments(["source"], version)
     assert rows["source"].to_pylist() == ["b"] * 100
     assert former["source"].to_pylist() == ["b"] * 100
+
+
+def test_a_table_whose_creation_was_killed_is_created_again(tmp_path: Path) -> None:
+    table = table_in(str(tmp_path))
+    (table.path / "_versions").mkdir(parents=True)
+    (table.path / "_versions" / "18446744073709551614.manifest#1").touch()  # staged, never renamed
+    assert not table.exists
+    assert table.count_rows() == 0
+    put(table, row("a", 0, START))
+    assert table.count_rows() == 1
+
+
+def test_a_space_whose_creation_was_killed_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "index" / "half.lance" / "_versions").mkdir(parents=True)
+    assert Lake(tmp_path).list_spaces() == {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings, SourceConfig
 
 _GIT_ADDRESS = re.compile(
-    r"^(?:[a-z][a-z0-9+.-]*://|[^/@:\s]+@[^/:\s]+:|[^/@:\s]+\.[^/:\s]+:)", re.IGNORECASE
+    r"^(?:[a-z][a-z0-9+.-]*://|[^/@:\s]+@[^/:\s]+:|(?=[^/@:\s]+?\.[^/:\s])[^/:\s]++:)", re.IGNORECASE
 )
 _MAX_ID_CHARS = 64
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 _NUMBER = re.compile(r"(?<![\w.-])(\d{1,4})(?:\.0+)?(?!\w|\.\d)")
 _LIST = re.compile(r"\[([^\[\]]*)\]")
 _OBJECT_NUMBER = re.compile(r"\"(?:number|passage|index|id)\"\s*:\s*\"?(\d{1,4})\b", re.IGNORECASE)
-_ONE = r"\[?\s*(?:passage\s+)?#?\d{1,4}\s*\]?"
-_CHAIN = re.compile(rf"{_ONE}(?:\s*(?:>|,|;|→|->)\s*{_ONE})+", re.IGNORECASE)
+_ONE = r"\[? ?(?:passage )?#?\d{1,4} ?\]?"  # where white space is folded
+_CHAIN = re.compile(rf"{_ONE}(?: ?(?:>|,|;|→|->) ?{_ONE})+", re.IGNORECASE)
 _NAMED = re.compile(r"(?:passage|document|result|#|\[)\s*#?(\d{1,4})\b", re.IGNORECASE)
 _NUMBERING = re.compile(r"^[ \t]*(?:[-*•]|\(?\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
 _ONLY_NUMBERS = re.compile(r"[\s\d.,;:()]*")
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
 _QUOTES = " \t'\"`*“”‘’"
 _MAX_LISTS_TRIED = 20
 

@@ -28,7 +28,7 @@ _TIME_FIELDS = {
     "created_at": ("date", "created_at", "created", "timestamp"),
 }
 _NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  # of what is an object itself
-_EMAIL_SUFFIX = re.compile(r"\s*<[^<>]*@[^<>]*>\s*$")
+_EMAIL_SUFFIX = re.compile(r"(?<!\s)\s*<[^<>@]*+@[^<>]*+>\s*$")
 _KINDS = ("adr", "session", "plan", "discussion", "spec")
 _KIND_BY_FOLDER = {kind: kind for kind in _KINDS} | {"decision": "adr", "specification": "spec"}
 _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them

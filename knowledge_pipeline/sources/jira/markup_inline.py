@@ -12,7 +12,7 @@ CODE_PLACEHOLDER = re.compile(r"(\x02c\d+\x03)")
 
 _PLACEHOLDER = re.compile(r"\x02([cit])(\d+)\x03")
 _CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]*))?\}(.*?)\{\1\}", re.DOTALL)
-_INLINE_CODE = re.compile(r"\{\{(.{1,2000}?)\}\}")
+_INLINE_CODE = re.compile(r"(?<!\{)\{\{(.{1,2000}?)\}\}")
 _LINK = re.compile(r"(?<!\\)\[([^\[\]\n]{1,2000})\]")
 _IMAGE = re.compile(
     r"(?<![\w!\\])!((?:https?|ftp)://[^\s!|]{1,2000}|[^\s!|\x02][^!|\n\x02]{0,200}\.\w{1,5})(?:\|[^!\n]{0,500})?!(?![\w!])"
@@ -20,7 +20,7 @@ _IMAGE = re.compile(
 _BARE_URL = re.compile(r"(?:https?|ftp)://[^\s\[\]|{}<>\"\x02\x03]*[^\s\[\]|{}<>\"\x02\x03*_+?!.,;:)'~^-]")
 _URL = re.compile(r"^(?:[a-zA-Z][a-zA-Z0-9+.-]*:[^\s]|//|www\.)")
 _ESCAPED = re.compile(r"\\([*_?+^~{}\[\]|!#()-])")
-_LINE_BREAK = re.compile(r"[ \t]*\\\\(?=\s|$)\n?")
+_LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*\\\\(?=\s|$)\n?")
 _DASHES = re.compile(r"(?<=[ \t])(-{2,3})(?=[ \t]|$)", re.MULTILINE)
 _ICON = re.compile(r"(?<!\S)\((/|x|!|\?|i|\*|\*[rgby]|y|n|\+|-|on|off)\)(?!\w)")
 _ICONS = {"/": "✔", "x": "✘", "!": "⚠", "?": "❓", "i": "ℹ", "y": "👍", "n": "👎", "+": "➕", "-": "➖"}

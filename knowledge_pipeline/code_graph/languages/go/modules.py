@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from knowledge_pipeline.code_graph.project_layout import Layout
 from knowledge_pipeline.code_graph.values import Values
 
-_MODULE = re.compile(r'^\s*module\s+"?([^\s"/][^\s"]*)', re.MULTILINE)
+_MODULE = re.compile(r'^[ \t]*module[ \t]+"?([^\s"/][^\s"]*)', re.MULTILINE)
 TESTS_SUFFIX = "_test/"
 """What stands after the folder of a package whose tests are meant, too."""
 
