@@ -107,7 +107,7 @@ def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> l
     )
 
 
-def _told(stage: str, done: int, total: int | None) -> None:
+def _told(stage: str, done: int, total: int | None, *_: object) -> None:
     if done % 500 == 0:
         Console(stderr=True).print(f"{stage} {done} of {total}")
 

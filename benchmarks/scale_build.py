@@ -61,7 +61,7 @@ def refreshed(declared: Settings, sources: int | None = None) -> dict[str, Any]:
     """
     peaks: dict[str, float] = {}
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def report(stage: str, done: int, total: int | None, *_: object) -> None:
         if done == total or done % _PEAK_EVERY == 0:
             peaks[stage] = peak_mb()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 FileRole = Literal["source", "test", "generated"]
@@ -27,6 +28,7 @@ _GENERATED_NAME = re.compile(
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
+@lru_cache(maxsize=16_384)
 def classify_file(path: str) -> FileRole:
     """By the words of its folders and of its name: "src/api_tests/FooTest.java" is a test."""
     *folders, name = path.split("/")

@@ -57,7 +57,7 @@ class Access:
 def build_visibility_filter(access: Access) -> Filter:
     """Public rows, rows of the caller's tenant, and private rows of one of theirs; none withheld."""
     if access.everything:
-        return ~filters.MATCH_NONE
+        return filters.MATCH_ALL
     visible = filters.eq("visibility", "public")
     if access.tenant is not None:
         visible |= filters.eq("visibility", "tenant") & filters.eq("tenant", access.tenant)

@@ -22,16 +22,25 @@ class Filter:
     sql: str
 
     def __and__(self, other: Filter) -> Filter:
+        if MATCH_NONE in (self, other):
+            return MATCH_NONE
+        if MATCH_ALL in (self, other):
+            return other if self == MATCH_ALL else self
         return Filter(f"({self.sql} AND {other.sql})")
 
     def __or__(self, other: Filter) -> Filter:
+        if MATCH_ALL in (self, other):
+            return MATCH_ALL
+        if MATCH_NONE in (self, other):
+            return other if self == MATCH_NONE else self
         return Filter(f"({self.sql} OR {other.sql})")
 
     def __invert__(self) -> Filter:
-        return Filter(f"(NOT {self.sql})")
+        return {MATCH_NONE: MATCH_ALL, MATCH_ALL: MATCH_NONE}.get(self, Filter(f"(NOT {self.sql})"))
 
 
 MATCH_NONE = Filter("false")
+MATCH_ALL = Filter("true")
 
 
 def _require_column_name(name: str) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.filters import MATCH_NONE, Filter
 from knowledge_pipeline.store.lance_storage import StorePath
 
 Row = Mapping[str, Any]
@@ -32,7 +32,7 @@ _HNSW_EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
 class ScoredRow(NamedTuple):
     """A row that a search found."""
 
-    row_id: int  # its place in the table, at this version
+    row_id: int  # its place in the table, at this version: the fragment in the upper 32 bits
     score: float  # higher is better
 
 
@@ -86,6 +86,11 @@ class IndexReader:
     version: int
     dimensions: int
     dataset: Any  # of Lance, at that version
+    files: Mapping[int, str]  # fragment -> the names of its data files
+
+    def locate(self, row: int) -> tuple[str, int]:
+        """Where a row is stored: its files, which are never written again, and its place in them."""
+        return self.files[row >> 32], row & 0xFFFFFFFF
 
     async def is_readable(self) -> bool:
         """Whether any row can be read."""
@@ -182,6 +187,8 @@ class IndexReader:
     @_translate_errors
     async def find_rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
+        if where == MATCH_NONE:
+            return []
         read = self.dataset.to_table
         found = await asyncio.to_thread(read, filter=where.sql, limit=limit, columns=list(columns))
         return found.to_pylist()
@@ -198,6 +205,10 @@ async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
         path = root / "index" / f"{space}.lance"
         dataset = await asyncio.to_thread(lance_storage.open_dataset, path, version)
         dimensions = dataset.schema.field("vector").type.list_size
+        files = {
+            each.fragment_id: " ".join(file.path for file in each.data_files())
+            for each in dataset.get_fragments()
+        }
     except LANCE_ERRORS as error:
         raise _to_space_unreadable(space, version, error) from error
-    return IndexReader(space, version, dimensions, dataset)
+    return IndexReader(space, version, dimensions, dataset, files)

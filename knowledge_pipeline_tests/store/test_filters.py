@@ -140,3 +140,12 @@ def test_a_folder_holds_what_is_below_it_and_no_neighbour(tmp_path: Path) -> Non
     below = made.read_rows(["path"], filters.starts_with("path", "src/"))["path"].to_pylist()
     assert sorted(below) == ["src/a.py", "src/x/b.py"]
     assert made.count_rows(filters.starts_with_folded("path", "SRC/")) == 2
+
+
+@pytest.mark.parametrize("constant", [filters.MATCH_ALL, filters.MATCH_NONE])
+def test_a_constant_leaves_of_a_condition_what_logic_says(constant: filters.Filter) -> None:
+    other = filters.eq("path", "a")
+    is_all = constant == filters.MATCH_ALL
+    assert constant & other == other & constant == (other if is_all else filters.MATCH_NONE)
+    assert constant | other == other | constant == (filters.MATCH_ALL if is_all else other)
+    assert ~~constant == constant != ~constant

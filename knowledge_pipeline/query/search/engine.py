@@ -21,7 +21,7 @@ from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.relations import describe_relations
 from knowledge_pipeline.query.search.assemble import build_response, to_result
 from knowledge_pipeline.query.search.cache import AnswerCache, reissue_response
-from knowledge_pipeline.query.search.enrichment import enrich_results
+from knowledge_pipeline.query.search.enrichment import Enricher
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.pipeline import SearchPipeline
 from knowledge_pipeline.query.search.plan import plan_search, plan_similar
@@ -52,7 +52,6 @@ class Engine:
         cache: AnswerCache | None = None,
     ) -> None:
         query = settings.query
-        self._max_relations = query.max_related
         self._index = index or LiveIndex(lake)
         self._embedder = QueryEmbedder(settings)
         self._model: LanguageModel | None = None
@@ -65,7 +64,8 @@ class Engine:
             self._reranker = LLMReranker(query.rerank, self._model)
         else:
             self._reranker = Reranker(query.rerank)
-        self._pipeline = SearchPipeline(query, self._embedder, self._reranker, self._expander)
+        self._enricher = Enricher(query.max_related)
+        self._pipeline = SearchPipeline(query, self._embedder, self._reranker, self._expander, self._enricher)
         self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
 
     def close(self) -> None:
@@ -176,9 +176,7 @@ class Engine:
         with watch.step("look_up"):
             chunks = await lookup.read_by_id(readers, id, access)
         results = tuple(to_result(chunk, 1.0) for chunk in chunks)
-        enriched, _ = await enrich_results(
-            open_release, access, chunks, results, watch, max_relations=self._max_relations
-        )
+        enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
         return build_response(open_release, enriched, watch)
 
     async def read_lines(

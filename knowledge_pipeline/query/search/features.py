@@ -18,7 +18,8 @@ import heapq
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
@@ -44,19 +45,45 @@ FileKey = tuple[str, str]
 
 def compute_features(hits: Sequence[Hit], query: ParsedQuery) -> np.ndarray:
     """Features of hits in their order: float64, shape (hits, `FEATURES`)."""
-    asked = frozenset(stem for word in query.words.split() for stem in _split_stems(word))
+    asked = _AskedWords.build(query)
     coherence = _measure_coherence(hits)
-    of_files = {get_file(hit.chunk): _compute_path_features(hit.chunk.path, asked) for hit in hits}
-    rows = np.zeros((len(hits), len(FEATURES)))
-    for row, hit in zip(rows, hits, strict=True):
+    files = {get_file(hit.chunk) for hit in hits if has_path(hit.chunk)}
+    of_files = {file: _compute_path_features(file[1], asked) for file in files}
+    rows: list[tuple[float, ...]] = []
+    for hit in hits:
         chunk, key = hit.chunk, get_file(hit.chunk)
-        row[0] = hit.explanation.fused
-        row[1] = coherence.get(key, 0.0) if _is_code(chunk) else 0.0
-        row[2] = any(_ends_with(symbol, name) for symbol in chunk.symbols for name in query.identifiers)
-        row[3] = any(_ends_with(chunk.path, path) for path in query.paths)
-        if has_path(chunk):
-            row[4:] = of_files[key]
-    return rows
+        rows.append(
+            (
+                hit.explanation.fused,
+                coherence.get(key, 0.0) if _is_code(chunk) else 0.0,
+                any(_ends_with(symbol, name) for symbol in chunk.symbols for name in query.identifiers),
+                any(_ends_with(chunk.path, path) for path in query.paths),
+                *(of_files[key] if has_path(chunk) else (0.0, 0.0)),
+            )
+        )
+    return np.array(rows, np.float64).reshape(len(hits), len(FEATURES))
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedWords:
+    """The words of a question, to be looked up."""
+
+    stems: frozenset[str]
+    beginnings: frozenset[str]  # of them: the stems of words that they may be made of
+    names_role: bool  # it asks for tests, examples or the like
+
+    @classmethod
+    def build(cls, query: ParsedQuery) -> _AskedWords:
+        """The stems of all words."""
+        stems = frozenset(stem for word in query.words.split() for stem in _split_stems(word))
+        beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
+        return cls(stems, beginnings, not stems.isdisjoint(_ROLE_STEMS))
+
+    def has(self, stem: str) -> bool:
+        """Whether one is the stem, or begins with it, or the other way round: `extract`, `extractor`."""
+        if stem in self.stems or stem in self.beginnings:
+            return True
+        return any(beginning in self.stems for beginning in _iter_beginnings(stem))
 
 
 def get_file(chunk: IndexedChunk) -> FileKey:
@@ -84,30 +111,26 @@ def _measure_coherence(hits: Sequence[Hit]) -> Mapping[FileKey, float]:
     return {file: found / best for file, found in sums.items()} if best > 0 else {}
 
 
-def _compute_path_features(path: str, asked: frozenset[str]) -> tuple[float, float]:
+def _compute_path_features(path: str, asked: _AskedWords) -> tuple[float, float]:
     """`file_name` and `role`."""
     *folders, name = path.split("/")
     stem = name.partition(".")[0] or name
     if stem in _PACKAGE_STEMS and folders:
         stem = folders.pop()
-    is_other = asked.isdisjoint(_ROLE_STEMS) and classify_file(path) != "source"
+    is_other = not asked.names_role and classify_file(path) != "source"
     return _share_asked(stem, asked), float(is_other)
 
 
-def _share_asked(name: str, asked: frozenset[str]) -> float:
+def _share_asked(name: str, asked: _AskedWords) -> float:
     """How many of a name's words the question has, as a share."""
     stems = _split_stems(name)
-    return sum(stem in asked or _is_akin(stem, asked) for stem in stems) / max(len(stems), 1)
+    return sum(map(asked.has, stems)) / max(len(stems), 1)
 
 
-def _is_akin(stem: str, asked: frozenset[str]) -> bool:
-    """Whether a word of the question begins with the stem, or the other way round: `extract`, `extractor`."""
-    return any(
-        min(len(stem), len(word)) >= _MIN_STEM_CHARS
-        and abs(len(stem) - len(word)) <= _MAX_SUFFIX_CHARS
-        and (stem.startswith(word) or word.startswith(stem))
-        for word in asked
-    )
+def _iter_beginnings(word: str) -> Iterator[str]:
+    """The word without its last letters, as far as enough are left."""
+    for end in range(max(_MIN_STEM_CHARS, len(word) - _MAX_SUFFIX_CHARS), len(word)):
+        yield word[:end]
 
 
 def _ends_with(name: str, suffix: str) -> bool:

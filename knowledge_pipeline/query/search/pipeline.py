@@ -31,7 +31,7 @@ from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble, build_response
-from knowledge_pipeline.query.search.enrichment import GraphUnavailable, enrich_results, open_visible_graph
+from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
 from knowledge_pipeline.query.search.fuse import fuse
 from knowledge_pipeline.query.search.hits import Candidates, Hit
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
@@ -42,6 +42,7 @@ from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent
 from knowledge_pipeline.query.search.ranker import rank_hits
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import SearchScope, SubQuery, replace_keyword_matches, retrieve
+from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.query.search.second_look import apply_relevance_feedback, find_related_names
 from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
@@ -70,11 +71,14 @@ class SearchPipeline:
         embedder: QueryEmbedder,
         reranker: Reranker | LLMReranker,
         expander: QueryExpander | None,
+        enricher: Enricher,
     ) -> None:
         self._settings = settings
         self._embedder = embedder
         self._reranker = reranker
         self._expander = expander
+        self._enricher = enricher
+        self._rows = RowCache()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
     async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
@@ -109,9 +113,9 @@ class SearchPipeline:
             )
 
         chunks = [hit.chunk for hit in hits]
-        related, code = self._settings.max_related, plan.profile.enrich and self._settings.graph.enrich
-        enriched, graph_problem = await enrich_results(
-            open_release, plan.access, chunks, results, watch, max_relations=related, with_neighbours=code
+        code = plan.profile.enrich and self._settings.graph.enrich
+        enriched, graph_problem = await self._enricher.enrich(
+            open_release, plan.access, chunks, results, watch, with_neighbours=code
         )
         if graph_problem:
             problems["graph"] = graph_problem
@@ -132,7 +136,8 @@ class SearchPipeline:
         """Steps 2 to 4 for all sub-queries at once, and what they had to do without."""
         while True:
             readers, unreadable = await open_release.open_readable_readers()
-            scope = SearchScope(readers, plan.condition, max(MIN_CANDIDATES, plan.rerank_limit))
+            limit = max(MIN_CANDIDATES, plan.rerank_limit)
+            scope = SearchScope(readers, plan.condition, limit, self._rows)
             try:
                 searches = (self._retrieve(plan, sub_query, scope, watch) for sub_query in sub_queries)
                 found = await asyncio.gather(*searches)

@@ -48,7 +48,7 @@ class QueryEmbedder:
     def __init__(self, settings: Settings) -> None:
         self._embeddings = list(dict.fromkeys((*settings.list_embeddings(), settings.embedding)))
         self._spaces: _ConfiguredSpaces | None = None
-        self._embedders: dict[str, Embedder] = {}
+        self._opened: dict[str, tuple[Embedder, float | None]] = {}  # with its budget, in seconds
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="query-embedding")
 
     def close(self) -> None:
@@ -62,7 +62,9 @@ class QueryEmbedder:
             VectorUnavailable: no configured model makes the space, or its model cannot embed the text now.
         """
         try:
-            embedder, budget_s = await self._run_in_pool(self._open_embedder, space)
+            embedder, budget_s = self._opened.get(space) or await self._run_in_pool(
+                self._open_embedder, space
+            )
             vector = await asyncio.wait_for(self._run_in_pool(embedder.embed_query, text), budget_s)
         except TimeoutError:
             problem = f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
@@ -99,9 +101,10 @@ class QueryEmbedder:
                 or f"no embedding of knowledge.yaml makes the space {space!r}: "
                 "set the model that made it, or run `knowledge refresh` to embed everything again"
             )
-        if space not in self._embedders:
-            self._embedders.setdefault(space, open_embedder(embedding))
-        return self._embedders[space], ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
+        if space not in self._opened:
+            budget_s = ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
+            self._opened.setdefault(space, (open_embedder(embedding), budget_s))
+        return self._opened[space]
 
     def _load_spaces(self) -> _ConfiguredSpaces:
         known = self._spaces

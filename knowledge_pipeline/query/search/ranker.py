@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -60,25 +60,19 @@ def rank_hits(
     model = model or load_model()
     parts = compute_features(hits, query) * model.shares  # shape (hits, FEATURES)
     scores = parts.sum(axis=1).clip(min=0.0)
-    ranked: list[Hit] = []
-    for hit, score, (_, *boosts) in zip(hits, scores.tolist(), parts.tolist(), strict=True):
-        explained = {name: boost for name, boost in zip(FEATURES[1:], boosts, strict=True) if boost}
-        ranked.append(_explain(hit, min(score, 1.0), explained))
-    ranked.sort(key=lambda hit: hit.rank_key)
-    return _scale_repeats(ranked, model.repeat_factor) if diverse else ranked
-
-
-def _scale_repeats(hits: Iterable[Hit], factor: float) -> list[Hit]:
+    scored = sorted(
+        zip(scores.clip(max=1.0).tolist(), hits, parts.tolist(), strict=True),
+        key=lambda each: (-each[0], each[1].chunk.id),
+    )
     seen: Counter[tuple[str, str]] = Counter()
-    scaled: list[Hit] = []
-    for hit in hits:
+    ranked: list[Hit] = []
+    for score, hit, (_, *boosts) in scored:
+        explained = {name: boost for name, boost in zip(FEATURES[1:], boosts, strict=True) if boost}
         file = get_file(hit.chunk)
-        loss = hit.score * (1.0 - factor ** seen[file]) if has_path(hit.chunk) else 0.0
-        scaled.append(_explain(hit, hit.score - loss, {"same_file": -loss}) if loss else hit)
+        if diverse and seen[file] and has_path(hit.chunk):
+            loss = score * (1.0 - model.repeat_factor ** seen[file])
+            score, explained = score - loss, {**explained, "same_file": -loss}
         seen[file] += 1
-    return sorted(scaled, key=lambda hit: hit.rank_key)
-
-
-def _explain(hit: Hit, score: float, boosts: Mapping[str, float]) -> Hit:
-    explanation = replace(hit.explanation, boosts={**hit.explanation.boosts, **boosts})
-    return replace(hit, score=score, explanation=explanation)
+        explanation = replace(hit.explanation, boosts={**hit.explanation.boosts, **explained})
+        ranked.append(Hit(hit.chunk, score, explanation))
+    return sorted(ranked, key=lambda hit: hit.rank_key)

@@ -8,14 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knowledge_pipeline.query.search.hits import (
-    CHUNK_COLUMNS,
-    Candidates,
-    IndexedChunk,
-    ScoredChunk,
-    SpaceCandidates,
-)
+from knowledge_pipeline.query.search.hits import Candidates, IndexedChunk, ScoredChunk, SpaceCandidates
 from knowledge_pipeline.query.search.query_vectors import VectorUnavailable
+from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow
@@ -40,6 +35,7 @@ class SearchScope:
     readers: Sequence[IndexReader]
     condition: Filter
     limit: int  # candidates of each search of each space
+    cache: RowCache
 
 
 async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
@@ -63,7 +59,8 @@ async def _retrieve_from_space(
         vector = await embed_query(reader)
         nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
     except VectorUnavailable as reason:
-        return SpaceCandidates(reader.space, None, await read_scored_chunks(reader, await matching)), reason
+        matches = await read_scored_chunks(scope.cache, reader, await matching)
+        return SpaceCandidates(reader.space, None, matches), reason
     except BaseException:
         matching.cancel()
         raise
@@ -71,8 +68,8 @@ async def _retrieve_from_space(
     nearest_rows = {scored.row_id for scored in nearest}
     matched_rows = {scored.row_id for scored in matches}
     chunks, others = await asyncio.gather(
-        _read_chunks(reader, nearest_rows | matched_rows),
-        score_rows(reader, vector, matched_rows - nearest_rows),
+        scope.cache.read_chunks(reader, nearest_rows | matched_rows),
+        score_rows(scope.cache, reader, vector, matched_rows - nearest_rows),
     )
     similar = _join_scores(chunks, [*nearest, *others])
     return SpaceCandidates(reader.space, similar, _join_scores(chunks, matches)), vector
@@ -83,13 +80,14 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
 
     async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
         rows = await reader.search_text(keywords, scope.condition, limit=scope.limit)
-        matches = await read_scored_chunks(reader, rows)
+        matches = await read_scored_chunks(scope.cache, reader, rows)
         vector = candidates.query_vectors.get(reader.space)
         if vector is None:
             return replace(found, keyword_matches=matches)
         nearest = found.nearest or ()
         chunks = {match.row: match.chunk for match in matches}
-        others = await score_rows(reader, vector, chunks.keys() - {scored.row for scored in nearest})
+        unscored = chunks.keys() - {scored.row for scored in nearest}
+        others = await score_rows(scope.cache, reader, vector, unscored)
         similar = [*nearest, *_join_scores(chunks, others)]
         return replace(found, nearest=similar, keyword_matches=matches)
 
@@ -99,28 +97,23 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
 
 
 async def read_scored_chunks(
-    reader: IndexReader, scored: Sequence[ScoredRow], known_chunks: Mapping[int, IndexedChunk] | None = None
+    cache: RowCache, reader: IndexReader, scored: Sequence[ScoredRow]
 ) -> list[ScoredChunk]:
-    """What a search found, with the chunks; those that are known by row are not read again."""
-    chunks = dict(known_chunks or {})
-    chunks |= await _read_chunks(reader, {each.row_id for each in scored} - chunks.keys())
-    return _join_scores(chunks, scored)
+    """What a search found, with the chunks."""
+    return _join_scores(await cache.read_chunks(reader, [each.row_id for each in scored]), scored)
 
 
-async def score_rows(reader: IndexReader, vector: np.ndarray, rows: Collection[int]) -> list[ScoredRow]:
+async def score_rows(
+    cache: RowCache, reader: IndexReader, vector: np.ndarray, rows: Collection[int]
+) -> list[ScoredRow]:
     """The cosine of some rows' vectors and a vector, in [-1, 1]; 0 where one of the two is all zero."""
-    vectors = await reader.take_vectors(rows)
+    vectors = await cache.read_vectors(reader, rows)
     if not vectors:
         return []
     others = np.stack(list(vectors.values()))  # shape (rows, dimensions)
     lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(vector)
     similarities = (others @ vector) / np.where(lengths > 0, lengths, np.inf)
     return [ScoredRow(row, score) for row, score in zip(vectors, similarities.tolist(), strict=True)]
-
-
-async def _read_chunks(reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
-    read = await reader.take_rows(rows, CHUNK_COLUMNS)
-    return {row: IndexedChunk.from_row(values) for row, values in read.items()}
 
 
 def _join_scores(chunks: Mapping[int, IndexedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:

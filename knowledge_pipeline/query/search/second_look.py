@@ -93,7 +93,7 @@ async def _refine_space(
     best_rows = [prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows]
     if query_vector is None or not best_rows:
         return candidates
-    best_vectors = await reader.take_vectors(best_rows[:MAX_FEEDBACK_CHUNKS])
+    best_vectors = await scope.cache.read_vectors(reader, best_rows[:MAX_FEEDBACK_CHUNKS])
     if not best_vectors:
         return candidates
     shift = share * np.mean(list(best_vectors.values()), axis=0)
@@ -103,7 +103,7 @@ async def _refine_space(
     before = [scored for scored in nearest if is_prose(scored.chunk)]
     lost_rows = {scored.row for scored in before} - {scored.row_id for scored in found}
     prose, lost = await asyncio.gather(
-        read_scored_chunks(reader, found, known), score_rows(reader, vector, lost_rows)
+        read_scored_chunks(scope.cache, reader, found), score_rows(scope.cache, reader, vector, lost_rows)
     )
     prose += [ScoredChunk(known[scored.row_id], scored.score, scored.row_id) for scored in lost]
     code = [scored for scored in nearest if not is_prose(scored.chunk)]

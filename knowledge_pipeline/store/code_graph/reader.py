@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.filters import MATCH_NONE, Filter, eq
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.readers import LANCE_ERRORS, Row
 from knowledge_pipeline.store.schemas import GRAPH
@@ -78,6 +78,8 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
 
 
 def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
+    if where == MATCH_NONE:
+        return []
     return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
 
 

@@ -251,3 +251,45 @@ def test_a_question_to_the_graph_opens_no_vectors(code: Project):
         base.graph.find_usages("Ledger.write_ledger")
         (code.lake.root / "index").rename(code.lake.root / "gone")
         assert base.graph.find_usages("Ledger.write_ledger").matches
+
+
+def test_what_is_kept_for_one_caller_is_not_shown_to_another(ledger: KnowledgeBase):
+    ann = Access("red", frozenset({"ann"}))
+    for _ in range(2):
+        told = ledger.search(QUESTION, type="code", access=ann)
+        assert "bribe_officials" in names(around(told, "Ledger.write_ledger").called_by)
+        public = ledger.search(QUESTION, type="code", access=Access.public())
+        assert "bribe_officials" not in names(around(public, "Ledger.write_ledger").called_by)
+
+
+def test_neighbours_are_those_of_the_release_that_answers(
+    code: Project, ledger: KnowledgeBase, tmp_path: Path
+):
+    before = names(around(ledger.search(QUESTION, type="code"), "Ledger.write_ledger").called_by)
+    (tmp_path / "other" / "other.py").write_text(APP.replace("settle_accounts", "settle_anew"))
+    code.refresh()
+    after = names(around(ledger.search(QUESTION, type="code"), "Ledger.write_ledger").called_by)
+    assert ("settle_elsewhere" in before, "settle_anew" in before) == (True, False)
+    assert ("settle_elsewhere" in after, "settle_anew" in after) == (False, True)
+
+
+def test_two_files_of_one_path_have_neighbours_of_their_own(
+    code: Project, ledger: KnowledgeBase, tmp_path: Path
+):
+    twin = tmp_path / "twin"
+    (twin / "ledger").mkdir(parents=True)
+    other = STORE.replace(
+        "require_balance(self.rows)", "sign(self, reason='the twin signs what it writes down')"
+    )
+    (twin / "ledger" / "store.py").write_text(other)
+    code.declare(
+        "twin", "code", twin, chunking={"strategy": "ast_aware", "granularity": "method", "min_tokens": 0}
+    )
+    code.refresh()
+    answers = ledger.search(QUESTION, type="code", limit=20).results
+    calls = {
+        each.citation.source: names(each.graph.calls)
+        for each in answers
+        if each.graph and each.metadata.get("symbol") == "Ledger.write_ledger"
+    }
+    assert calls["lib"][0] == "require_balance" and calls["twin"][0] == "Ledger.total_of_rows"

@@ -1,0 +1,92 @@
+"""Rows that are kept are those of the table, whatever is written after; no more than the bound is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, IndexedChunk
+from knowledge_pipeline.query.search.row_cache import RowCache
+from knowledge_pipeline.store.filters import MATCH_ALL, eq
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline_tests.query.search import rows
+from knowledge_pipeline_tests.thoroughness import examples
+
+Write = tuple[str, int, str]  # "put", "delete" or "compact"; which chunk; its text
+writes = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "put", "delete", "compact"]), st.integers(0, 4), st.text("ab", max_size=2)
+        )
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(writes)
+def test_after_any_writes_every_version_reads_as_without_a_cache(batches: Sequence[Sequence[Write]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_compare(Lake(Path(folder)), batches))
+
+
+async def _compare(lake: Lake, batches: Sequence[Sequence[Write]]) -> None:
+    cache, table, readers = RowCache(), lake.index("space", rows.DIMENSIONS), list[IndexReader]()
+    rows.write(lake, "space", [rows.row("first", "0.py")])
+    for batch in batches:
+        for kind, number, text in batch:
+            if kind == "put":
+                vector = None if text == "a" else rows.row(text)["vector"]
+                rows.write(lake, "space", [rows.row(text, f"{number}.py", vector=vector)])
+            elif kind == "delete":
+                table.delete_where(eq("path", f"{number}.py"))
+            else:
+                table.open_newest().optimize.compact_files()
+        readers.append(await open_index(lake.root, "space", table.version))
+        for reader in readers:  # those of earlier releases too
+            await _require_equal(cache, reader)
+
+
+async def _require_equal(cache: RowCache, reader: IndexReader) -> None:
+    ids = reader.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    stored: Mapping[int, Mapping[str, object]] = await reader.take_rows(ids, CHUNK_COLUMNS)
+    read = await cache.read_chunks(reader, ids)
+    assert read == {row: IndexedChunk.from_row(values) for row, values in stored.items()}
+    vectors, stored_vectors = await cache.read_vectors(reader, ids), await reader.take_vectors(ids)
+    assert vectors.keys() == stored_vectors.keys()
+    assert all(np.array_equal(vectors[row], stored_vectors[row]) for row in vectors)
+
+
+def test_what_is_kept_is_not_read_again_and_the_bound_holds(lake: Lake) -> None:
+    rows.write(lake, "space", [rows.row(text * 1_000, f"{text}.py") for text in "abcd"])
+    asyncio.run(_read_twice(lake))
+
+
+async def _read_twice(lake: Lake) -> None:
+    reader = await open_index(lake.root, "space", lake.index("space", rows.DIMENSIONS).version)
+    found = await reader.find_rows(MATCH_ALL, limit=9, columns=["id"])
+    ids = reader.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    assert len(found) == len(ids) == 4
+    roomy, narrow = RowCache(), RowCache(max_chunk_bytes=8_000, max_vector_bytes=300)
+    first = [await each.read_chunks(reader, ids) for each in (roomy, narrow)]
+    vectors = [await each.read_vectors(reader, ids) for each in (roomy, narrow)]
+    broken = IndexReader(reader.space, reader.version, reader.dimensions, pa.table({}), reader.files)
+    assert await roomy.read_chunks(broken, ids) == first[0] == first[1]
+    assert (await roomy.read_vectors(broken, ids)).keys() == vectors[0].keys() == vectors[1].keys()
+    for kept in (narrow.read_chunks, narrow.read_vectors):
+        known = 0
+        for row in ids:
+            try:
+                known += len(await kept(broken, [row]))
+            except AttributeError:  # asked of the table
+                continue
+        assert 0 < known < len(ids)
