@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter
 from knowledge_pipeline.store.lance_storage import StorePath
 
@@ -87,6 +88,7 @@ class IndexReader:
     dimensions: int
     dataset: Any  # of Lance, at that version
     files: Mapping[int, str]  # fragment -> the names of its data files
+    memory: VectorMemory
 
     def locate(self, row: int) -> tuple[str, int]:
         """Where a row is stored: its files, which are never written again, and its place in them."""
@@ -117,11 +119,20 @@ class IndexReader:
         Rows that an index finds are compared again by their vectors: the distances of the index are
         those of quantised vectors, squared, about twice the cosine's.
         """
+        held = self.memory.held
+        if held and held.knows(where):  # takes less than handing it to a thread
+            return _search_exactly(held, vector, where, limit)
+        return await asyncio.to_thread(self._search_vector, vector, where, limit)
+
+    def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
+        if held := self.memory.open():
+            return _search_exactly(held, vector, where, limit)
         values = np.ascontiguousarray(vector, np.float32)
         query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])
         nearest = {"column": "vector", "q": query, "k": limit, "ef": _HNSW_EF, "refine_factor": 1}
-        rows = await self._scan(where, ["_distance", "_rowid"], nearest={**nearest, "metric": "cosine"})
-        return [ScoredRow(row["_rowid"], 1.0 - row["_distance"]) for row in rows.to_pylist()]
+        rows: Any = self._scan(where, ["_distance", "_rowid"], nearest={**nearest, "metric": "cosine"})
+        distances = rows["_distance"].to_numpy()
+        return list(map(ScoredRow, rows["_rowid"].to_pylist(), (1.0 - distances).tolist()))
 
     @_translate_errors
     async def search_text(self, words: str, where: Filter, *, limit: int) -> list[ScoredRow]:
@@ -131,11 +142,11 @@ class IndexReader:
         """
         from lance.query import MatchQuery
 
-        query = MatchQuery(words, "words")
-        rows = await self._scan(where, ["_score", "_rowid"], full_text_query=query, limit=limit)
-        return [ScoredRow(row["_rowid"], row["_score"]) for row in rows.to_pylist()]
+        query, columns = MatchQuery(words, "words"), ["_score", "_rowid"]
+        rows: Any = await asyncio.to_thread(self._scan, where, columns, full_text_query=query, limit=limit)
+        return list(map(ScoredRow, rows["_rowid"].to_pylist(), rows["_score"].to_pylist()))
 
-    async def _scan(
+    def _scan(
         self,
         where: Filter,
         columns: list[str],
@@ -144,19 +155,16 @@ class IndexReader:
         full_text_query: Any = None,  # of Lance
         limit: int | None = None,
     ) -> pa.Table:
-        def scan() -> pa.Table:
-            return self.dataset.scanner(
-                columns,
-                filter=where.sql,
-                prefilter=True,
-                with_row_id=True,
-                nearest=nearest,
-                full_text_query=full_text_query,
-                limit=limit,
-                disable_scoring_autoprojection=True,
-            ).to_table()
-
-        return await asyncio.to_thread(scan)
+        return self.dataset.scanner(
+            columns,
+            filter=where.sql,
+            prefilter=True,
+            with_row_id=True,
+            nearest=nearest,
+            full_text_query=full_text_query,
+            limit=limit,
+            disable_scoring_autoprojection=True,
+        ).to_table()
 
     @_translate_errors
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
@@ -199,6 +207,11 @@ class IndexReader:
         return await asyncio.to_thread(self.dataset.count_rows, where.sql)
 
 
+def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
+    ids, similarities = held.search(vector, where, limit=limit)
+    return list(map(ScoredRow, ids.tolist(), similarities.tolist()))
+
+
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
@@ -211,4 +224,4 @@ async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
         }
     except LANCE_ERRORS as error:
         raise _to_space_unreadable(space, version, error) from error
-    return IndexReader(space, version, dimensions, dataset, files)
+    return IndexReader(space, version, dimensions, dataset, files, VectorMemory(dataset, dimensions))

@@ -56,9 +56,9 @@ def compute_features(hits: Sequence[Hit], query: ParsedQuery) -> np.ndarray:
             (
                 hit.explanation.fused,
                 coherence.get(key, 0.0) if _is_code(chunk) else 0.0,
-                any(_ends_with(symbol, name) for symbol in chunk.symbols for name in query.identifiers),
-                any(_ends_with(chunk.path, path) for path in query.paths),
-                *(of_files[key] if has_path(chunk) else (0.0, 0.0)),
+                _names_any(chunk.symbols, query.identifiers),
+                _names_any((chunk.path,), query.paths),
+                *of_files.get(key, (0.0, 0.0)),
             )
         )
     return np.array(rows, np.float64).reshape(len(hits), len(FEATURES))
@@ -131,6 +131,10 @@ def _iter_beginnings(word: str) -> Iterator[str]:
     """The word without its last letters, as far as enough are left."""
     for end in range(max(_MIN_STEM_CHARS, len(word) - _MAX_SUFFIX_CHARS), len(word)):
         yield word[:end]
+
+
+def _names_any(names: Sequence[str], suffixes: Sequence[str]) -> bool:
+    return bool(names and suffixes) and any(_ends_with(name, each) for name in names for each in suffixes)
 
 
 def _ends_with(name: str, suffix: str) -> bool:

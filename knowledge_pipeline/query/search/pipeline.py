@@ -184,7 +184,7 @@ class SearchPipeline:
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
         if not plan.profile.is_example:
-            hits = rank_hits(hits, sub_query.query, diverse=plan.diverse)
+            hits = rank_hits(hits, sub_query.query, diverse=plan.diverse, explain=plan.explain)
         if plan.profile.recency_boost:
             hits = boost_recent(hits, plan.profile.recency_boost)
         return RetrievalResult(hits, candidates.vector_problems, names)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.search.features import FEATURES, compute_features, get_file, has_path
 from knowledge_pipeline.query.search.hits import Hit
 from knowledge_pipeline.query.search.understand import ParsedQuery
@@ -48,14 +49,19 @@ def load_model() -> RankingModel:
 
 
 def rank_hits(
-    hits: Sequence[Hit], query: ParsedQuery, *, diverse: bool = True, model: RankingModel | None = None
+    hits: Sequence[Hit],
+    query: ParsedQuery,
+    *,
+    diverse: bool = True,
+    explain: bool = True,
+    model: RankingModel | None = None,
 ) -> list[Hit]:
     """Fused hits, best first; equal scores are ordered by id. The order of the input does not matter.
 
-    The explanation's `boosts` say what each feature but `fused` adds to the score or takes from it.
-
     Args:
         diverse: each further chunk of a file counts for less.
+        explain: `boosts` of the explanations say what each feature but `fused` adds to the score or takes
+            from it; a quarter of the time.
     """
     model = model or load_model()
     parts = compute_features(hits, query) * model.shares  # shape (hits, FEATURES)
@@ -66,13 +72,18 @@ def rank_hits(
     )
     seen: Counter[tuple[str, str]] = Counter()
     ranked: list[Hit] = []
-    for score, hit, (_, *boosts) in scored:
-        explained = {name: boost for name, boost in zip(FEATURES[1:], boosts, strict=True) if boost}
-        file = get_file(hit.chunk)
-        if diverse and seen[file] and has_path(hit.chunk):
+    for score, hit, parts_of_score in scored:
+        loss = 0.0
+        if diverse and has_path(hit.chunk):
+            file = get_file(hit.chunk)
             loss = score * (1.0 - model.repeat_factor ** seen[file])
-            score, explained = score - loss, {**explained, "same_file": -loss}
-        seen[file] += 1
-        explanation = replace(hit.explanation, boosts={**hit.explanation.boosts, **explained})
-        ranked.append(Hit(hit.chunk, score, explanation))
+            seen[file] += 1
+        explanation = _explain(hit, parts_of_score, loss) if explain else hit.explanation
+        ranked.append(Hit(hit.chunk, score - loss, explanation))
     return sorted(ranked, key=lambda hit: hit.rank_key)
+
+
+def _explain(hit: Hit, parts: Sequence[float], loss: float) -> ScoreExplanation:
+    boosts = {name: part for name, part in zip(FEATURES[1:], parts[1:], strict=True) if part}
+    repeated = {"same_file": -loss} if loss else {}
+    return replace(hit.explanation, boosts={**hit.explanation.boosts, **boosts, **repeated})

@@ -7,11 +7,10 @@ rows alone are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Generic, TypeVar
 
 import numpy as np
-from cachetools import LRUCache
 
 from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, IndexedChunk
 from knowledge_pipeline.store.readers import IndexReader
@@ -20,50 +19,71 @@ MAX_CHUNK_BYTES = 96_000_000  # about 25,000 chunks
 MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions
 _ROW_BYTES = 2_500  # that a chunk takes besides its text, about
 
+Place = tuple[str, int]
+"""See `IndexReader.locate`."""
+
+Value = TypeVar("Value")
+
 
 class RowCache:
     """Chunks and vectors of the rows read last, for one event loop."""
 
-    def __init__(self, *, max_chunk_bytes: int = MAX_CHUNK_BYTES, max_vector_bytes: int = MAX_VECTOR_BYTES):
-        self._chunks: LRUCache[Hashable, IndexedChunk] = LRUCache(
-            max_chunk_bytes, getsizeof=lambda chunk: _ROW_BYTES + len(chunk.text)
-        )
-        self._vectors: LRUCache[Hashable, Any] = LRUCache(
-            max_vector_bytes, getsizeof=lambda vector: 100 + (0 if vector is None else vector.nbytes)
-        )
+    def __init__(
+        self, *, max_chunk_bytes: int = MAX_CHUNK_BYTES, max_vector_bytes: int = MAX_VECTOR_BYTES
+    ) -> None:
+        self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
+        self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""
-        found, missing = _split_known(self._chunks, reader, rows)
-        for row, values in (await reader.take_rows(missing, CHUNK_COLUMNS)).items():
-            found[row] = IndexedChunk.from_row(values)
-            _put(self._chunks, reader.locate(row), found[row])
+        found, missing = self._chunks.split(reader, rows)
+        if missing:
+            for row, values in (await reader.take_rows(missing, CHUNK_COLUMNS)).items():
+                found[row] = IndexedChunk.from_row(values)
+                self._chunks.put(reader.locate(row), found[row])
         return found
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
         """Vectors of rows that a search of this reader found; rows without a vector are left out."""
-        known, missing = _split_known(self._vectors, reader, rows)
-        taken = await reader.take_vectors(missing)
-        for row in missing:
-            known[row] = taken.get(row)
-            _put(self._vectors, reader.locate(row), known[row])
-        return {row: vector for row, vector in known.items() if vector is not None}
+        if reader.memory.held:
+            return reader.memory.held.take(rows)
+        found, missing = self._vectors.split(reader, rows)
+        for row, vector in (await reader.take_vectors(missing)).items():
+            found[row] = vector
+            self._vectors.put(reader.locate(row), vector)
+        return found
 
 
-def _split_known(
-    cache: Mapping[Hashable, Any], reader: IndexReader, rows: Collection[int]
-) -> tuple[dict[int, Any], list[int]]:
-    """What is kept of some rows, and which are missing."""
-    found: dict[int, Any] = {}
-    missing: list[int] = []
-    for row in rows:
-        try:
-            found[row] = cache[reader.locate(row)]
-        except KeyError:
-            missing.append(row)
-    return found, missing
+class _Recent(Generic[Value]):
+    """Values used recently, in two generations: when the younger is half of the bound, the older is dropped.
 
+    A look-up takes a tenth of one in a list of uses, and there are two hundred in a search.
+    """
 
-def _put(cache: LRUCache[Hashable, Any], key: Hashable, value: Any) -> None:
-    if cache.getsizeof(value) <= cache.maxsize:
-        cache[key] = value
+    def __init__(self, max_bytes: int, size_of: Callable[[Value], int]) -> None:
+        self._generation_bytes, self._size_of = max_bytes // 2, size_of
+        self._young: dict[Place, Value] = {}
+        self._old: dict[Place, Value] = {}
+        self._young_bytes = 0
+
+    def split(self, reader: IndexReader, rows: Collection[int]) -> tuple[dict[int, Value], list[int]]:
+        """What is kept of some rows of a reader, and which are missing."""
+        found: dict[int, Value] = {}
+        missing: list[int] = []
+        for row in rows:
+            place = reader.locate(row)
+            value = self._young.get(place)
+            if value is None and (value := self._old.get(place)) is not None:
+                self.put(place, value)
+            if value is None:
+                missing.append(row)
+            else:
+                found[row] = value
+        return found, missing
+
+    def put(self, place: Place, value: Value) -> None:
+        """Keep a value."""
+        self._young[place] = value
+        self._young_bytes += self._size_of(value)
+        if self._young_bytes > self._generation_bytes:
+            self._old, self._young, self._young_bytes = self._young, {}, 0

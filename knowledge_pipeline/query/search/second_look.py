@@ -121,4 +121,4 @@ def _rescale_scores(scored: Sequence[ScoredChunk], *, reference: Sequence[Scored
     after = max((each.score for each in scored), default=0.0)
     if before <= 0 or after <= 0:
         return list(scored)
-    return [replace(each, score=each.score * before / after) for each in scored]
+    return [ScoredChunk(each.chunk, each.score * before / after, each.row) for each in scored]

@@ -1,0 +1,123 @@
+"""The vectors of a small index in memory, all compared with a question by one product.
+
+Up to some ten thousand rows that takes a fifth of a search of the index on disk, and the nearest rows are
+found exactly.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache
+
+from knowledge_pipeline.store.filters import Filter
+
+MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
+MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
+_MIN_SEARCHES = 2  # of one version: a process that asks once would read more than it saves
+_SPARSE_SHARE = 8  # rows that are fewer than such a share of all are picked before they are compared
+
+
+@dataclass(frozen=True, slots=True)
+class ExactVectors:
+    """All vectors of one version of an index. Threads may share it."""
+
+    rows: np.ndarray  # int64, shape (vectors,): ids of the rows, ascending
+    vectors: np.ndarray  # float32, shape (vectors, dimensions)
+    scales: np.ndarray  # float32, shape (vectors,): 1 / length, 0 where the length is 0
+    _dataset: Any
+    _positions: LRUCache[str, np.ndarray] = field(
+        default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def read(cls, dataset: Any) -> ExactVectors:
+        """Read the rows that have a vector."""
+        found = dataset.to_table(columns=["vector"], filter="vector IS NOT NULL", with_row_id=True)
+        rows = found["_rowid"].to_numpy().astype(np.int64)
+        flat = np.asarray(found["vector"].combine_chunks().flatten(), np.float32)
+        order = np.argsort(rows)
+        vectors = flat.reshape(len(rows), dataset.schema.field("vector").type.list_size)[order]
+        lengths = np.linalg.norm(vectors, axis=1)
+        scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return cls(rows[order], vectors, scales, dataset)
+
+    def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""
+        length = float(np.linalg.norm(vector))
+        asked = (vector / length if length > 0 else vector).astype(np.float32)
+        positions = self._find_positions(where)
+        if len(positions) * _SPARSE_SHARE < len(self.rows):
+            similarities = _multiply(self.vectors[positions], asked) * self.scales[positions]
+        else:
+            similarities = (_multiply(self.vectors, asked) * self.scales)[positions]
+        if limit < len(positions):
+            best = np.argpartition(similarities, -limit)[-limit:]
+            positions, similarities = positions[best], similarities[best]
+        order = np.argsort(-similarities, kind="stable")
+        return self.rows[positions[order]], similarities[order]
+
+    def knows(self, where: Filter) -> bool:
+        """Whether the rows that match are known, so that a search reads nothing."""
+        return where.sql in self._positions
+
+    def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
+        """The vectors of rows; those without one are left out."""
+        asked = np.fromiter(rows, np.int64, len(rows))
+        at = np.searchsorted(self.rows, asked).clip(max=max(len(self.rows) - 1, 0))
+        known = self.rows[at] == asked if len(self.rows) else np.zeros(len(asked), bool)
+        return dict(zip(asked[known].tolist(), self.vectors[at[known]], strict=True))
+
+    def _find_positions(self, where: Filter) -> np.ndarray:
+        """Where the matching rows are, ascending: int32."""
+        with self._lock:
+            known = self._positions.get(where.sql)
+        if known is None:
+            matching = self._dataset.to_table(columns=[], filter=where.sql, with_row_id=True)["_rowid"]
+            known = np.flatnonzero(np.isin(self.rows, matching.to_numpy())).astype(np.int32)
+            with self._lock:
+                self._positions[where.sql] = known
+        return known
+
+
+def _multiply(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """The product, in this thread: those of BLAS wait in a loop, and under load take twenty times as long."""
+    return np.einsum("ij,j->i", vectors, asked)
+
+
+class VectorMemory:
+    """Holds the vectors of one version once that pays: it is small, and is searched again. For threads."""
+
+    def __init__(self, dataset: Any, dimensions: int) -> None:
+        self._dataset, self._dimensions = dataset, dimensions
+        self._searches = 0
+        self._held: ExactVectors | None = None
+        self._is_too_large: bool | None = None
+        self._reading = threading.Lock()
+
+    @property
+    def held(self) -> ExactVectors | None:
+        """The vectors, if they are held by now."""
+        return self._held
+
+    def open(self) -> ExactVectors | None:
+        """The vectors for a search; None if it had better use the index."""
+        self._searches += 1
+        if self._held or self._searches < _MIN_SEARCHES or self._is_too_large:
+            return self._held
+        if not self._reading.acquire(blocking=False):
+            return None  # another search reads them
+        try:
+            if self._is_too_large is None:
+                bytes_ = self._dataset.count_rows() * self._dimensions * 4
+                self._is_too_large = bytes_ > MAX_BYTES
+            if not self._is_too_large and self._held is None:
+                self._held = ExactVectors.read(self._dataset)
+            return self._held
+        finally:
+            self._reading.release()

@@ -1,0 +1,130 @@
+"""Vectors in memory: the nearest rows that match, as numpy finds them; read when that pays, once."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.store import exact_vectors
+from knowledge_pipeline.store.exact_vectors import ExactVectors, VectorMemory
+from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, eq, one_of
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline_tests.query.search import rows
+from knowledge_pipeline_tests.thoroughness import examples
+
+DIMENSIONS = 4
+values = st.sampled_from([0.0, 0.0, 1.0, -1.0, 0.5, 3.0])
+vectors = st.one_of(st.none(), st.lists(values, min_size=DIMENSIONS, max_size=DIMENSIONS))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def write(lake: Lake, made: Sequence[list[float] | None], *, tenant: str) -> None:
+    chunks = [
+        rows.row("text", f"{tenant}{at}.py", vector=each, tenant=tenant) for at, each in enumerate(made)
+    ]
+    rows.write(lake, "space", chunks, dimensions=DIMENSIONS)
+
+
+async def open_reader(lake: Lake) -> IndexReader:
+    return await open_index(lake.root, "space", lake.index("space", DIMENSIONS).version)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    st.lists(vectors, min_size=1, max_size=6),
+    st.lists(vectors, max_size=6),
+    st.sets(st.integers(0, 5)),
+    st.lists(values, min_size=DIMENSIONS, max_size=DIMENSIONS),
+    st.integers(1, 5),
+)
+def test_the_nearest_rows_are_those_of_the_cosine(
+    first: list[list[float] | None],
+    second: list[list[float] | None],
+    deleted: set[int],
+    asked: list[float],
+    limit: int,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Lake(Path(folder))
+        write(lake, first, tenant="a")
+        if second:
+            write(lake, second, tenant="b")
+        table = lake.index("space", DIMENSIONS)
+        table.delete_where(one_of("path", [f"a{at}.py" for at in sorted(deleted)]))
+        reader = asyncio.run(open_reader(lake))
+        held, question = ExactVectors.read(reader.dataset), np.array(asked, "f4")
+        for where in (MATCH_ALL, MATCH_NONE, eq("tenant", "b"), eq("tenant", "b")):
+            found = reader.dataset.to_table(
+                columns=["vector"], filter=where.sql, with_row_id=True
+            ).to_pylist()
+            expected = {row["_rowid"]: cosine(row["vector"], asked) for row in found if row["vector"]}
+            ids, similarities = held.search(question, where, limit=limit)
+            best = sorted(expected.values(), reverse=True)[:limit]
+            assert similarities.tolist() == pytest.approx(best, abs=1e-6)
+            assert [expected[row] for row in ids.tolist()] == pytest.approx(best, abs=1e-6)
+            every_row = [row["_rowid"] for row in found]
+            taken = held.take([*every_row, 1 << 40])
+            assert {row: vector.tolist() for row, vector in taken.items()} == {
+                row["_rowid"]: row["vector"] for row in found if row["vector"]
+            }
+
+
+def cosine(one: list[float], other: list[float]) -> float:
+    lengths = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(np.dot(one, other) / lengths) if lengths else 0.0
+
+
+def test_they_are_read_at_the_second_search_and_answer_as_the_index_does(lake: Lake) -> None:
+    write(lake, np.random.default_rng(7).standard_normal((40, DIMENSIONS)).round(3).tolist(), tenant="a")
+    reader, question = asyncio.run(open_reader(lake)), np.array([1.0, 2.0, 3.0, 4.0], "f4")
+    answers = []
+    for searches in range(4):
+        assert bool(reader.memory.held) == (searches > 1)
+        answers.append(asyncio.run(reader.search_vector(question, eq("tenant", "a"), limit=10)))
+    by_index, exact = answers[0], answers[-1]
+    assert [each.row_id for each in by_index] == [each.row_id for each in exact]
+    assert [each.score for each in by_index] == pytest.approx([each.score for each in exact], abs=1e-5)
+
+
+def test_a_table_that_is_too_large_is_never_held(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(lake, [[1.0, 0.0, 0.0, 0.0]] * 3, tenant="a")
+    dataset = asyncio.run(open_reader(lake)).dataset
+    for max_bytes, is_held in ((3 * DIMENSIONS * 4 - 1, False), (3 * DIMENSIONS * 4, True)):
+        monkeypatch.setattr(exact_vectors, "MAX_BYTES", max_bytes)
+        memory = VectorMemory(dataset, DIMENSIONS)
+        assert [bool(memory.open()) for _ in range(3)] == [False, is_held, is_held]
+
+
+def test_searches_do_not_wait_for_the_one_that_reads(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(lake, [[1.0, 0.0, 0.0, 0.0]] * 3, tenant="a")
+    dataset = asyncio.run(open_reader(lake)).dataset
+    reading, may_end, read = threading.Event(), threading.Event(), ExactVectors.read
+
+    def read_slowly(dataset: object) -> ExactVectors:
+        reading.set()
+        assert may_end.wait(60)
+        return read(dataset)
+
+    monkeypatch.setattr(ExactVectors, "read", read_slowly)
+    memory = VectorMemory(dataset, DIMENSIONS)
+    assert memory.open() is None
+    second = threading.Thread(target=memory.open)
+    second.start()
+    assert reading.wait(60)
+    assert memory.open() is None
+    may_end.set()
+    second.join(60)
+    assert memory.open() is not None
