@@ -40,7 +40,9 @@ class Filters:
     )
     branches: tuple[Name, ...] = described("Branches.", default=())
     paths: tuple[Name, ...] = described(
-        "Paths: `src/auth` and all below it, or globs: `**/*_test.go`.", default=()
+        "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Commits and pull requests are at the "
+        "paths that they change.",
+        default=(),
     )
     authors: tuple[Name, ...] = described(
         "Authors, by whole words of a name or address, ignoring letter case.", default=()

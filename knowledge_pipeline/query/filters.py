@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -17,17 +18,29 @@ from knowledge_pipeline.times import ensure_zone
 _Compile = Callable[[Sequence[str]], Filter]
 
 _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+_TYPES_WITH_CHANGES = ("git_history", "github_pr")  # of documents that name the files which they change
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
 
 
 def compile_filter(access: Access, *restrictions: Filters) -> Filter:
-    """The rows that a caller may see and asks for: all restrictions hold at once."""
+    """The rows that a caller may see and asks for: all restrictions hold at once.
+
+    A commit, a pull or merge request is at each path that it changes.
+    """
     conditions = [accesses.build_visibility_filter(access)]
     if not any(restriction.include_archived for restriction in restrictions):
         conditions.append(filters.eq("archived", False))
     for restriction in restrictions:
-        conditions += to_conditions(restriction)
+        conditions += to_conditions(replace(restriction, paths=()))
+        if restriction.paths:
+            conditions.append(_at_paths(restriction.paths) | _changes_paths(restriction.paths))
     return reduce(lambda left, right: left & right, conditions)
+
+
+def _changes_paths(values: Sequence[str]) -> Filter:
+    patterns = [_normalize_path(value) for value in values]
+    changes = [filters.glob_in_json_list("metadata", "files", pattern) for pattern in patterns]
+    return filters.one_of("source_type", _TYPES_WITH_CHANGES) & _join_with_or(changes)
 
 
 def to_conditions(restriction: Filters) -> list[Filter]:
@@ -61,6 +74,14 @@ def _match_folded(column: str) -> _Compile:
     return _match_any(lambda value: filters.equals_folded(column, value))
 
 
+def _at_paths(values: Sequence[str]) -> Filter:
+    return _join_with_or([filters.glob("path", _normalize_path(value)) for value in values])
+
+
+def _normalize_path(value: str) -> str:
+    return replace_invalid_characters(value).removeprefix("./").lstrip("/")
+
+
 def _join_with_or(parts: Sequence[Filter]) -> Filter:
     """Any of them, nested as little as possible: the store refuses conditions that are nested deeply."""
     if len(parts) == 1:
@@ -90,7 +111,7 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "source_types": _match_exactly("source_type"),
     "repos": _match_any(lambda value: filters.glob("repo", value) | filters.glob("repo", f"**/{value}")),
     "branches": _match_exactly("branch"),
-    "paths": _match_any(lambda value: filters.glob("path", value.removeprefix("./").lstrip("/"))),
+    "paths": _at_paths,
     "authors": _match_any(lambda value: filters.contains_words("author", value)),
     "tags": lambda values: filters.has_any("tags", values),
     "labels": lambda values: filters.has_any("labels", values),

@@ -5,6 +5,7 @@ Values are always escaped here; nothing else in the project writes a filter by h
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 
 Value = str | int | float | bool | datetime
 
+_WILDCARD = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _COLUMN = re.compile(r"^[a-z_][a-z0-9_]*$")
 
 
@@ -127,11 +129,24 @@ def glob(column: str, pattern: str) -> Filter:
 
     A pattern without a wildcard also matches everything below that folder.
     """
-    if not re.search(r"[*?]", pattern):
+    if not _WILDCARD.search(pattern):
         return _match_regex(column, f"^{re.escape(pattern.rstrip('/'))}(/|$)")
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
     wildcards = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = _WILDCARD.split(pattern)
     return _match_regex(column, "^" + "".join(wildcards.get(part, re.escape(part)) for part in parts) + "$")
+
+
+def glob_in_json_list(column: str, key: str, pattern: str) -> Filter:
+    """The column holds a JSON object whose list of paths under a key has one that matches a glob; see `glob`.
+
+    The JSON is as `json.dumps` writes it.
+    """
+    character, within = r"(?:[^\"\\/]|\\.)", r"(?:[^\"\\]|\\.)*"
+    wildcards = {"**/": f"(?:{within}/)?", "**": within, "*": f"{character}*", "?": character}
+    parts = _WILDCARD.split(pattern if _WILDCARD.search(pattern) else pattern.rstrip("/"))
+    path = "".join(wildcards.get(part) or re.escape(json.dumps(part)[1:-1]) for part in parts)
+    below = "" if len(parts) > 1 else f"(?:/{within})?"
+    return _match_regex(column, rf'"{re.escape(key)}": \[(?:"{within}", )*"{path}{below}"')
 
 
 def _compare(column: str, operator: str, value: Value) -> Filter:

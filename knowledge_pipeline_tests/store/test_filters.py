@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -140,6 +142,47 @@ def test_a_folder_holds_what_is_below_it_and_no_neighbour(tmp_path: Path) -> Non
     below = made.read_rows(["path"], filters.starts_with("path", "src/"))["path"].to_pylist()
     assert sorted(below) == ["src/a.py", "src/x/b.py"]
     assert made.count_rows(filters.starts_with_folded("path", "SRC/")) == 2
+
+
+PATHS = [
+    "src/a.py",
+    "src/x/b.py",
+    "src2/c.py",
+    "src",
+    "a.py",
+    'q"uote/é😀.py',
+    "back\\slash.py",
+    "a, b",
+    "x]y/z",
+]
+GLOBS = [
+    "src",
+    "src/",
+    "**/*.py",
+    "*.py",
+    "src/**",
+    "src/?.py",
+    'q"uote',
+    "**/é?.py",
+    "back\\*",
+    "a, b",
+    "x]y",
+    "*",
+]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.sampled_from(PATHS), max_size=3), st.sampled_from(GLOBS))
+def test_a_list_of_paths_in_json_matches_where_one_of_its_paths_does(paths: list[str], pattern: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(Path(folder) / "t.lance", SCHEMA)
+        stored = [{"id": str(at), "path": path, "tags": []} for at, path in enumerate(paths)]
+        listed = json.dumps({"deletions": 1, "files": paths, "note": '"files": ["src/a.py"]', "other": PATHS})
+        in_json = {"id": "json", "path": listed, "tags": []}
+        table.append([pa.RecordBatch.from_pylist([*stored, in_json], schema=SCHEMA)])
+        expected = table.count_rows(filters.glob("path", pattern) & ~filters.eq("id", "json")) > 0
+        condition = filters.glob_in_json_list("path", "files", pattern) & filters.eq("id", "json")
+        assert table.count_rows(condition) == expected
 
 
 @pytest.mark.parametrize("constant", [filters.MATCH_ALL, filters.MATCH_NONE])

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,14 @@ def paths(answer) -> list[str]:
 @pytest.fixture
 def shelf(lake: Lake, space: str) -> None:
     """A few rows that differ in every column that filters use."""
-    commit = {"project": "CORE", "wiki_space": "ENG", "labels": ["bug"], "status": "Merged", "language": None}
+    commit: dict[str, Any] = {
+        "project": "CORE",
+        "wiki_space": "ENG",
+        "labels": ["bug"],
+        "status": "Merged",
+        "language": None,
+    }
+    commit["metadata"] = json.dumps({"files": ["lib/bucket.rs", "README"]})
     old = datetime(2020, 5, 5, tzinfo=UTC)
     rows = [
         row("token loop", "src/auth/token.py", author="Jane Doe", repo="github.com/psf/auth", branch="main"),
@@ -56,6 +65,8 @@ def shelf(lake: Lake, space: str) -> None:
         ({"paths": ("/src/auth/", "./docs")}, {"src/auth/token.py", "src/auth/token.go", "docs/token.md"}),
         ({"paths": ("**/*.py",)}, {"src/auth/token.py"}),
         ({"paths": ("src/*.py",)}, set()),
+        ({"paths": ("lib",)}, {"lib/bucket.rs", "1f2e"}),  # a commit is at what it changes
+        ({"paths": ("**/*.rs",), "source_types": ("git_history",)}, {"1f2e"}),
         ({"authors": ("jane",)}, {"src/auth/token.py", "src/auth/token.go"}),
         ({"authors": ("JANE DOE",)}, {"src/auth/token.py"}),
         ({"tags": ("it's",)}, {"lib/bucket.rs"}),
@@ -375,7 +386,6 @@ def test_reciprocal_rank_answers_too(lake: Lake, space: str, settings: Settings)
 
 
 def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
-    import json
 
     write(lake, space, [row("alpha", "a.py")])
     publish(lake)
