@@ -31,6 +31,12 @@ class FilterOptions:
     branch: Annotated[Names, _repeatable("NAME", "this branch")] = None
     author: Annotated[Names, _repeatable("NAME", "this author, matched by whole words")] = None
     tag: Annotated[Names, _repeatable("TAG", "this tag")] = None
+    label: Annotated[Names, _repeatable("NAME", "this label of tickets, pull requests and pages")] = None
+    project: Annotated[Names, _repeatable("KEY", "this project of tickets")] = None
+    status: Annotated[Names, _repeatable("NAME", "this status of tickets and pull requests")] = None
+    space: Annotated[Names, _repeatable("KEY", "this space of a wiki")] = None
+    channel: Annotated[Names, _repeatable("NAME", "this channel of a chat")] = None
+    kind: Annotated[Names, _repeatable("NAME", "this kind of definition: class, method, interface")] = None
     since: Annotated[
         str | None, Option(metavar="WHEN", help="Changed at this time or later: 2025-01-31, 2025, 30d, 6m.")
     ] = None
@@ -54,6 +60,12 @@ class FilterOptions:
             branches=tuple(self.branch or ()),
             authors=tuple(self.author or ()),
             tags=tuple(self.tag or ()),
+            labels=tuple(self.label or ()),
+            projects=tuple(self.project or ()),
+            statuses=tuple(self.status or ()),
+            spaces=tuple(self.space or ()),
+            channels=tuple(self.channel or ()),
+            kinds=tuple(self.kind or ()),
             since=parse_query_time("since", self.since) if self.since is not None else None,
             until=parse_query_time("until", self.until) if self.until is not None else None,
             include_archived=self.archived,

@@ -54,6 +54,10 @@ class Filters:
         "Statuses of tickets and pull requests: `In Progress`.", default=()
     )
     spaces: tuple[Name, ...] = described("Spaces of a wiki, by key: `OPS`.", default=())
+    channels: tuple[Name, ...] = described("Channels of a chat: `general`, or `#general`.", default=())
+    kinds: tuple[Name, ...] = described(
+        "Kinds of definitions in code: `class`, `function`, `method`, `interface`, `constant`.", default=()
+    )
     since: datetime | None = described("Last modified then or later; UTC without a time zone.", default=None)
     until: datetime | None = described("Last modified before then; UTC without a time zone.", default=None)
     include_archived: bool = described("Include what its source no longer has.", default=False)

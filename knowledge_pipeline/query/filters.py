@@ -74,6 +74,10 @@ def _match_folded(column: str) -> _Compile:
     return _match_any(lambda value: filters.equals_folded(column, value))
 
 
+def _in_channel(name: str) -> Filter:
+    return filters.starts_with("path", f"#{name.removeprefix('#')}/")
+
+
 def _at_paths(values: Sequence[str]) -> Filter:
     return _join_with_or([filters.glob("path", _normalize_path(value)) for value in values])
 
@@ -118,4 +122,6 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "projects": _match_folded("project"),
     "statuses": _match_folded("status"),
     "spaces": _match_folded("wiki_space"),
+    "channels": lambda values: filters.eq("source_type", "slack") & _match_any(_in_channel)(values),
+    "kinds": lambda values: filters.one_of("symbol_kind", sorted({value.lower() for value in values})),
 }

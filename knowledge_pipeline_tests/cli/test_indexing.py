@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation
+from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.cli.conftest import CODE, Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -94,7 +96,7 @@ def test_a_repository_that_does_not_answer_leaves_the_file_as_it_was(home: Path,
 
 
 def test_index_of_neither_folder_nor_address_is_wrong_usage(home: Path, run: Run):
-    assert "neither a folder nor the address" in run("index", "--repo", "no/such", code=2).err
+    assert "neither a folder nor the address" in run("index", "--repo", "no/such/folder", code=2).err
 
 
 def test_index_of_an_empty_folder_is_refused(home: Path, tmp_path: Path, run: Run):
@@ -195,3 +197,29 @@ def test_the_config_may_be_named_before_and_after_the_command(indexed: Path, run
     assert elsewhere == run("sources", "list", "--config", config, "--json").json
     assert run("sources", "list", "--config", str(indexed), "--json").json == elsewhere
     assert "correct --config" in run("status", "--config", str(tmp_path / "no.yaml"), code=2).err
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "branch"),
+    [
+        ("github.com/pallets/flask", "https://github.com/pallets/flask", None),
+        ("pallets/flask", "https://github.com/pallets/flask", None),
+        ("pallets/flask@3.0.x", "https://github.com/pallets/flask", "3.0.x"),
+        ("example.org/group/sub/repo@feature/a", "https://example.org/group/sub/repo", "feature/a"),
+        ("https://github.com/pallets/flask", "https://github.com/pallets/flask", None),
+        ("git@github.com:pallets/flask.git", "git@github.com:pallets/flask.git", None),
+    ],
+)
+def test_a_repository_is_named_as_people_write_it(text: str, url: str, branch: str | None):
+    repository = RepositoryLocation.parse(text)
+    repository.require_valid()
+    assert (repository.url, repository.branch, repository.is_local) == (url, branch, False)
+
+
+def test_a_folder_that_is_there_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "pallets" / "flask").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert RepositoryLocation.parse("pallets/flask").is_local
+    assert not RepositoryLocation.parse("pallets/click").is_local
+    with pytest.raises(ConfigError, match="a branch each"):
+        RepositoryLocation.parse("pallets/click@main", "dev")

@@ -30,7 +30,8 @@ def test_search_as_json_is_the_answer(indexed: Path, run: Run):
     ("options", "expected"),
     [
         (["--language", "python"], {"src/sessions.py"}),
-        (["--path", "docs/**"], {"docs/guide.md"}),
+        (["--path", "docs/**", "--source-type", "markdown"], {"docs/guide.md"}),
+        (["--kind", "class"], set()),
         (["--source", "shop-docs"], {"docs/guide.md"}),
         (["--source-type", "markdown", "--source-type", "code"], {"docs/guide.md", "src/sessions.py"}),
         (["--repo", "shop", "--language", "markdown"], {"docs/guide.md"}),

@@ -26,14 +26,14 @@ from knowledge_pipeline.serve.page.page_query import PageQuery
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_of
 
-NOT_FOR_MODELS = {"extensions", "branches", "tags", "include_archived"}
+NOT_FOR_MODELS = {"extensions", "branches", "tags", "channels", "include_archived"}
 """Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
 
 PAGE_FILTERS = {"source_types", "sources", "languages", "paths", "since"}
 """Filters with a field on the page; the others are written in the query: `author:ann`."""
 
-NOT_OPTIONS = {"extensions", "labels", "projects", "statuses", "spaces"}
-"""Filters without an option on the command line: they are written in the query, too."""
+NOT_OPTIONS = {"extensions"}
+"""A filter without an option on the command line: `--language py` says the same."""
 
 RESPONSES = (
     responses.Citation,
@@ -145,7 +145,12 @@ def test_the_page_has_the_fields_that_it_shows():
 def test_the_command_line_has_an_option_for_every_filter():
     (search,) = (each for name, each in typer.main.get_command(app).commands.items() if name == "search")
     options = {parameter.name for parameter in search.params}
-    singular = {"source_types": "source_type", "branches": "branch", "include_archived": "archived"}
+    singular = {
+        "statuses": "status",
+        "source_types": "source_type",
+        "branches": "branch",
+        "include_archived": "archived",
+    }
     names = {name: singular.get(name, name.removesuffix("s")) for name in FILTER_NAMES}
     assert {name for name, option in names.items() if not options & {name, option}} <= NOT_OPTIONS
 

@@ -188,6 +188,8 @@ class Intruder:
             "labels": ("billing", "login"),
             "statuses": ("To Do", "Done"),
             "spaces": ("OPS",),
+            "channels": ("ops", "#general"),
+            "kinds": ("function", "class"),
         }
         return self.one_of(values.get(kind, (self.word(), secret.source.canary, "main", "*")))
 
@@ -208,7 +210,7 @@ class Intruder:
 
 _LISTS = (
     "languages", "extensions", "sources", "repos", "branches", "paths", "authors", "tags", "labels",
-    "projects", "statuses", "spaces",
+    "projects", "statuses", "spaces", "channels", "kinds",
 )  # fmt: skip
 _OF_CODE = ("languages", "sources", "repos", "branches", "paths", "tags")
 _GRAPH = ("related", "usages", "references", "calls", "hierarchy", "dependencies", "impact")

@@ -19,7 +19,12 @@ from knowledge_pipeline.cli.session import Session, WrongUsage, example
 def index(
     session: Session,
     repo: Annotated[
-        str | None, Option(metavar="PATH_OR_URL", help="Add this repository's sources first.")
+        str | None,
+        Option(
+            metavar="REPOSITORY",
+            help="Add this repository's sources first: a folder, an address, github.com/org/repo, or "
+            "org/repo@branch.",
+        ),
     ] = None,
     branch: Annotated[
         str | None, Option(metavar="NAME", help="Read this branch of --repo, as committed.")
@@ -41,8 +46,9 @@ def index(
         return run_refresh(session, (), ORDINARY_REFRESH, dagster=dagster)
     from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation, declare_sources
 
-    session.screen.print_note(f"Inspecting {repo}")
-    declared, ids = declare_sources(session, RepositoryLocation(repo, branch, token_env))
+    repository = RepositoryLocation.parse(repo, branch, token_env)
+    session.screen.print_note(f"Inspecting {repository.location}")
+    declared, ids = declare_sources(session, repository)
     if declared:
         session.screen.print_note(f"Added {', '.join(declared)} to {session.config_path}")
     return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared)

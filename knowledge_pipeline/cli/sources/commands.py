@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -125,11 +126,13 @@ def _choose_repository(
         raise WrongUsage("--branch and --token-env need --url")
     if path is not None and not path.expanduser().is_dir():
         raise ConfigError(f"{path} is not a folder: correct --path")
-    location = str(path) if path is not None else url
-    is_git = None if path is None and url is None else url is not None
-    if location is None:
-        location = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
-    repository = RepositoryLocation(location, branch, token_variable, is_git=is_git)
+    if path is not None:
+        repository = RepositoryLocation(str(path), is_git=False)
+    elif url is not None:
+        repository = replace(RepositoryLocation.parse(url, branch, token_variable), is_git=True)
+    else:
+        named = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
+        repository = RepositoryLocation.parse(named, branch, token_variable)
     repository.require_valid()
     return repository
 

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 _GIT_ADDRESS = re.compile(
     r"^(?:[a-z][a-z0-9+.-]*://|[^/@:\s]+@[^/:\s]+:|(?=[^/@:\s]+?\.[^/:\s])[^/:\s]++:)", re.IGNORECASE
 )
+_HOSTED = re.compile(
+    r"(?P<host>[\w-]+(?:\.[\w-]+)+/)?(?P<name>[\w-][\w.-]*/[\w.-]+(?:/[\w.-]+)*?)(?:@(?P<branch>[\w./-]+))?/?"
+)
+"""`github.com/org/repo`, `gitlab.com/group/subgroup/repo@branch`, or `org/repo` of GitHub."""
+
 _MAX_ID_CHARS = 64
 
 
@@ -34,6 +39,24 @@ class RepositoryLocation:
     branch: str | None = None
     token_variable: str | None = None  # the environment variable that holds the token
     is_git: bool | None = None  # None: unless the location is a folder with files, and no branch is named
+
+    @classmethod
+    def parse(
+        cls, text: str, branch: str | None = None, token_variable: str | None = None
+    ) -> RepositoryLocation:
+        """A folder, an address, or what people write of one: `github.com/org/repo`, `org/repo@branch`.
+
+        A folder that is there goes before a name on GitHub. Raises ConfigError for two branches.
+        """
+        named = _HOSTED.fullmatch(text)
+        if named is None or Path(text).expanduser().exists() or _GIT_ADDRESS.match(text):
+            return cls(text, branch, token_variable)
+        if named["host"] is None and named["name"].count("/") > 1:
+            return cls(text, branch, token_variable)
+        if branch and named["branch"]:
+            raise ConfigError(f"{text!r} and --branch name a branch each: give one")
+        url = f"https://{named['host'] or 'github.com/'}{named['name']}"
+        return cls(url, branch or named["branch"], token_variable, is_git=True)
 
     @property
     def is_local(self) -> bool:
@@ -72,7 +95,8 @@ class RepositoryLocation:
         """Raises ConfigError if it is neither a folder nor an address."""
         if not self._local_path.is_dir() and not _GIT_ADDRESS.match(self.location):
             raise ConfigError(
-                f"{self.location!r} is neither a folder nor the address of a git repository: correct it"
+                f"{self.location!r} is neither a folder nor the address of a git repository, nor a name such "
+                "as github.com/org/repo: correct it"
             )
 
     def to_connection(self) -> SourceEntry:

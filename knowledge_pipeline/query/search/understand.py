@@ -27,7 +27,7 @@ _FILTER_KEYS = {
     **{"lang": "languages", "language": "languages", "ext": "extensions", "source": "sources"},
     **{"type": "source_types", "repo": "repos", "branch": "branches", "path": "paths", "author": "authors"},
     **{"tag": "tags", "label": "labels", "project": "projects", "status": "statuses", "space": "spaces"},
-    **{"since": "since", "until": "until"},
+    **{"channel": "channels", "kind": "kinds", "since": "since", "until": "until"},
 }
 _FILTER_TERM = re.compile(
     rf"""(?<!\S)(?P<key>{"|".join(_FILTER_KEYS)}):(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|"""

@@ -52,6 +52,7 @@ class CodeSearchInput(QueryInput, PagedInput):
     languages: FilterValues = filter_field("languages")
     repos: FilterValues = filter_field("repos")
     paths: FilterValues = filter_field("paths")
+    kinds: FilterValues = filter_field("kinds")
     sources: FilterValues = filter_field("sources")
     limit: Limit = 10
 

@@ -36,11 +36,26 @@ def shelf(lake: Lake, space: str) -> None:
     old = datetime(2020, 5, 5, tzinfo=UTC)
     rows = [
         row("token loop", "src/auth/token.py", author="Jane Doe", repo="github.com/psf/auth", branch="main"),
-        row("token loop in go", "src/auth/token.go", language="go", author="jane@example.org"),
-        row("token", "lib/bucket.rs", language="rust", author="Janet", source="lib", tags=["core", "it's"]),
+        row(
+            "token loop in go",
+            "src/auth/token.go",
+            language="go",
+            symbol_kind="class",
+            author="jane@example.org",
+        ),
+        row(
+            "token",
+            "lib/bucket.rs",
+            language="rust",
+            symbol_kind="trait",
+            author="Janet",
+            source="lib",
+            tags=["core", "it's"],
+        ),
         row("token told", "docs/token.md", source="docs", source_type="markdown", language="markdown"),
         row("token fixed", "1f2e", source="log", source_type="git_history", last_modified=old, **commit),
         row("token refresh as it was", "src/old.py", archived=True),
+        row("token talk", "#ops/2026-01-02", source="chat", source_type="slack", language=None),
     ]
     write(lake, space, rows)
     publish(lake)
@@ -74,6 +89,9 @@ def shelf(lake: Lake, space: str) -> None:
         ({"projects": ("core",)}, {"1f2e"}),
         ({"statuses": ("merged",)}, {"1f2e"}),
         ({"spaces": ("eng",)}, {"1f2e"}),
+        ({"kinds": ("Class", "trait")}, {"lib/bucket.rs", "src/auth/token.go"}),
+        ({"channels": ("ops",)}, {"#ops/2026-01-02"}),
+        ({"channels": ("#op", "")}, set()),
         ({"until": datetime(2021, 1, 1)}, {"1f2e"}),
         ({"since": datetime(2021, 1, 1), "paths": ("docs",)}, {"docs/token.md"}),
         ({"include_archived": True, "languages": ("python",)}, {"src/auth/token.py", "src/old.py"}),
@@ -102,7 +120,7 @@ def test_types_look_where_they_should(base: KnowledgeBase):
         "lib/bucket.rs",
     }
     assert paths(base.search("token", type="historical")) == ["1f2e"]
-    assert len(paths(base.search("token"))) == 5
+    assert len(paths(base.search("token", limit=20))) == 6
 
 
 @pytest.mark.usefixtures("shelf")
