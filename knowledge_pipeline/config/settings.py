@@ -5,7 +5,7 @@ Only shapes and rules live here; `config.file` reads and checks the file, `confi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -85,6 +85,9 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
 }
 """The connections that each type can be read over."""
 
+PERMISSION_CONNECTIONS: tuple[str, ...] = ("confluence",)
+"""The connections over which who may read a document is read with it: `access.visibility: from_source`."""
+
 _GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 
 _CONVERSATION_TYPES: frozenset[SourceType] = frozenset(
@@ -145,11 +148,18 @@ class RefreshSettings(SettingsModel):
 
 
 class AccessSettings(SettingsModel):
-    """Who may find the source's content."""
+    """Who may find the source's content.
 
-    visibility: Literal["public", "tenant", "private"] = "public"
+    With `from_source` each document has the readers that the source's own permissions give it; `principals`
+    then see every document, also those whose permissions cannot be read. `mapping` leads from accounts and
+    groups of the source to principals; what it does not name is the account's e-mail, if that is trusted.
+    """
+
+    visibility: Literal["public", "tenant", "private", "from_source"] = "public"
     tenant: str | None = None
     principals: tuple[str, ...] = ()
+    mapping: Mapping[str, str] = Field(default_factory=dict[str, str])
+    trust_emails: bool = True
 
     @model_validator(mode="after")
     def _require_audience(self) -> AccessSettings:
@@ -157,6 +167,10 @@ class AccessSettings(SettingsModel):
             raise ValueError(f"visibility {self.visibility!r} needs a tenant")
         if self.visibility == "private" and not self.principals:
             raise ValueError("visibility 'private' needs at least one entry in principals")
+        if self.visibility != "from_source" and (self.mapping or not self.trust_emails):
+            raise ValueError("mapping and trust_emails belong to visibility 'from_source'")
+        if wrong := [name for name in (*self.mapping, *self.mapping.values()) if not name.strip()]:
+            raise ValueError(f"mapping leads from an account to a principal: neither can be {wrong[0]!r}")
         return self
 
 
@@ -185,6 +199,11 @@ class SourceConfig(SourceFilters):
                 f"allowed: {', '.join(allowed)}"
             )
         require_supported_filters(self, self.type)
+        if self.access.visibility == "from_source" and self.connection.type not in PERMISSION_CONNECTIONS:
+            raise ValueError(
+                f"access.visibility 'from_source' is not read from connection.type {self.connection.type!r}; "
+                f"it is from: {', '.join(PERMISSION_CONNECTIONS)}"
+            )
         if self.type in _GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
             object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git
         return self

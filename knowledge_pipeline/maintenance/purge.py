@@ -22,7 +22,7 @@ from knowledge_pipeline.store.release import (
 )
 from knowledge_pipeline.store.tables import Table, split_batches
 
-_STAGES = ("facts", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
+_STAGES = ("facts", "audiences", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
 
 
 def purge_source(lake: Lake, settings: Settings, source: str) -> int:

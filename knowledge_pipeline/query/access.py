@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
 from knowledge_pipeline.store.filters import Filter
 
 
@@ -27,20 +28,23 @@ class Access:
     Equal ones see the same rows, whoever calls.
 
     Raises:
-        ValueError: a name is empty, or has a character that the store would drop, so that it could pass
-            for another name.
+        ValueError: a name is empty, names an audience of a source, or has a character that the store would
+            drop, so that it could pass for another name.
     """
 
     tenant: str | None
     principals: frozenset[str]
     everything: bool = False
     withheld_sources: frozenset[str] = frozenset()  # whatever their rows say; see `DeclaredSources.narrow`
+    audiences: frozenset[str] = frozenset()  # of sources, that the caller belongs to; see `Audiences.add`
+    audience_sources: frozenset[str] = frozenset()  # seen by audience alone, whatever else their rows say
+    withheld_documents: frozenset[tuple[str, str]] = frozenset()  # of those: source and uri
     caller: Caller = field(default=Caller(), compare=False)
 
     def __post_init__(self) -> None:
         for name in (*self.principals, *([] if self.tenant is None else [self.tenant])):
             storable = name.encode(errors="ignore").decode()  # without halves of surrogate pairs
-            if not name or "\x00" in name or name != storable:
+            if not name or "\x00" in name or name != storable or name.startswith(AUDIENCE_PREFIX):
                 raise ValueError(f"{name!r} cannot name a tenant or a principal")
 
     @classmethod
@@ -61,9 +65,21 @@ def build_visibility_filter(access: Access) -> Filter:
     visible = filters.eq("visibility", "public")
     if access.tenant is not None:
         visible |= filters.eq("visibility", "tenant") & filters.eq("tenant", access.tenant)
-    if access.tenant is not None and access.principals:
+    principals = sorted(access.principals | access.audiences)
+    if access.tenant is not None and principals:
         private = filters.eq("visibility", "private") & filters.eq("tenant", access.tenant)
-        visible |= private & filters.has_any("principals", sorted(access.principals))
+        visible |= private & filters.has_any("principals", principals)
     if access.withheld_sources:
         visible &= ~filters.one_of("source", sorted(access.withheld_sources))
+    if access.audience_sources:
+        visible &= _build_audience_filter(access)
     return visible
+
+
+def _build_audience_filter(access: Access) -> Filter:
+    """Of sources that are seen by audience alone, what is of one of the caller's, and not withheld."""
+    seen = filters.has_any("principals", sorted(access.audiences))
+    for source in sorted({source for source, _ in access.withheld_documents}):
+        uris = sorted(uri for of, uri in access.withheld_documents if of == source)
+        seen &= ~(filters.eq("source", source) & filters.one_of("uri", uris))
+    return ~filters.one_of("source", sorted(access.audience_sources)) | seen

@@ -65,8 +65,15 @@ class DeclaredSources:
         """
         if access.everything:
             return access
-        withheld = frozenset(each.id for each in self._list_known() if not _is_for(each.access, access))
-        return replace(access, withheld_sources=withheld)
+        known = self._list_known()
+        withheld = frozenset(each.id for each in known if not _is_for(each.access, access))
+        by_audience = frozenset(
+            each.id
+            for each in known
+            if each.access.visibility == "from_source"
+            and access.principals.isdisjoint(each.access.principals)
+        )
+        return replace(access, withheld_sources=withheld, audience_sources=by_audience - withheld)
 
     def _list_known(self) -> tuple[SourceConfig, ...]:
         if self._config_path is None:
@@ -112,5 +119,6 @@ def _is_for(declared: AccessSettings, access: Access) -> bool:
         return True
     is_of_tenant = access.tenant is not None and access.tenant == declared.tenant
     return is_of_tenant and (
-        declared.visibility == "tenant" or not access.principals.isdisjoint(declared.principals)
+        declared.visibility in ("tenant", "from_source")  # of the latter, each document has its audience
+        or not access.principals.isdisjoint(declared.principals)
     )

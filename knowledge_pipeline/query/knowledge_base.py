@@ -22,6 +22,7 @@ from knowledge_pipeline.contract.responses import (
 )
 from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.audiences import Audiences
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.declared_sources import DeclaredSources
@@ -89,6 +90,7 @@ class AsyncKnowledgeBase:
         self._heard = heard
         self._calls = ModelCallLog(self._lake)
         self._index = LiveIndex(self._lake)
+        self._audiences = Audiences(self._lake, self._index)
         cache = AnswerCache(settings.query.cache)
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
         self._code_graph = CodeGraph(self._index)
@@ -123,7 +125,7 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.search`."""
-        access = self._resolve_access(access)
+        access = await self._resolve_access(access)
         response = await self._engine.search(
             text, access, type=type, filters=filters, limit=limit, explain=explain
         )
@@ -142,7 +144,7 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.similar`."""
-        access = self._resolve_access(access)
+        access = await self._resolve_access(access)
         response = await self._engine.similar(
             access, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
         )
@@ -151,13 +153,13 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
-        access = self._resolve_access(access)
+        access = await self._resolve_access(access)
         return await self._record_search("get", id, access, await self._engine.get(id, access))
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
-        access = self._resolve_access(access)
+        access = await self._resolve_access(access)
         response = await self._engine.related(target, access)
         return self._record("related", target, access, response)
 
@@ -176,7 +178,7 @@ class AsyncKnowledgeBase:
         """
         from knowledge_pipeline.query.agent_context.build import get_context  # most processes only search
 
-        access = self._resolve_access(access)
+        access = await self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
         context = await get_context(
             self._engine, access, task, self.settings.context, max_tokens=max_tokens, template=template
@@ -190,7 +192,7 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def status(self, *, access: Access | None = None) -> StatusResponse:
         """The live release, and how much of it the caller may see."""
-        return await read_status(self.settings, self._lake, self._index, self._resolve_access(access))
+        return await read_status(self.settings, self._lake, self._index, await self._resolve_access(access))
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
@@ -219,7 +221,7 @@ class AsyncKnowledgeBase:
             record_judgement,
             self._lake,
             self._log,
-            self._resolve_access(access),
+            await self._resolve_access(access),
             query_id=query_id,
             result_id=result_id,
             judgement=judgement,
@@ -249,12 +251,12 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
-        access = self._resolve_access(access)
+        access = await self._resolve_access(access)
         response = await self._code_graph.query(request, access)
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
 
-    def _resolve_access(self, access: Access | None) -> Access:
-        return self._declared.narrow(access or self.access)
+    async def _resolve_access(self, access: Access | None) -> Access:
+        return await self._audiences.add(self._declared.narrow(access or self.access))
 
     async def _record_search(
         self, kind: str, text: str, access: Access, response: SearchResponse

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -33,6 +33,7 @@ from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.records import build_embedded_text, hash_strings
 from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
+from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.index_payload import build_payload
@@ -97,6 +98,7 @@ class _RowFingerprints:
 
     source_digest: str  # of the configuration and the code
     small_documents: dict[str, str]  # uri -> digest that also covers all chunks of a small document
+    audiences: Mapping[str, str]  # uri -> principal, where the source's own permissions decide
 
     def shares_words(self, uri: str, archived: bool) -> bool:
         """Whether a chunk carries the words of its whole document."""
@@ -108,7 +110,11 @@ class _RowFingerprints:
         digests = [self.small_documents.get(uri, self.source_digest) for uri in uris.dictionary.to_pylist()]
         live = pa.array(digests, pa.string()).take(uris.indices)
         second_half = pc.if_else(chunks["archived"], self.source_digest, live)
-        return pc.binary_join_element_wise(chunks["row_hash"], second_half, "")
+        if not self.audiences:
+            return pc.binary_join_element_wise(chunks["row_hash"], second_half, "")
+        names = [self.audiences.get(uri, "") for uri in uris.dictionary.to_pylist()]
+        audiences = pa.array(names, pa.string()).take(uris.indices)
+        return pc.binary_join_element_wise(chunks["row_hash"], second_half, audiences, "")
 
 
 def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[str], _RowFingerprints]:
@@ -116,7 +122,7 @@ def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.index(space.name, space.dimensions)
     rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], is_null("skipped"))
-    fingerprints = _build_row_fingerprints(rows, build_source_columns(ctx))
+    fingerprints = _build_row_fingerprints(rows, build_source_columns(ctx), load_audiences(ctx))
     stored = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
     duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
     if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
@@ -151,13 +157,15 @@ def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
         "branch": location.branch,
         "web_prefix": location.web_prefix,
         "tags": sorted(source.metadata.tags),
-        "visibility": source.access.visibility,
+        "visibility": "private" if source.access.visibility == "from_source" else source.access.visibility,
         "tenant": source.access.tenant,
         "principals": sorted(source.access.principals),
     }
 
 
-def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _RowFingerprints:
+def _build_row_fingerprints(
+    rows: pa.Table, source_columns: dict[str, Any], audiences: Mapping[str, str]
+) -> _RowFingerprints:
     """Decides which documents are small."""
     digest = hash_strings(VERSION, json.dumps(source_columns, sort_keys=True))
     live = rows.filter(pc.invert(rows["archived"]))
@@ -165,7 +173,8 @@ def _build_row_fingerprints(rows: pa.Table, source_columns: dict[str, Any]) -> _
     counts = pc.list_value_length(documents["row_hash_list"])
     small = documents.filter(pc.is_in(counts, value_set=pa.array(SMALL_DOCUMENT_CHUNKS, pa.int32())))
     hashes = zip(*small.select(["uri", "row_hash_list"]).to_pydict().values(), strict=True)
-    return _RowFingerprints(digest, {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes})
+    small_documents = {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes}
+    return _RowFingerprints(digest, small_documents, audiences)
 
 
 def find_stale_tables(ctx: RefreshContext, space: str) -> list[Table]:
@@ -208,6 +217,7 @@ class _IndexRowBuilder:
         text_keys = [row["text_key"] for row in rows]
         columns: dict[str, Any] = {
             **{name: [value] * len(rows) for name, value in self._source_columns.items()},
+            "principals": [self._list_principals(row["uri"]) for row in rows],
             **{name: chunks[name] for name in CHUNK_COLUMNS},
             **{name: [each[name] for each in computed] for name in (computed[0] if computed else ())},
             **self._load_vectors(text_keys),
@@ -216,6 +226,11 @@ class _IndexRowBuilder:
             "updated_at": [self._now] * len(rows),
         }
         return pa.Table.from_pydict(columns, schema=self._table.schema)
+
+    def _list_principals(self, uri: str) -> list[str]:
+        """Those of the configuration, and the document's audience, if it has one."""
+        audience = self._fingerprints.audiences.get(uri)
+        return sorted([*self._source_columns["principals"], *([audience] if audience else [])])
 
     def _load_indexed_at(self, ids: list[str]) -> dict[str, datetime]:
         """When rows that are there were first written."""

@@ -28,6 +28,7 @@ from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, Source
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
+from knowledge_pipeline.stages.permissions import refresh_permissions
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
@@ -70,7 +71,10 @@ def refresh(ctx: RefreshContext) -> Stats:
         else:
             desired = actual | desired
         plan = plan_changes(desired, actual, full=ctx.options.full)
-        reconcile(table, plan, lambda uris: _build_batches(ctx, source, table, items, uris))
+        # Before the documents: a document that cannot be read does not keep what was revoked.
+        live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
+        audiences = refresh_permissions(ctx, table, live_uris, stats)
+        reconcile(table, plan, lambda uris: _build_batches(ctx, source, table, items, audiences, uris))
         stats.seen = len(items)
         stats.add_plan(plan)
         archived = sum(1 for uri in plan.changed if desired[uri] == _ARCHIVED)
@@ -155,7 +159,12 @@ def _require_any_readable(ctx: RefreshContext, stats: Stats) -> None:
 
 
 def _build_batches(
-    ctx: RefreshContext, source: Source, table: Table, items: Mapping[str, Item], uris: list[str]
+    ctx: RefreshContext,
+    source: Source,
+    table: Table,
+    items: Mapping[str, Item],
+    audiences: Mapping[str, str],
+    uris: list[str],
 ) -> Iterator[pa.RecordBatch]:
     """Read the listed documents and archive the vanished ones; each batch is one commit.
 
@@ -164,7 +173,7 @@ def _build_batches(
     rows, chars, error = list[dict[str, Any]](), 0, None
     try:
         for count, row in enumerate(_iter_rows(source, table, items, uris), start=1):
-            rows.append(row)
+            rows.append(row | {"audience": audiences.get(row["uri"])})
             chars += len(row["text"])
             ctx.report("snapshot", count, len(uris))
             if len(rows) >= _DOCUMENTS_PER_COMMIT or chars >= _CHARS_PER_COMMIT:

@@ -4,6 +4,7 @@
 <root>/chunks/<type>/<source>.lance
 <root>/embeddings/<space>/<source>.lance
 <root>/facts/<type>/<source>.lance
+<root>/audiences/<type>/<source>.lance
 <root>/index/<space>.lance                 one table per space, all sources
 <root>/graph/symbols.lance  edges.lance    the code graph, all sources
 <root>/releases.lance
@@ -37,7 +38,7 @@ if TYPE_CHECKING:  # Arrow is imported where a table is opened: a refresh withou
     from knowledge_pipeline.store.tables import Table
 
 LOCK_TIMEOUT_S = 600.0
-_SOURCE_STAGES = ("snapshot", "chunks", "embeddings", "facts")
+_SOURCE_STAGES = ("snapshot", "chunks", "embeddings", "facts", "audiences")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -96,6 +97,17 @@ class Lake:
         from knowledge_pipeline.store.schemas import FACTS
 
         return _open_table(self.root / "facts" / source_type / f"{source}.lance", FACTS)
+
+    def audiences(self, source_type: str, source: str) -> Table:
+        """Who may read documents of a source, by its own permissions."""
+        from knowledge_pipeline.store.schemas import AUDIENCES
+
+        return _open_table(self.root / "audiences" / source_type / f"{source}.lance", AUDIENCES)
+
+    def list_audience_stamps(self) -> dict[tuple[str, str], VersionStamp]:
+        """Stamps of the tables of audiences by type and source."""
+        paths = sorted((self.root / "audiences").glob("*/*.lance"))
+        return {(path.parent.name, path.stem): read_version_stamp(path) for path in paths}
 
     def graph_table(self, name: str) -> Table:
         """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""

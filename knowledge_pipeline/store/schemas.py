@@ -54,6 +54,7 @@ SNAPSHOT = _build_schema(
     *_require("text", type_=pa.large_string()),  # empty where skipped
     *_allow_null("skipped"),  # why the document was left out
     *_allow_null("archived_at", type_=_TIMESTAMP),  # since when the source no longer has it
+    *_allow_null("audience"),  # of `AUDIENCES`, who may read it; null: nobody, or the configuration decides
 )
 """One row per document of the source, as it was read."""
 
@@ -90,6 +91,13 @@ def build_embeddings_schema(dimensions: int) -> pa.Schema:
 
 
 _STRING_LIST = pa.list_(pa.field("item", pa.string()))
+
+AUDIENCES = _build_schema(
+    _build_key("audience"),
+    *_require("requires", type_=pa.list_(pa.field("item", _STRING_LIST))),  # one principal of each list
+    *_require("fingerprint"),  # of `requires`
+)
+"""One row per group of readers that a source's own permissions make; only the newest version counts."""
 
 SOURCE_COLUMNS = (
     *_require("source", "source_type"),

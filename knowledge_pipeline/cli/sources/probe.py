@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.render.sources import show_listing
 from knowledge_pipeline.cli.session import Session
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from knowledge_pipeline.sources.base import Source
 
 
+PROBED_PERMISSIONS = 100  # documents
+
+
 def probe_source(session: Session, source: SourceConfig) -> None:
     """List a source and read one document; raises SourceRefused if it lists none that can be read."""
     from knowledge_pipeline.sources.registry import open_source
@@ -23,7 +26,26 @@ def probe_source(session: Session, source: SourceConfig) -> None:
         items = list(opened.discover())
         skipped = Counter(item.skip for item in items if item.skip)
         document = _read_first_document(source.id, opened, [item for item in items if not item.skip])
-    show_listing(session.screen, source.id, len(items), skipped, document)
+    permissions = None
+    if source.access.visibility == "from_source":
+        permissions = _probe_permissions(source, [item.uri for item in items[:PROBED_PERMISSIONS]])
+    show_listing(session.screen, source.id, len(items), skipped, document, permissions)
+
+
+def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
+    """Of how many documents the permissions can be read, and what cannot.
+
+    Raises:
+        SourceRefused: those of none can.
+    """
+    from knowledge_pipeline.sources.permission_readers import read_permissions
+
+    found = read_permissions(source, uris)
+    if not found.audience_by_uri:
+        reason = next(iter(found.problems), "the source names nobody who may read them")
+        raise SourceRefused(f"source {source.id!r}: no document has permissions that can be read: {reason}")
+    problems = dict(found.problems.most_common())
+    return {"documents": len(uris), "with_readers": len(found.audience_by_uri), "problems": problems}
 
 
 def _read_first_document(source: str, opened: Source, items: list[Item]) -> Document:

@@ -55,6 +55,7 @@ COLUMN_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "text": "The document as read, before redaction; empty if it was skipped.",
         "skipped": "Why the document was skipped; empty if it was read.",
         "archived_at": "Since when the source no longer has it; empty if it does.",
+        "audience": "Who may read it, by the source's own permissions; empty for nobody, or if not read.",
     },
     "chunks": {
         "id": "Hash of source, document, place in the structure and content: unrelated edits keep it.",

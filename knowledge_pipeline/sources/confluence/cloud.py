@@ -13,6 +13,7 @@ from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
+    PagePlace,
     split_batches,
     storage_of,
     to_skipped,
@@ -81,6 +82,15 @@ class CloudEdition:
             return to_skipped(raw)
         return self._to_page(raw, kind, "")
 
+    def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
+        """By the parents' ids, folders included, which v1 does not name."""
+        tree, spaces = _PageTree(self._client), dict[str, str]()
+        for raw, _ in self._iter_by_id(kind_by_id, {}):
+            tree.add(raw)
+            spaces[str(raw["id"])] = str(raw.get("spaceId") or "")
+        tree.load_missing_parents()
+        return {each: PagePlace(space, tree.list_ancestor_ids(each)) for each, space in spaces.items()}
+
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """Of one page."""
         path = f"{_PATHS[page.kind]}/{page.id}/labels"
@@ -146,21 +156,24 @@ class _PageTree:
     def with_ancestors(self, pages: Iterable[Page]) -> Iterator[Page]:
         """The pages with the titles of what they are under."""
         pages = list(pages)
-        self._load_missing_parents()
+        self.load_missing_parents()
         return (replace(page, ancestors=tuple(self._list_ancestor_titles(page.id))) for page in pages)
+
+    def list_ancestor_ids(self, page_id: str) -> tuple[str, ...]:
+        """From the top down; the first may be one that we may not see."""
+        above: list[str] = []
+        place = self._nodes[page_id]
+        while place is not None and place.parent_id and place.parent_id not in (page_id, *above):
+            above.append(place.parent_id)
+            place = self._nodes.get(place.parent_id)
+        return tuple(reversed(above))
 
     def _list_ancestor_titles(self, page_id: str) -> list[str]:
         """From the top down; it ends at what we may not see."""
-        titles: list[str] = []
-        passed = {page_id}
-        place = self._nodes[page_id]
-        while place is not None and place.parent_id and place.parent_id not in passed:
-            passed.add(place.parent_id)
-            place = self._nodes.get(place.parent_id)
-            titles += [place.title] if place is not None else []
-        return titles[::-1]
+        places = (self._nodes.get(each) for each in self.list_ancestor_ids(page_id))
+        return [place.title for place in places if place is not None]
 
-    def _load_missing_parents(self) -> None:
+    def load_missing_parents(self) -> None:
         """Read the parents that were not listed, a level at a time; folders one by one."""
         while unknown := {
             place.parent_id: place.parent_kind

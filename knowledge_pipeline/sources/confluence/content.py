@@ -57,6 +57,14 @@ class ChildContent:
     quoted_text: str = ""  # the words of the page that it is about
 
 
+@dataclass(frozen=True, slots=True)
+class PagePlace:
+    """Where a page is, by the ids of what it inherits its readers from."""
+
+    space: str  # the space's id on Cloud, its key on Server
+    ancestors: tuple[str, ...]  # the topmost first
+
+
 class Edition(Protocol):
     """What differs between Cloud and Server."""
 
@@ -81,6 +89,10 @@ class Edition(Protocol):
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page with its body, or why it cannot be read."""
+        ...
+
+    def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
+        """The places, by id, of those of the wanted ones (kind by id) that can be read."""
         ...
 
     def list_labels(self, page: Page) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.sources.confluence.content import (
     CONTENT_KINDS,
     Page,
+    PagePlace,
     labels_of,
+    split_batches,
     storage_of,
     to_skipped,
 )
-from knowledge_pipeline.sources.confluence.search import SEARCH_PATH
+from knowledge_pipeline.sources.confluence.search import MAX_IDS_PER_QUERY, SEARCH_PATH
 from knowledge_pipeline.times import parse_time
 
 _PAGE_SIZE = 200  # more is cut down by the server, whose `next` is followed whatever it gave
@@ -70,6 +72,18 @@ class ServerEdition:
             return to_skipped(raw)
         return self._to_page(raw)
 
+    def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
+        """By id, in one search for many; the rest one by one, which the search does not know yet."""
+        found: dict[str, PagePlace] = {}
+        for several in split_batches(kind_by_id, MAX_IDS_PER_QUERY):
+            for raw in self._search_by_id(several, "ancestors,space"):
+                found[str(raw["id"])] = _to_place(raw)
+        for page_id in kind_by_id.keys() - found.keys():
+            raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": "ancestors,space"})
+            if isinstance(raw, dict):
+                found[page_id] = _to_place(raw)
+        return found
+
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """As listed."""
         return page.labels or ()
@@ -85,11 +99,13 @@ class ServerEdition:
 
     def _iter_by_id(self, kind_by_id: Mapping[str, str], expand: str) -> Iterator[Page]:
         if kind_by_id:
-            cql = f"id in ({', '.join(kind_by_id)}) and type in ({', '.join(CONTENT_KINDS)})"
-            question = {"cql": cql, "expand": expand, "start": 0, "limit": _PAGE_SIZE}
-            found = self._client.iter_results(SEARCH_PATH, question)
-            # stop after the last wanted one: the next page would be empty
-            yield from (self._to_page(raw) for raw in islice(found, len(kind_by_id)))
+            yield from map(self._to_page, self._search_by_id(list(kind_by_id), expand))
+
+    def _search_by_id(self, ids: Sequence[str], expand: str) -> Iterator[Json]:
+        cql = f"id in ({', '.join(ids)}) and type in ({', '.join(CONTENT_KINDS)})"
+        question = {"cql": cql, "expand": expand, "start": 0, "limit": _PAGE_SIZE}
+        # stop after the last wanted one: the next page would be empty
+        yield from islice(self._client.iter_results(SEARCH_PATH, question), len(ids))
 
     def _to_page(self, raw: Json) -> Page:
         try:
@@ -111,3 +127,8 @@ class ServerEdition:
             raise SourceUnavailable(
                 f"{self._client.service} lists a page without its id, title or version: nothing was taken"
             ) from None
+
+
+def _to_place(raw: Json) -> PagePlace:
+    space, above = raw.get("space") or Json(), raw.get("ancestors") or ()
+    return PagePlace(str(space.get("key") or ""), tuple(str(each["id"]) for each in above))

@@ -40,6 +40,7 @@ class Content:
     about: str | None = None  # of an inline comment: the words it is about
     hidden: int | None = None  # answered with this status where it is asked for, and listed nowhere
     indexed: bool = True  # whether the search knows it yet
+    readers: list[str] = field(default_factory=list)  # account ids and "group:NAME"; none: not restricted
 
 
 @dataclass
@@ -50,15 +51,20 @@ class Space:
     key: str
     name: str
     status: str = "current"
+    readers: list[str] = field(default_factory=lambda: ["group:everybody"])  # "*": anonymous callers, too
 
 
 @dataclass
 class Site:
     """Everything that a site holds."""
 
+    edition: str = "cloud"
     content: dict[str, Content] = field(default_factory=dict)
     spaces: dict[str, Space] = field(default_factory=dict)
     people: dict[str, str] = field(default_factory=dict)  # display names by account id
+    emails: dict[str, str] = field(default_factory=dict)  # by account id; who hides theirs is missing
+    groups: dict[str, list[str]] = field(default_factory=dict)  # account ids by name
+    list_size: int = 100  # readers of a restriction, or members of a group, that one answer holds
 
     def seen(self, *kinds: str) -> list[Content]:
         """What a token sees of these kinds, by id, trash and archive included."""
@@ -117,12 +123,38 @@ class Site:
             shown["metadata"] = {"labels": {"results": labels, "start": 0, "limit": 200, "size": len(labels)}}
         if "body.storage" in expand:
             shown["body"] = {"storage": {"value": content.body, "representation": "storage"}}
+        if "restrictions.read.restrictions.user" in expand:
+            shown["restrictions"] = {"read": self.restriction(content, 0)}
         if content.container and "container" in expand:
             above = self.content[content.container]
             shown["container"] = {"id": above.id, "type": above.kind, "title": above.title}
         if content.about and "extensions.inlineProperties" in expand:
             shown["extensions"] = {"inlineProperties": {"originalSelection": content.about}}
         return shown
+
+    def restriction(self, content: Content, start: int) -> dict[str, Any]:
+        """A page of who may read something, as `/restriction/byOperation/read` shows it."""
+        people = [self.person(each) for each in content.readers if not each.startswith("group:")]
+        groups = [self.group(each[6:]) for each in content.readers if each.startswith("group:")]
+        lists = {"user": people, "group": groups}
+        return {
+            "operation": "read",
+            "restrictions": {kind: self.listed(every, start) for kind, every in lists.items()},
+        }
+
+    def listed(self, every: list[Any], start: int) -> dict[str, Any]:
+        page = every[start : start + self.list_size]
+        return {"results": page, "start": start, "limit": self.list_size, "size": len(page)}
+
+    def person(self, account: str) -> dict[str, Any]:
+        """Cloud names people by account id, Server by user name; only Cloud shows addresses."""
+        shown = {"type": "known", "displayName": self.people.get(account)}
+        if self.edition == "server":
+            return shown | {"username": account, "userKey": account}
+        return shown | {"accountId": account, "email": self.emails.get(account, "")}
+
+    def group(self, name: str) -> dict[str, Any]:
+        return {"type": "group", "name": name, **({"id": f"id-{name}"} if self.edition == "cloud" else {})}
 
     def v2(self, content: Content, *, body: bool) -> dict[str, Any]:
         """As `/api/v2/pages` shows it."""

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from knowledge_pipeline_tests.fakes.confluence.content import BadQuery, Content, Site
 
@@ -24,7 +24,8 @@ class Rest:
     def __init__(self, edition: str, utc_offset_h: int) -> None:
         self.edition = edition
         self.utc_offset_h = utc_offset_h  # of the token's owner, in whose zone queries are read
-        self.site = Site()
+        self.site = Site(edition)
+        self.forbidden: dict[str, int] = {}  # the status of paths that end so: "/permissions"
         self.names_next = True  # else a page by offset does not say that another follows, as with old servers
         self.before_page: Callable[[str], None] | None = None  # called before a listing is answered
 
@@ -38,6 +39,8 @@ class Rest:
             return 404, {"message": "nothing here"}, {}
         path = path.removeprefix(self.context)
         parts = path.strip("/").split("/")
+        if status := next((status for end, status in self.forbidden.items() if path.endswith(end)), None):
+            return status, {"statusCode": status, "message": "on purpose"}, {}
         try:
             if self.edition == "cloud" and parts[:2] == ["api", "v2"]:
                 return self._v2(parts[2:], path, query)
@@ -55,6 +58,11 @@ class Rest:
                 spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
                 shown = [each for each in spaces if each.status in wanted]
                 return self._by_cursor(path, query, lambda: shown, vars, _MOST_V2)
+            case ["spaces", number, "permissions"]:
+                space = next(each for each in self.site.spaces.values() if each.id == number)
+                grants = [SimpleNamespace(id=str(at), reader=each) for at, each in enumerate(space.readers)]
+                grants.append(SimpleNamespace(id="admin", reader="administrator"))
+                return self._by_cursor(path, query, lambda: grants, self._grant, self.site.list_size)
             case ["pages" | "blogposts" as kinds]:
                 body = "body-format" in query
                 return self._by_cursor(
@@ -117,13 +125,39 @@ class Rest:
                     )
                 return self._by_offset(path, query, found, expand, most)
             case ["user", "bulk"] if self.edition == "cloud":
-                people = [
-                    {"type": "known", "accountId": account, "displayName": self.site.people[account]}
-                    for account in query["accountId"]
-                    if account in self.site.people
-                ]
+                known = (each for each in query["accountId"] if each in self.site.people)
+                people = [self.site.person(account) for account in known]
                 return 200, {"results": people, "start": 0, "limit": 200, "size": len(people)}, {}
+        start = int(query.get("start", ["0"])[0])
+        match parts:
+            case ["content", number, "restriction", "byOperation", "read"]:
+                found = self.site.content.get(number)
+                if found is None or found.hidden is not None:
+                    return 404, {"statusCode": 404, "message": "No content found"}, {}
+                return 200, self.site.restriction(found, start), {}
+            case ["group", "by-id"] if self.edition == "cloud":
+                return 200, self.site.group(query["id"][0].removeprefix("id-")), {}
+            case ["group", id_, "membersByGroupId"] if self.edition == "cloud":
+                return self._members(unquote(id_).removeprefix("id-"), start)
+            case ["group", name, "member"] if self.edition == "server":
+                return self._members(unquote(name), start)
         return self._server_only(parts, path, query, expand)
+
+    def _members(self, group: str, start: int) -> Answer:
+        members = [self.site.person(each) for each in self.site.groups.get(group, [])]
+        return 200, self.site.listed(members, start), {}
+
+    @staticmethod
+    def _grant(grant: SimpleNamespace) -> dict[str, Any]:
+        """Of a space, as v2 shows it; the last one is to administer."""
+        reader, admin = grant.reader, grant.id == "admin"
+        principal = {"type": "user", "id": reader}
+        if reader == "*":
+            principal = {"type": "access_class", "id": "anonymous-users"}
+        elif reader.startswith("group:"):
+            principal = {"type": "group", "id": f"id-{reader[6:]}"}
+        operation = {"key": "administer" if admin else "read", "targetType": "space"}
+        return {"id": grant.id, "principal": principal, "operation": operation}
 
     def _server_only(self, parts: list[str], path: str, query: Query, expand: set[str]) -> Answer:
         gone = 404, {"statusCode": 404, "message": "No content found"}, {}
@@ -135,6 +169,21 @@ class Rest:
                 spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
                 shown = [each.__dict__ | {"id": int(each.id)} for each in spaces if each.status in wanted]
                 return 200, {"results": shown, "start": 0, "limit": 100, "size": len(shown), "_links": {}}, {}
+            case ["space", key] if key in self.site.spaces:
+                space = self.site.spaces[key]
+                named = [each for each in space.readers if each != "*"]
+                shown = self.site.restriction(Content(*[""] * 5, *[None] * 2, "", readers=named), 0)
+                read = {"operation": "read", "targetType": "space"}
+                admin = {"operation": {"operation": "administer", "targetType": "space"}}
+                permissions = [
+                    {
+                        "operation": read,
+                        "subjects": shown["restrictions"],
+                        "anonymousAccess": "*" in space.readers,
+                    },
+                    {**admin, "subjects": {"user": {"results": [self.site.person("administrator")]}}},
+                ]
+                return 200, {"id": int(space.id), "key": key, "permissions": permissions}, {}
             case ["content"]:
                 keys, kind, status = query.get("spaceKey"), query["type"][0], query["status"][0]
                 return self._by_offset(

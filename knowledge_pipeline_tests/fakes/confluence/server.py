@@ -84,8 +84,27 @@ class ConfluenceServer(Rest, Served):
     def space(self, key: str, name: str, status: str = "current") -> None:
         self.site.spaces[key] = Space(self._id(), key, name, status)
 
-    def person(self, account: str, name: str) -> None:
+    def person(self, account: str, name: str, email: str | None = None) -> None:
         self.site.people[account] = name
+        if email is not None:
+            self.site.emails[account] = email
+
+    def group(self, name: str, *accounts: str) -> None:
+        self.site.groups[name] = list(accounts)
+
+    def restrict(self, uri: str, *readers: str) -> None:
+        """Only these may read it and what is below it; no new version. Nobody: not restricted."""
+        self._of(uri).readers = list(readers)
+
+    def admit(self, space: str, *readers: str) -> None:
+        """Only these may view the space: account ids, "group:NAME", "*" for anonymous callers."""
+        self.site.spaces[space].readers = list(readers)
+
+    def forbid(self, path_end: str, status: int | None = 403) -> None:
+        """Answer paths that end so with a status; None answers them again."""
+        self.forbidden.pop(path_end, None)
+        if status is not None:
+            self.forbidden[path_end] = status
 
     def create(
         self,

@@ -1,0 +1,27 @@
+"""From a source's configuration to the permissions of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.sources.permissions import Permissions
+
+
+def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
+    """Who may read some documents of a source, as it says now.
+
+    What cannot be read makes documents closed, and is one of the result's problems.
+
+    Raises:
+        SourceRefused: the source refuses us altogether.
+        SourceUnavailable: it did not answer.
+    """
+    match source.connection:
+        case ConfluenceConnection() as connection:
+            from knowledge_pipeline.sources.confluence.permissions import read_page_permissions
+
+            return read_page_permissions(connection, uris)
+        case _:
+            raise AssertionError(source.connection.type)  # `SourceConfig` allows no other

@@ -1,0 +1,283 @@
+"""Permissions of a source, by document: who may not read a page sees nothing of it, by any interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline.config import file
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.serve.tokens import TokenStore
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.context import RefreshOptions
+from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import list_releases
+from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.serve.isolation import Doors
+from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret
+from knowledge_pipeline_tests.serve.running import Running
+from knowledge_pipeline_tests.serve.world import Held
+
+CANARY = "canarywiki"
+SOURCE = {"id": "wiki", "type": "confluence", "refresh": {"trigger": "daily"}}
+ADA, BEN = Access("acme", frozenset({"Ada@Example.org"})), Access("acme", frozenset({"ben@example.org"}))
+AUDITOR = Access("acme", frozenset({"auditor"}))
+FOREIGN = Access("globex", frozenset({"ada@example.org", "auditor"}))
+
+
+@dataclass
+class WikiProject:
+    """A wiki with pages for everybody and two for Ada alone, and the project that indexes it."""
+
+    root: Path
+    wiki: ConfluenceServer
+    embedding: OpenAIServer
+    open_page: str = ""
+    secret_page: str = ""
+    secret_child: str = ""
+
+    @property
+    def config(self) -> Path:
+        return self.root / "knowledge.yaml"
+
+    @property
+    def settings(self):
+        return file.load_settings(self.config)
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.root / ".knowledge")
+
+    def declare(self, **access) -> None:
+        connection = self.wiki.connection
+        shown = {"type": "confluence", "url": connection.url, "token": "${TEST_WIKI_TOKEN}"}
+        shown |= {"email": connection.email} if connection.email else {}
+        access = {"visibility": "from_source", "tenant": "acme", "principals": ["auditor"], **access}
+        embedding = {"provider": "openai", "model": "fake", "base_url": self.embedding.url}
+        embedding |= {"dimensions": self.embedding.dimensions, "api_key": "${TEST_EMBEDDING_KEY}"}
+        declared = {"embedding": embedding, "sources": [{**SOURCE, "connection": shown, "access": access}]}
+        self.config.write_text(json.dumps(declared))
+
+    def refresh(self, **options: bool) -> pipeline.RefreshOutcome:
+        settings = self.settings
+        outcome = pipeline.refresh(self.lake, settings, settings.sources, RefreshOptions(**options))
+        assert not outcome.failures, outcome.failures
+        return outcome
+
+    def sees(self, access: Access) -> bool:
+        """Whether a caller finds the secret page."""
+        with KnowledgeBase.open(self.root, access=access) as base:
+            found = base.search(CANARY, limit=100, filters=Filters(include_archived=True))
+        return CANARY in json.dumps(found.as_json()).replace(f'"{CANARY}"', "")
+
+    def secret(self) -> Secret:
+        with KnowledgeBase.open(self.root) as base:
+            answer = base.search(CANARY, limit=100)
+        hidden = [each for each in answer.results if CANARY in (each.citation.title or "")]
+        assert len(hidden) >= 2
+        return Secret(
+            Held("wiki", "confluence", "acme", ("ada",)),
+            chunks=tuple(each.id for each in hidden),
+            uris=tuple(each.span.uri for each in hidden),
+            paths=tuple(each.citation.path for each in hidden),
+            titles=tuple(each.citation.title or "" for each in hidden),
+            urls=tuple(each.citation.url or "" for each in hidden),
+            queries=(answer.query_id,),
+        )
+
+
+@pytest.fixture(params=["cloud", "server"])
+def project(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[WikiProject]:
+    with ConfluenceServer(request.param) as wiki:
+        monkeypatch.setenv("TEST_WIKI_TOKEN", wiki.token)
+        monkeypatch.setenv("TEST_EMBEDDING_KEY", embedding_server.key)
+        for name in ("ada", "ben"):
+            wiki.person(name, name.title(), f"{name}@example.org")
+        wiki.group("everybody", "ada", "ben")
+        made = WikiProject(tmp_path, wiki, embedding_server)
+        made.open_page = wiki.create("Payments", "How a payment is retried when the bank does not answer.")
+        text = f"{CANARY}: a payment is retried by layoffs of sessions."
+        made.secret_page = wiki.create(f"{CANARY} plan", text)
+        text = f"Names for {CANARY}: see Payments, customers charged twice."
+        made.secret_child = wiki.create(f"{CANARY} list", text, under=made.secret_page)
+        wiki.restrict(made.secret_page, "ada")
+        made.declare(**({} if request.param == "cloud" else {"mapping": {"*": "*@example.org"}}))
+        made.refresh()
+        yield made
+
+
+def find_leaks(doors: Doors, secret: Secret, seed: int) -> list[tuple[Attempt, str]]:
+    """Attempts whose answer has a marker of the secret that they did not send."""
+    leaks: list[tuple[Attempt, str]] = []
+    for attempt in Intruder(seed, [secret]).attempts(90, ("http", "mcp", "page", "python")):
+        sent = json.dumps([attempt.name, attempt.given, attempt.headers], ensure_ascii=False).lower()
+        answer = doors.send(attempt).text.lower()
+        leaks += [(attempt, each) for each in (CANARY, *secret.chunks) if each in answer and each not in sent]
+    return leaks
+
+
+def test_each_caller_finds_what_the_wiki_lets_them_read(project):
+    assert {who: project.sees(who) for who in (ADA, BEN, AUDITOR, FOREIGN, Access.public())} == {
+        ADA: True, BEN: False, AUDITOR: True, FOREIGN: False, Access.public(): False
+    }  # fmt: skip
+    with KnowledgeBase.open(project.root, access=BEN) as base:
+        assert [each.citation.title for each in base.search("payment retried").results] == ["Payments"]
+        assert base.status().rows == 1
+        assert CANARY not in json.dumps(base.related("Payments").as_json())
+    with KnowledgeBase.open(project.root, access=FOREIGN) as base:
+        assert base.search("payment").results == ()
+
+
+def test_who_may_not_read_a_page_sees_nothing_of_it_by_any_interface(project):
+    secret, tokens = project.secret(), TokenStore(project.lake)
+    _, ben = tokens.create("ben", tenant="acme", principals=["ben@example.org"])
+    _, ada = tokens.create("ada", tenant="acme", principals=["ada@example.org"])
+    with Running(project.settings, config=project.config) as server:
+        assert find_leaks(Doors(server, ben, BEN), secret, seed=1) == []
+        seen = find_leaks(Doors(server, ada, ADA), secret, seed=1)
+        assert {attempt.door for attempt, _ in seen} == {"http", "mcp", "page", "python"}
+
+
+def test_what_is_revoked_is_gone_with_the_next_refresh_and_nothing_is_embedded(project):
+    assert project.sees(ADA)
+    before = len(project.embedding.requests)
+    project.wiki.restrict(project.secret_page, "ben")
+    outcome = project.refresh()
+    assert len(project.embedding.requests) == before
+    assert (project.sees(ADA), project.sees(BEN)) == (False, True)
+    embedded = next(each for each in outcome.stats if each.stage == "embeddings")
+    assert (embedded.added, embedded.tokens) == (0, 0)
+
+
+def test_a_page_that_is_newly_restricted_or_opened_moves_its_rows_alone(project):
+    project.wiki.restrict(project.open_page, "ada")
+    project.wiki.restrict(project.secret_page)
+    before = len(project.embedding.requests)
+    outcome = project.refresh()
+    assert len(project.embedding.requests) == before
+    assert project.sees(BEN)
+    with KnowledgeBase.open(project.root, access=BEN) as base:
+        assert "Payments" not in {each.citation.title for each in base.search("payment retried").results}
+    chunks = next(each for each in outcome.stats if each.stage == "chunks")
+    assert not chunks.has_changes, "permissions cut nothing again"
+
+
+def test_a_membership_that_ends_is_gone_though_no_row_changes(project):
+    project.wiki.group("everybody", "ada")
+    outcome = project.refresh()
+    with KnowledgeBase.open(project.root, access=BEN) as base:
+        assert base.search("payment").results == ()
+    assert not next(each for each in outcome.stats if each.stage == "index").has_changes
+
+
+def test_permissions_that_cannot_be_read_close_the_documents_and_the_report_says_so(project):
+    end = "/restriction/byOperation/read"
+    project.wiki.forget(project.secret_page)
+    project.wiki.forbid(f"{project.secret_page.partition('/')[2]}{end}")
+    notes = project.refresh().stats[0].notes
+    assert (project.sees(ADA), project.sees(BEN), project.sees(AUDITOR)) == (False, False, True)
+    assert notes["documents without readable permissions are closed"] == 2
+    assert any("are not shown (403)" in note for note in notes)
+    project.wiki.forbid(f"{project.secret_page.partition('/')[2]}{end}", None)
+    project.refresh()
+    assert project.sees(ADA)
+
+
+def test_a_source_that_fails_keeps_what_was_read_and_widens_nothing(project):
+    project.wiki.fail_next(200, status=403)
+    settings = project.settings
+    outcome = pipeline.refresh(project.lake, settings, settings.sources)
+    assert "wiki" in outcome.failures
+    assert (project.sees(ADA), project.sees(BEN)) == (True, False)
+
+
+def test_a_rollback_does_not_bring_back_what_was_revoked(project):
+    project.wiki.restrict(project.secret_page, "ben")
+    project.wiki.restrict(project.open_page, "ada")
+    project.refresh()
+    oldest = min(each.release for each in list_releases(project.lake))
+    roll_back_release(project.lake, project.settings, oldest)
+    assert not project.sees(ADA)
+    with KnowledgeBase.open(project.root, access=BEN) as base:
+        assert "Payments" not in {each.citation.title for each in base.search("payment retried").results}
+
+
+def test_a_page_that_was_deleted_is_for_those_that_the_configuration_names(project):
+    project.wiki.delete(project.secret_page)
+    project.wiki.delete(project.secret_child)
+    project.refresh()
+    assert (project.sees(ADA), project.sees(AUDITOR)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "former",
+    [
+        {"visibility": "public", "principals": []},
+        {"visibility": "tenant", "principals": []},
+        {"visibility": "private", "principals": ["ben@example.org"]},
+    ],
+)
+def test_rows_of_a_wider_configuration_are_closed_before_the_first_refresh(project, former):
+    project.declare(**former)
+    project.refresh()
+    assert project.sees(BEN)
+    project.declare(mapping={"*": "*@example.org"})
+    assert not project.sees(BEN)
+    assert not project.sees(ADA), "until a refresh has read who may"
+    project.refresh()
+    assert (project.sees(ADA), project.sees(BEN)) == (True, False)
+
+
+def test_a_refresh_of_any_history_equals_a_full_one(project):
+    project.wiki.restrict(project.secret_page, "group:everybody")
+    project.refresh()
+    project.wiki.restrict(project.open_page, "ben")
+    new = project.wiki.create("New", "page", under=project.open_page)
+    project.refresh()
+    project.wiki.restrict(project.secret_page, "ada")
+    project.wiki.move(new, project.secret_page)
+    project.refresh()
+    [(space, dimensions)] = project.lake.list_spaces().items()
+    columns = ["id", "uri", "visibility", "tenant", "principals", "fingerprint"]
+
+    def tables():
+        index, audiences = project.lake.index(space, dimensions), project.lake.audiences("confluence", "wiki")
+        rows = index.read_rows(columns).to_pylist(), audiences.read_rows(["audience", "requires"]).to_pylist()
+        return [sorted(each, key=str) for each in rows]
+
+    before = tables()
+    project.refresh(full=True)
+    assert tables() == before
+
+
+def test_groups_of_the_site_become_principals_as_the_mapping_says(project):
+    project.wiki.group("ops")
+    project.wiki.restrict(project.secret_page, "group:ops")
+    project.wiki.admit("OPS", "*")
+    project.refresh()
+    by_name = Access("acme", frozenset({"group:ops"}))
+    assert project.sees(by_name)
+    project.declare(mapping={"group:ops": "operations"})
+    project.refresh()
+    assert (project.sees(by_name), project.sees(Access("acme", frozenset({"operations"})))) == (False, True)
+
+
+def test_addresses_that_are_not_trusted_admit_nobody(project):
+    project.declare(trust_emails=False, mapping={"ben": "ben@example.org"})
+    notes = project.refresh().stats[0].notes
+    assert not project.sees(ADA)
+    assert notes["accounts without an e-mail see nothing: name them in access.mapping"] == 1
+    with KnowledgeBase.open(project.root, access=BEN) as base:
+        assert [each.citation.title for each in base.search("payment").results] == ["Payments"]
+
+
+def test_no_caller_can_claim_an_audience():
+    with pytest.raises(ValueError, match="cannot name"):
+        Access("acme", frozenset({"audience:wiki/space/OPS"}))
