@@ -85,7 +85,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
 }
 """The connections that each type can be read over."""
 
-PERMISSION_CONNECTIONS: tuple[str, ...] = ("confluence",)
+PERMISSION_CONNECTIONS: tuple[str, ...] = ("confluence", "slack", "github", "gitlab")
 """The connections over which who may read a document is read with it: `access.visibility: from_source`."""
 
 _GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
@@ -199,10 +199,12 @@ class SourceConfig(SourceFilters):
                 f"allowed: {', '.join(allowed)}"
             )
         require_supported_filters(self, self.type)
-        if self.access.visibility == "from_source" and self.connection.type not in PERMISSION_CONNECTIONS:
+        if self.access.visibility == "from_source" and (
+            self.connection.type not in PERMISSION_CONNECTIONS or self.type in _GIT_READ_TYPES
+        ):
             raise ValueError(
-                f"access.visibility 'from_source' is not read from connection.type {self.connection.type!r}; "
-                f"it is from: {', '.join(PERMISSION_CONNECTIONS)}"
+                f"access.visibility 'from_source' is not read for type {self.type!r} over connection.type "
+                f"{self.connection.type!r}; it is for documents of: {', '.join(PERMISSION_CONNECTIONS)}"
             )
         if self.type in _GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
             object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git

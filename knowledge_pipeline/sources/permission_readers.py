@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.config.connections import (
+    ConfluenceConnection,
+    GithubConnection,
+    GitlabConnection,
+    SlackConnection,
+)
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.permissions import Permissions
 
@@ -23,5 +28,17 @@ def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
             from knowledge_pipeline.sources.confluence.permissions import read_page_permissions
 
             return read_page_permissions(connection, uris)
+        case SlackConnection() as connection:
+            from knowledge_pipeline.sources.slack.permissions import read_channel_permissions
+
+            return read_channel_permissions(connection, uris)
+        case GithubConnection() as connection:
+            from knowledge_pipeline.sources.github.permissions import read_repository_permissions
+
+            return read_repository_permissions(connection, uris)
+        case GitlabConnection() as connection:
+            from knowledge_pipeline.sources.gitlab.permissions import read_project_permissions
+
+            return read_project_permissions(connection, uris)
         case _:
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other

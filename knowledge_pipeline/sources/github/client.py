@@ -91,6 +91,37 @@ class GithubClient:
                 return answer
         raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
 
+    def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
+
+        Raises:
+            SourceRefused, SourceUnavailable: there is neither.
+        """
+        import github
+
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                _, body = self._open_requester().requestJsonAndCheck(
+                    "GET", path, parameters=dict(parameters or {})
+                )
+            except github.GithubException as error:
+                headers = error.headers or {}
+                if error.status == 429 or isinstance(error, github.RateLimitExceededException):
+                    wait = headers.get("retry-after") or headers.get("x-ratelimit-reset")
+                    wait_s = parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S
+                    wait_or_raise(self.errors.service, wait_s, self._sleep)
+                elif error.status in (403, 404):
+                    return error.status
+                else:
+                    raise self._to_source_error(error) from None
+            except requests.RequestException as error:
+                raise to_source_error(self.errors.service, error) from None
+            except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
+                raise self.errors.api_not_found() from None
+            else:
+                return body
+        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
+
     def _execute_once(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool
     ) -> GraphqlResponse | None:

@@ -91,6 +91,28 @@ class GitlabClient:
             raise self.errors.documents_hidden(self._documents)
         return project
 
+    def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
+
+        Raises:
+            SourceRefused, SourceUnavailable: there is neither.
+        """
+        address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
+        try:
+            response = self._session.get(address, params=dict(parameters))
+        except requests.TooManyRedirects:
+            raise self.errors.api_not_found() from None
+        except requests.RequestException as error:
+            raise to_source_error(self.errors.service, error) from None
+        if response.status_code in (403, 404):
+            return response.status_code
+        if not response.ok:
+            raise self.errors.from_status(response.status_code, _parse_error_message(response.content))
+        try:
+            return response.json()
+        except ValueError:  # a web page
+            raise self.errors.api_not_found() from None
+
     def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
         adapter: Any = self._session.get_adapter(self._url)
         adapter.no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset()

@@ -146,6 +146,8 @@ class Answerer:
         return [self._found(each) for each in ids]
 
     def _found(self, node_id: str) -> Any:
+        if node_id in self.repository.people:
+            return self.repository.people[node_id]
         record = None if self.hidden else self.repository.by_id(node_id)
         if record is None:
             told = f"Could not resolve to a node with the global id of '{node_id}'"

@@ -41,7 +41,29 @@ class Repository:
         self.clock = noon - timedelta(days=20)
         self.records: dict[str, Record] = {}  # by uri
         self.has_issues = True
+        self.private = True
+        self.collaborators: list[Record] = []  # as REST has them
+        self.teams: list[str] = []  # by slug
+        self.people: dict[str, Record] = {}  # by node id
         self._last_number = self._last_id = 0
+
+    def collaborate(self, *logins: str, teams: tuple[str, ...] = ()) -> None:
+        """These may read it, as their addresses in `people` say; nobody else."""
+        self.collaborators = [
+            {
+                "login": each,
+                "id": 1,
+                "node_id": _id("user", each),
+                "permissions": {"pull": True, "push": False},
+            }
+            for each in logins
+        ]
+        self.teams = list(teams)
+
+    def address(self, login: str, email: str) -> None:
+        """The address that somebody shows."""
+        record = {"__typename": "User", "id": _id("user", login), "login": login, "email": email}
+        self.people[record["id"]] = record
 
     def pull(
         self, title: str, body: str = "", *, merged: bool = True, author: Any = ADA, **facts: Any

@@ -28,6 +28,8 @@ from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 POINTS_AN_HOUR = 5000
 
+Query = dict[str, list[str]]
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -74,6 +76,7 @@ class GithubServer(Served):
         self.app_key = app_key  # PEM, public; "": no App is known
         self.app_id, self.installation_id = 4711, 77
         self.installed = True
+        self.forbidden: dict[str, int] = {}  # status by path below the repository: "/collaborators"
         self.token_lasts_s = 3600.0
         self.most_at_once = 100  # nodes; more of them are answered with a 502
         self.too_long: set[str] = set()  # uris that cannot be answered in time however little is asked
@@ -127,29 +130,31 @@ class GithubServer(Served):
             self._points_left, self._reset = after, time.time() + reset_s
 
     def send(self, asked: Asked) -> Sent:
-        fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content)
+        fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)
         return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 
-    def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
+    def answer(
+        self, verb: str, path: str, authorization: str, content: bytes, query: Query | None = None
+    ) -> tuple[Fault, bytes]:
         with self._lock:
             fault = self.faults.popleft() if self.faults else Fault()
             asked = json.loads(content) if content else {}
             variables = asked.get("variables") or {}
             points = 0
             if fault.body is None and fault.status == 200:
-                fault, points = self._answered(verb, path, authorization, asked, fault)
+                fault, points = self._answered(verb, path, authorization, asked, fault, query or {})
             self.requests.append(Request(verb, path, fault.status, asked.get("query", ""), variables, points))
         body = fault.body if fault.body is not None else {"message": "on purpose"}
         return fault, body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
     def _answered(
-        self, verb: str, path: str, authorization: str, asked: Record, fault: Fault
+        self, verb: str, path: str, authorization: str, asked: Record, fault: Fault, query: Query
     ) -> tuple[Fault, int]:
         status, body, points = 404, {"message": "Not Found"}, 0
         if verb == "POST" and path == self.graphql_path:
             status, body, points = self._graphql(authorization, asked)
         elif path.startswith(self.prefix):
-            status, body = self._rest(verb, path.removeprefix(self.prefix), authorization)
+            status, body = self._rest(verb, path.removeprefix(self.prefix), authorization, query)
         told = {
             "X-RateLimit-Limit": str(POINTS_AN_HOUR),
             "X-RateLimit-Remaining": str(max(0, self._points_left)),
@@ -186,7 +191,10 @@ class GithubServer(Served):
         slow = {self.repository.records[uri]["id"] for uri in self.too_long}
         return len(ids) > self.most_at_once or bool(slow.intersection(ids))
 
-    def _rest(self, verb: str, path: str, authorization: str) -> tuple[int, Record]:
+    def _rest(self, verb: str, path: str, authorization: str, query: Query) -> tuple[int, Any]:
+        mine = f"/repos/{self.repository.full_name}"
+        if path.startswith(mine) and not path.endswith("/installation"):
+            return self._repository(path.removeprefix(mine), authorization, query)
         if not self._is_app(authorization):
             return 401, {"message": "A JSON web token could not be decoded", "status": "401"}
         if verb == "GET" and path == f"/repos/{self.repository.full_name}/installation" and self.installed:
@@ -196,6 +204,20 @@ class GithubServer(Served):
             until = datetime.now(UTC) + timedelta(seconds=self.token_lasts_s)
             return 201, {"token": self._tokens[-1], "expires_at": until.strftime("%Y-%m-%dT%H:%M:%SZ")}
         return 404, {"message": "Not Found", "status": "404"}
+
+    def _repository(self, path: str, authorization: str, query: Query) -> tuple[int, Any]:
+        if authorization.partition(" ")[2] not in (self.token, *self._tokens):
+            return 401, {"message": "Bad credentials", "status": "401"}
+        if self.answerer.hidden or path in self.forbidden:
+            status = self.forbidden.get(path, 404)
+            return status, {"message": "Must have push access to view repository collaborators."}
+        private = self.repository.private
+        if path == "":
+            return 200, {"private": private, "visibility": "private" if private else "public"}
+        lists = {"/collaborators": self.repository.collaborators}
+        lists["/teams"] = [{"slug": each, "name": each.title()} for each in self.repository.teams]
+        size, page = int(query["per_page"][0]), int(query["page"][0])
+        return 200, lists[path][(page - 1) * size : page * size]
 
     def _is_app(self, authorization: str) -> bool:
         try:

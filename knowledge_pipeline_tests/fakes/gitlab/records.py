@@ -25,8 +25,23 @@ class Project:
         noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
         self.clock = noon - timedelta(days=20)
         self.records: dict[str, Record] = {}  # by uri
+        self.facts: Record = {
+            "visibility": "private",
+            "issues_access_level": "enabled",
+            "merge_requests_access_level": "enabled",
+        }
+        self.members: list[Record] = []  # as REST has them
         self._last_id = 0
         self._last_iids = {"merge_request": 0, "issue": 0}
+
+    def join(self, username: str, level: int = 30, **facts: Any) -> None:
+        """Somebody becomes a member with a role: 10 guest, 20 reporter, 30 developer."""
+        self.leave(username)
+        told = {"username": username, "state": "active", "membership_state": "active", "access_level": level}
+        self.members.append(told | facts)
+
+    def leave(self, username: str) -> None:
+        self.members = [each for each in self.members if each["username"] != username]
 
     def merge_request(self, title: str, description: str = "", *, merged: bool = True, **facts: Any) -> str:
         """Open a merge request, and merge it."""

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from pydantic import SecretStr
 
@@ -26,6 +27,8 @@ from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 CALLS_A_MINUTE = 2000
+
+Query = dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class GitlabServer(Served):
         self.prefix = prefix
         self.kind = kind  # of what `create` makes
         self.public = False  # shown to everybody
+        self.forbidden: dict[str, int] = {}  # status by path below the project: "members/all"
         self.signs_in = False  # every address leads to a page to sign in
         self.most_at_once = 100  # documents; more of them are not answered in time
         self.failing: set[str] = set()  # uris that GitLab fails at, with a 500
@@ -110,16 +114,18 @@ class GitlabServer(Served):
             self._left, self._reset = after, time.time() + reset_s
 
     def send(self, asked: Asked) -> Sent:
-        fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content)
+        fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)
         return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 
-    def answer(self, verb: str, path: str, authorization: str, content: bytes) -> tuple[Fault, bytes]:
+    def answer(
+        self, verb: str, path: str, authorization: str, content: bytes, query: Query | None = None
+    ) -> tuple[Fault, bytes]:
         with self._lock:
             self.secrets_seen.append(authorization)
             fault = self.faults.popleft() if self.faults else Fault()
             asked = json.loads(content) if content else {}
             if fault.body is None and fault.status == 200:
-                status, body, headers = self._answered(verb, path, authorization, asked)
+                status, body, headers = self._answered(verb, path, authorization, asked, query or {})
                 fault = Fault(status, body, headers | fault.headers, fault.wait_s, fault.cut_off)
             variables = asked.get("variables") or {}
             self.requests.append(Request(verb, path, fault.status, asked.get("query", ""), variables))
@@ -127,15 +133,35 @@ class GitlabServer(Served):
         return fault, body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
     def _answered(
-        self, verb: str, path: str, authorization: str, asked: Record
-    ) -> tuple[int, Record | str, dict[str, str]]:
+        self, verb: str, path: str, authorization: str, asked: Record, query: Query
+    ) -> tuple[int, Any, dict[str, str]]:
         if limited := self._limited():
             return 429, "Retry later\n", limited
         if self.signs_in and path != f"{self.prefix}/users/sign_in":
             return 302, "<html>redirected</html>", {"Location": f"{self.url}/users/sign_in"}
+        if verb == "GET" and path.startswith(f"{self.prefix}/api/v4/projects/"):
+            return (
+                *self._rest(path.removeprefix(f"{self.prefix}/api/v4/projects/"), authorization, query),
+                {},
+            )
         if verb != "POST" or path != f"{self.prefix}/api/graphql":
             return (200 if self.signs_in else 404), "<html><title>GitLab</title></html>", {}
         return (*self._graphql(authorization, asked), {})
+
+    def _rest(self, path: str, authorization: str, query: Query) -> tuple[int, Any]:
+        if authorization != f"Bearer {self.token}":
+            return 401, {"message": "401 Unauthorized"}
+        project, _, below = path.partition("/")
+        if unquote(project) != self.project.full_path:
+            return 404, {"message": "404 Project Not Found"}
+        if below in self.forbidden:
+            return self.forbidden[below], {"message": "403 Forbidden"}
+        if not below:
+            return 200, self.project.facts
+        if below != "members/all":
+            return 404, {"message": "404 Not Found"}
+        size, page = int(query["per_page"][0]), int(query["page"][0])
+        return 200, self.project.members[(page - 1) * size : page * size]
 
     def _limited(self) -> dict[str, str]:
         """The headers of a limit that is spent. GitLab sends them with the refusal alone."""

@@ -146,6 +146,8 @@ class SlackServer(SlackSite, Served):
         answers: dict[str, Callable[[dict[str, str]], Json]] = {
             "auth.test": lambda _: {"url": "https://example.slack.com/", "team": "Example", "user": "reader"},
             "conversations.list": self._channels,
+            "conversations.info": self._info,
+            "conversations.members": self._members,
             "conversations.history": self._history,
             "conversations.replies": self._replies,
             "users.list": self._users,
@@ -174,15 +176,39 @@ class SlackServer(SlackSite, Served):
         left_out = parameters.get("exclude_archived") in ("1", "true")
         return {"channels": [room.told() for room in shown if not (left_out and room.is_archived)], **more}
 
+    def _info(self, parameters: dict[str, str]) -> Json:
+        return {"channel": self._shown_room(parameters).told()}
+
+    def _members(self, parameters: dict[str, str]) -> Json:
+        page, more = _page(self._shown_room(parameters).members, "member", parameters)
+        return {"members": page, **more}
+
+    def _shown_room(self, parameters: dict[str, str]) -> Room:
+        """Public ones are shown to everybody, also to those who are not in them."""
+        room = self.rooms.get(parameters.get("channel", ""))
+        if room is None or (room.is_private and not room.is_member):
+            raise Refused("channel_not_found")
+        needed = "groups:read" if room.is_private else "channels:read"
+        if needed not in self.scopes:
+            raise Refused("missing_scope", needed=needed, provided=",".join(sorted(self.scopes)))
+        return room
+
     def _users(self, parameters: dict[str, str]) -> Json:
         page, more = _page(list(self.people), "user", parameters)
-        return {"members": [self.people[each] for each in page], **more}
+        return {"members": [self._told(self.people[each]) for each in page], **more}
+
+    def _told(self, person: Json) -> Json:
+        """Addresses need a scope of their own, without which they are left out."""
+        if "users:read.email" in self.scopes:
+            return person
+        profile = {name: value for name, value in person["profile"].items() if name != "email"}
+        return {**person, "profile": profile}
 
     def _user(self, parameters: dict[str, str]) -> Json:
         known = self.people | self.strangers
         if parameters.get("user") not in known:
             raise Refused("user_not_found")
-        return {"user": known[parameters["user"]]}
+        return {"user": self._told(known[parameters["user"]])}
 
     def _history(self, parameters: dict[str, str]) -> Json:
         room, limit = self._room(parameters), self._most(parameters)

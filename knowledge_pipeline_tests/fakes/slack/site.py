@@ -22,6 +22,7 @@ class Room:
     is_private: bool = False
     is_archived: bool = False
     is_member: bool = True
+    members: list[str] = field(default_factory=list)
     messages: dict[str, Json] = field(default_factory=dict)
     times: list[str] = field(default_factory=list)  # of what its history shows, ascending
     threads: dict[str, list[str]] = field(default_factory=dict)  # the times of replies, by root
@@ -83,9 +84,17 @@ class SlackSite:
         self.rooms[channel_id] = Room(channel_id, name, **more)
         return channel_id
 
-    def person(self, account: str, name: str, *, stranger: bool = False) -> None:
-        user = {"id": account, "name": name.split()[0].lower(), "deleted": False}
+    def join(self, channel: str, *accounts: str) -> None:
+        """These are the members of a channel, besides the bot."""
+        self.rooms[channel].members = list(accounts)
+
+    def person(
+        self, account: str, name: str, *, stranger: bool = False, email: str | None = None, **more: Any
+    ) -> None:
+        user: Json = {"id": account, "name": name.split()[0].lower(), "deleted": False, **more}
         user["profile"] = {"real_name": name, "display_name": "" if " " in name else name}
+        if email is not None:
+            user["profile"]["email"] = email
         (self.strangers if stranger else self.people)[account] = user
 
     def post(
