@@ -85,7 +85,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
 }
 """The connections that each type can be read over."""
 
-PERMISSION_CONNECTIONS: tuple[str, ...] = ("confluence", "slack", "github", "gitlab")
+PERMISSION_CONNECTIONS: tuple[str, ...] = ("confluence", "jira", "slack", "github", "gitlab")
 """The connections over which who may read a document is read with it: `access.visibility: from_source`."""
 
 _GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})

@@ -12,6 +12,7 @@ from knowledge_pipeline.config.connections import (
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.code_host import ConversationFilters
+from knowledge_pipeline.sources.jira.query import TicketCriteria
 
 
 def open_api_source(source: SourceConfig) -> ApiSource:
@@ -23,19 +24,9 @@ def open_api_source(source: SourceConfig) -> ApiSource:
     conversations = ConversationFilters(source.state, source.since, source.labels, source.max_results)
     match source.connection:
         case JiraConnection() as connection:
-            from knowledge_pipeline.sources.jira.tickets import JiraTickets, TicketCriteria
+            from knowledge_pipeline.sources.jira.tickets import JiraTickets
 
-            tickets = TicketCriteria(
-                projects=source.projects,
-                jql=source.jql,
-                issue_types=source.issue_types,
-                statuses=source.statuses,
-                labels=source.labels,
-                since=source.since,
-                custom_fields=source.custom_fields,
-                max_results=source.max_results,
-            )
-            return JiraTickets(connection, tickets)
+            return JiraTickets(connection, build_ticket_criteria(source))
         case ConfluenceConnection() as connection:
             from knowledge_pipeline.sources.confluence.pages import ConfluencePages, PageFilters
 
@@ -63,3 +54,17 @@ def open_api_source(source: SourceConfig) -> ApiSource:
             return SlackChannels(connection, channels)
         case _:
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
+
+
+def build_ticket_criteria(source: SourceConfig) -> TicketCriteria:
+    """Which tickets of Jira a source takes."""
+    return TicketCriteria(
+        projects=source.projects,
+        jql=source.jql,
+        issue_types=source.issue_types,
+        statuses=source.statuses,
+        labels=source.labels,
+        since=source.since,
+        custom_fields=source.custom_fields,
+        max_results=source.max_results,
+    )

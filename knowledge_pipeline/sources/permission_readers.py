@@ -8,9 +8,11 @@ from knowledge_pipeline.config.connections import (
     ConfluenceConnection,
     GithubConnection,
     GitlabConnection,
+    JiraConnection,
     SlackConnection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.sources.api_sources import build_ticket_criteria
 from knowledge_pipeline.sources.permissions import Permissions
 
 
@@ -28,6 +30,10 @@ def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
             from knowledge_pipeline.sources.confluence.permissions import read_page_permissions
 
             return read_page_permissions(connection, uris)
+        case JiraConnection() as connection:
+            from knowledge_pipeline.sources.jira.permissions import read_ticket_permissions
+
+            return read_ticket_permissions(connection, build_ticket_criteria(source), uris)
         case SlackConnection() as connection:
             from knowledge_pipeline.sources.slack.permissions import read_channel_permissions
 

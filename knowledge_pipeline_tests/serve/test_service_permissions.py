@@ -20,6 +20,7 @@ from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
+from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 
 CANARY = "canarydocument"
@@ -91,7 +92,24 @@ def open_gitlab(stack: ExitStack) -> Service:
     )
 
 
-SERVICES = {"slack": open_slack, "github": open_github, "gitlab": open_gitlab}
+def open_jira(stack: ExitStack) -> Service:
+    server = stack.enter_context(JiraServer())
+    site = server.site
+    site.emails = {name: f"{name.lower()}@example.org" for name in ("Ada", "Ben")}
+    site.browse("Ada", "Ben")
+    site.levels = {"5": [site.holder("Ada")]}
+    site.change(server.create(f"{CANARY} fails", "a secret of the managers"), security={"id": "5"})
+    return Service(
+        "jira",
+        server.connection(),
+        lambda: site.levels.update({"5": [site.holder("Ben")]}),
+        lambda: site.forbidden.update({"/members": 403}),
+        site.forbidden.clear,
+        {"projects": ("PROJ",)},
+    )
+
+
+SERVICES = {"jira": open_jira, "slack": open_slack, "github": open_github, "gitlab": open_gitlab}
 
 
 class Indexed:

@@ -9,7 +9,7 @@ it is read again from further back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -22,21 +22,25 @@ _SERVER_PAGE_SIZE = 1000
 _OVERLAP = 10
 
 
-def list_tickets(api: JiraClient, jql: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
-    """Every ticket that a query finds, with `id`, `key` and `fields.updated`, each once.
+def list_tickets(
+    api: JiraClient, jql: str, limit: int | None = None, *, fields: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Every ticket that a query finds, with `id`, `key`, `fields.updated` and more fields, each once.
 
     Raises:
         SourceRefused: the query is refused.
         SourceUnavailable: it did not answer, or a page did not hold what it should.
     """
-    pages = _iter_cloud(api, jql, limit) if api.is_cloud else _iter_server(api, jql, limit)
-    return islice(pages, limit)
+    list_pages = _iter_cloud if api.is_cloud else _iter_server
+    return islice(list_pages(api, jql, limit, ["id", "key", "updated", *fields]), limit)
 
 
-def _iter_cloud(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[str, Any]]:
+def _iter_cloud(
+    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     tokens: set[str] = set()
-    question: dict[str, Any] = {"jql": jql, "fields": ["id", "key", "updated"]}
+    question: dict[str, Any] = {"jql": jql, "fields": list(fields)}
     question["maxResults"] = min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE)
     while True:
         page = api.post("search/jql", question)
@@ -50,12 +54,14 @@ def _iter_cloud(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[s
         question["nextPageToken"] = token
 
 
-def _iter_server(api: JiraClient, jql: str, limit: int | None) -> Iterator[dict[str, Any]]:
+def _iter_server(
+    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     start, overlap = 0, _OVERLAP
     most = min(_SERVER_PAGE_SIZE, max(limit or _SERVER_PAGE_SIZE, 2 * _OVERLAP))
     while True:
-        question = {"jql": jql, "fields": ["id", "key", "updated"], "startAt": start, "maxResults": most}
+        question = {"jql": jql, "fields": list(fields), "startAt": start, "maxResults": most}
         page = api.post("search", question)
         issues, total = _require_issues(api, page), page.get("total")
         most = min(most, page.get("maxResults") or most)  # Server cuts it down to its own limit

@@ -34,12 +34,65 @@ class JiraAnswers:
                 return self._bulk(asked)
             if first == "issue" and rest:
                 return self._issue(rest, asked)
-            return self._known(path, first, rest)
+            return self._known(path, first, rest, asked)
         except JqlError as error:
             return 400, {"errorMessages": [str(error)], "warningMessages": []}
 
-    def _known(self, path: str, first: str, rest: str) -> tuple[int, Any]:
+    def _permissions(self, path: str, asked: dict[str, Any]) -> Any:
+        """What tells who may read; None for other paths, and for what there is not."""
         site = self.site
+        match path.split("/"):
+            case ["project", key, "permissionscheme"] if key in site.projects:
+                granted = [*site.browsers.get(key, []), {"type": "user", "parameter": "x"}]
+                names = ["BROWSE_PROJECTS"] * (len(granted) - 1) + ["ADMINISTER_PROJECTS"]
+                pairs = zip(names, granted, strict=True)
+                return {
+                    "id": 1,
+                    "permissions": [{"permission": name, "holder": each} for name, each in pairs],
+                }
+            case ["project", key, "role", role] if key in site.projects and role in site.roles:
+                return {
+                    "id": role,
+                    "name": "Role",
+                    "actors": [self._actor(each) for each in site.roles[role]],
+                }
+            case ["project", key, "issuesecuritylevelscheme"] if key in site.projects and site.levels:
+                return {"id": 7, "levels": [{"id": each} for each in site.levels]}
+            case ["issuesecurityschemes", "7", "members"] if site.cloud:
+                level = asked["issueSecurityLevelId"]
+                held = [{"issueSecurityLevelId": level, "holder": each} for each in site.levels[level]]
+                return self._values(held, asked)
+            case ["group", "member"]:
+                name = asked.get("groupname") or asked["groupId"].removeprefix("id-")
+                return self._values([site.person(each) for each in site.groups.get(name, [])], asked)
+            case ["user"]:
+                every = {each for names in (site.emails, *site.groups.values()) for each in names}
+                account = asked.get("accountId") or asked.get("username")
+                return next((site.person(each) for each in every if site.account(each) == account), None)
+        return None
+
+    def _actor(self, who: str) -> dict[str, Any]:
+        """Of a role; only Cloud shows more than a name."""
+        if who.startswith("group:"):
+            shown = {"type": "atlassian-group-role-actor", "name": who[6:]}
+            return shown | ({"actorGroup": self.site.group(who[6:])} if self.site.cloud else {})
+        shown = {"type": "atlassian-user-role-actor", "displayName": who}
+        account = self.site.account(who)
+        return shown | ({"actorUser": {"accountId": account}} if self.site.cloud else {"name": account})
+
+    @staticmethod
+    def _values(every: list[Any], asked: dict[str, Any]) -> dict[str, Any]:
+        start, most = int(asked["startAt"]), min(int(asked["maxResults"]), 50)
+        page = every[start : start + most]
+        shown = {"startAt": start, "maxResults": most, "total": len(every), "values": page}
+        return shown | {"isLast": start + len(page) >= len(every)}
+
+    def _known(self, path: str, first: str, rest: str, asked: dict[str, Any]) -> tuple[int, Any]:
+        site = self.site
+        if status := next((status for end, status in site.forbidden.items() if path.endswith(end)), None):
+            return status, said("You do not have permission.")
+        if (permissions := self._permissions(path, asked)) is not None:
+            return 200, permissions
         if path == "myself":
             return 200, site.person("The Reader")
         if path == "field":
@@ -52,7 +105,8 @@ class JiraAnswers:
                 "versionNumbers": [10, 3, 0],
             }
         if first == "project" and rest in site.projects:
-            return 200, {"key": rest, "id": "10000", "name": f"The project {rest}"}
+            lead = site.person("The Lead")
+            return 200, {"key": rest, "id": "10000", "name": f"The project {rest}", "lead": lead}
         if first == "project":
             return 404, said(f"No project could be found with key '{rest}'.")
         return 404, said("null for uri")

@@ -54,6 +54,13 @@ class JiraSite:
         self.now = datetime(2026, 3, 1, 9, 0, 0, tzinfo=UTC)
         self.tickets: dict[str, dict[str, Any]] = {}
         self.projects: dict[str, int] = {"PROJ": 0}  # key -> number of the last ticket
+        self.emails: dict[str, str] = {}  # by display name; who hides theirs is missing
+        self.inactive: set[str] = set()  # display names
+        self.groups: dict[str, list[str]] = {}  # display names by name
+        self.browsers: dict[str, list[dict[str, Any]]] = {}  # holders of Browse Projects, by project
+        self.roles: dict[str, list[str]] = {}  # display names and "group:NAME", by id of the role
+        self.levels: dict[str, list[dict[str, Any]]] = {}  # holders by id; some: projects have a scheme
+        self.forbidden: dict[str, int] = {}  # status by what a path ends with
         self.hidden: set[str] = set()  # ids of tickets that the account may not see
         self._next_id = 10001
         self._next_comment = 50001
@@ -69,10 +76,35 @@ class JiraSite:
     def person(self, name: str) -> dict[str, Any]:
         """A person by display name; the account's id is made of it."""
         user = re.sub(r"\W", "", name).lower()
-        told = {"displayName": name, "active": True, "timeZone": self.zone_name}
+        told = {"displayName": name, "active": name not in self.inactive, "timeZone": self.zone_name}
+        if name in self.emails:
+            told["emailAddress"] = self.emails[name]
         return told | (
             {"accountId": f"712020:{user}"} if self.cloud else {"name": user, "key": f"JIRAUSER{len(user)}"}
         )
+
+    def account(self, name: str) -> str:
+        """What a person is known by in permissions."""
+        return self.person(name)["accountId" if self.cloud else "name"]
+
+    def group(self, name: str) -> dict[str, Any]:
+        return {"name": name, **({"groupId": f"id-{name}"} if self.cloud else {})}
+
+    def browse(self, *holders: str, project: str = "PROJ") -> None:
+        """Who may browse a project: display names, "group:NAME", "role:ID", or a type of holder."""
+        self.browsers[project] = [self.holder(each) for each in holders]
+
+    def holder(self, who: str) -> dict[str, Any]:
+        kind, _, name = who.partition(":")
+        if kind == "group":
+            shown = self.group(name)
+            return {"type": "group", "parameter": name, "value": shown.get("groupId", name), "group": shown}
+        if kind == "role":
+            return {"type": "projectRole", "parameter": name, "value": name}
+        if kind in ("anyone", "reporter", "projectLead", "applicationRole"):
+            return {"type": kind, **({"parameter": name} if name else {})}
+        account = self.account(who)
+        return {"type": "user", "parameter": account, "value": account, "user": self.person(who)}
 
     def rich(self, text: Any) -> Any:
         return adf(text) if self.cloud and isinstance(text, str) else text
@@ -201,6 +233,7 @@ class JiraSite:
             "issuelinks": [],
             "attachment": [],
             "comment": self.comments(ticket, 0, most),
+            **({"security": None} if self.levels else {}),
             **ticket["more"],
         }
 
