@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import lance
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.config import file
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.maintenance.purge import purge_source
+from knowledge_pipeline.query import audiences
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import RefreshOptions
+from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
+from knowledge_pipeline.stages.pipeline import refresh_source
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
@@ -207,6 +212,59 @@ def test_a_rollback_does_not_bring_back_what_was_revoked(project):
     assert not project.sees(ADA)
     with KnowledgeBase.open(project.root, access=BEN) as base:
         assert "Payments" not in {each.citation.title for each in base.search("payment retried").results}
+
+
+def test_a_restriction_holds_before_its_release_in_a_process_that_goes_on(project):
+    """As where the release is refused, or minutes away: the rows of the live one are those of before."""
+    with KnowledgeBase.open(project.root, access=ADA) as base:
+        assert CANARY in json.dumps(base.search("layoffs of sessions").as_json())
+        project.wiki.restrict(project.secret_page, "ben")
+        project.wiki.restrict(project.secret_child, "ben")
+        settings = project.settings
+        refresh_source(RefreshContext(project.lake, settings, settings.sources[0]))
+        assert CANARY not in json.dumps(base.search("layoffs of sessions").as_json())
+        assert base.status().rows == 1
+    assert project.sees(AUDITOR)
+
+
+def test_more_documents_than_a_condition_holds_withhold_their_source(project, monkeypatch):
+    monkeypatch.setattr(audiences, "_MAX_WITHHELD", 1)
+    project.wiki.restrict(project.secret_page)
+    settings = project.settings
+    refresh_source(RefreshContext(project.lake, settings, settings.sources[0]))
+    with KnowledgeBase.open(project.root, access=ADA) as base:
+        assert base.search("payment").results == ()
+    project.refresh()
+    assert project.sees(ADA)
+
+
+def test_permissions_of_the_store_that_cannot_be_read_admit_nobody(project, monkeypatch, caplog):
+    def fail(*_):
+        raise StoreError("the disk is gone")
+
+    monkeypatch.setattr(audiences, "read_audiences", fail)
+    assert not project.sees(ADA)
+    assert "nobody sees anything by a source's permissions" in caplog.text
+
+
+def test_a_store_of_before_is_opened_and_nothing_is_indexed_anew(project):
+    project.declare(visibility="tenant", principals=[])
+    project.refresh()
+    path = project.lake.snapshot("confluence", "wiki").path
+    lance.dataset(str(path)).drop_columns(["audience"])
+    before = len(project.embedding.requests)
+    stats = project.refresh().stats
+    assert not any(each.has_changes for each in stats)
+    project.declare(mapping={"*": "*@example.org"})
+    project.refresh()
+    assert len(project.embedding.requests) == before
+    assert (project.sees(ADA), project.sees(BEN)) == (True, False)
+
+
+def test_a_purge_takes_the_audiences_along(project):
+    assert project.lake.list_audience_stamps()
+    purge_source(project.lake, project.settings, "wiki")
+    assert not project.lake.list_audience_stamps()
 
 
 def test_a_page_that_was_deleted_is_for_those_that_the_configuration_names(project):

@@ -1,0 +1,62 @@
+"""What the command line says of permissions that a source has, and of those that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
+
+
+@pytest.fixture
+def wiki(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConfluenceServer]:
+    with ConfluenceServer("cloud") as server:
+        monkeypatch.setenv("TEST_WIKI_TOKEN", server.token)
+        server.group("everybody", "u-ada")
+        server.create("Payments", "How a payment is retried.")
+        secret = server.create("Layoffs", "Whom it concerns.")
+        server.restrict(secret, "u-ada")
+        config = home / "knowledge.yaml"
+        identity = f'url: "{server.url}", email: {server.email}, token: "${{TEST_WIKI_TOKEN}}"'
+        config.write_text(
+            config.read_text().replace("sources: []", "sources:")
+            + f"""\
+  - id: wiki
+    type: confluence
+    connection: {{type: confluence, {identity}}}
+    access: {{visibility: from_source, tenant: acme, principals: [auditors]}}
+"""
+        )
+        yield server
+
+
+def test_the_test_of_a_source_says_of_how_many_documents_the_readers_are_known(wiki, run: Run):
+    assert "Permissions: 2 of 2 documents have known readers." in run("sources", "test", "wiki").out
+    told = run("sources", "test", "wiki", "--json").json
+    assert told["permissions"] == {"documents": 2, "with_readers": 2, "problems": {}}
+    assert told["listed"] == 2
+
+
+def test_the_test_of_a_source_names_the_rights_that_are_missing(wiki, run: Run):
+    wiki.forbid("/membersByGroupId")
+    told = run("sources", "test", "wiki").out
+    assert "members of group everybody are not shown (403)" in told
+    assert "docs/sources/confluence.md" in told
+    wiki.forbid("/permissions")
+    failed = run("sources", "test", "wiki", code=1)
+    assert "no document has permissions that can be read: permissions of space" in failed.err
+    assert failed.err.count("\n") == 1
+
+
+def test_a_refresh_reports_who_cannot_be_known(wiki, run: Run):
+    refreshed = run("refresh")
+    assert "accounts without an e-mail see nothing: name them in access.mapping" in refreshed.out
+    wiki.forbid("/permissions")
+    again = run("refresh")
+    assert "documents without readable permissions are closed 2" in again.out
+    assert "are not shown (403)" in again.out
+    found = run("search", "payment", "--json").json["results"]
+    assert found, "an operator, who can read the files of the store, sees everything"
