@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound
@@ -112,22 +112,27 @@ class Audiences:
         audiences: dict[str, Requirements] = {}
         for source_type, source in stamps:
             audiences |= read_audiences(self._lake, source_type, source)
-        withheld = {source: self._find_withheld(type_, source, tables) for type_, source in stamps}
+        types: defaultdict[str, list[str]] = defaultdict(list)  # by source; several, where it had others
+        for source_type, source in stamps:
+            types[source].append(source_type)
+        withheld = {source: self._find_withheld(each, source, tables) for source, each in types.items()}
         return _State(stamps, dict(tables), audiences, withheld)
 
-    def _find_withheld(self, source_type: str, source: str, tables: Mapping[str, int]) -> frozenset[str]:
+    def _find_withheld(
+        self, source_types: Sequence[str], source: str, tables: Mapping[str, int]
+    ) -> frozenset[str]:
         """Documents of which a released row names another audience than theirs."""
-        snapshot = self._lake.snapshot(source_type, source)
-        rows = snapshot.read_rows(["uri", "audience"], ~is_null("audience"))
-        current = {
-            uri: build_audience_principal(source, audience)
-            for uri, audience in zip(*rows.to_pydict().values(), strict=True)
-        }
+        current: defaultdict[str, set[str]] = defaultdict(set)
+        for source_type in source_types:
+            snapshot = self._lake.snapshot(source_type, source)
+            rows = snapshot.read_rows(["uri", "audience"], ~is_null("audience")).to_pydict()
+            for uri, audience in zip(rows["uri"], rows["audience"], strict=True):
+                current[uri].add(build_audience_principal(source_type, source, audience))
         released: defaultdict[str, set[str]] = defaultdict(set)
         dimensions = self._lake.list_spaces()
-        for space, version in tables.items():
-            table = self._lake.index(space, dimensions[space])
-            found = table.read_rows(["uri", "principals"], eq("source", source), version=version).to_pydict()
+        for space in tables.keys() & dimensions.keys():
+            table, where = self._lake.index(space, dimensions[space]), eq("source", source)
+            found = table.read_rows(["uri", "principals"], where, version=tables[space]).to_pydict()
             for uri, principals in zip(found["uri"], found["principals"], strict=True):
                 released[uri].update(name for name in principals if name.startswith(AUDIENCE_PREFIX))
-        return frozenset(uri for uri, names in released.items() if names - {current.get(uri)})
+        return frozenset(uri for uri, names in released.items() if names - current[uri])

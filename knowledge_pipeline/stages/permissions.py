@@ -106,7 +106,7 @@ def load_audiences(ctx: RefreshContext) -> dict[str, str]:
     table = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     rows = table.read_rows(["uri", "audience"], ~is_null("audience")).to_pydict()
     return {
-        uri: build_audience_principal(ctx.source.id, audience)
+        uri: build_audience_principal(ctx.source.type, ctx.source.id, audience)
         for uri, audience in zip(rows["uri"], rows["audience"], strict=True)
     }
 

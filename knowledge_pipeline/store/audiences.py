@@ -26,9 +26,9 @@ Requirements = Sequence[frozenset[str]]
 """A reader has a principal of each: of the space's readers, and of those of a restricted page above."""
 
 
-def build_audience_principal(source: str, audience: str) -> str:
-    """How rows name an audience of a source."""
-    return f"{AUDIENCE_PREFIX}{source}/{audience}"
+def build_audience_principal(source_type: str, source: str, audience: str) -> str:
+    """How rows name an audience of a source; those of its former types are others."""
+    return f"{AUDIENCE_PREFIX}{source_type}/{source}/{audience}"
 
 
 def fold_principal(name: str) -> str:
@@ -62,7 +62,7 @@ def read_audiences(lake: Lake, source_type: str, source: str) -> dict[str, Requi
     """
     rows = lake.audiences(source_type, source).read_rows(["audience", "requires"]).to_pylist()
     return {
-        build_audience_principal(source, row["audience"]): [
+        build_audience_principal(source_type, source, row["audience"]): [
             frozenset(map(fold_principal, one)) for one in row["requires"]
         ]
         for row in rows

@@ -21,6 +21,7 @@ from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
 from knowledge_pipeline.stages.pipeline import refresh_source
 from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.store.audiences import write_audiences
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
@@ -261,6 +262,14 @@ def test_a_store_of_before_is_opened_and_nothing_is_indexed_anew(project):
     assert (project.sees(ADA), project.sees(BEN)) == (True, False)
 
 
+def test_audiences_of_a_former_type_of_the_source_admit_nobody(project):
+    """A source that had another type before has that one's table until it is purged."""
+    current = project.lake.audiences("confluence", "wiki").read_rows(["audience"]).to_pydict()["audience"]
+    everybody = [frozenset({"ben@example.org"})]
+    write_audiences(project.lake.audiences("slack", "wiki"), dict.fromkeys(current, everybody))
+    assert (project.sees(ADA), project.sees(BEN)) == (True, False)
+
+
 def test_a_purge_takes_the_audiences_along(project):
     assert project.lake.list_audience_stamps()
     purge_source(project.lake, project.settings, "wiki")
@@ -338,4 +347,4 @@ def test_addresses_that_are_not_trusted_admit_nobody(project):
 
 def test_no_caller_can_claim_an_audience():
     with pytest.raises(ValueError, match="cannot name"):
-        Access("acme", frozenset({"audience:wiki/space/OPS"}))
+        Access("acme", frozenset({"audience:confluence/wiki/space/OPS"}))
