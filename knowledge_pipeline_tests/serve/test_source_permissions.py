@@ -99,7 +99,7 @@ class WikiProject:
         )
 
 
-@pytest.fixture(params=["cloud", "server"])
+@pytest.fixture(params=["cloud", pytest.param("server", marks=pytest.mark.slow)])
 def project(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[WikiProject]:
     with ConfluenceServer(request.param) as wiki:
         monkeypatch.setenv("TEST_WIKI_TOKEN", wiki.token)
@@ -226,6 +226,29 @@ def test_a_restriction_holds_before_its_release_in_a_process_that_goes_on(projec
         assert CANARY not in json.dumps(base.search("layoffs of sessions").as_json())
         assert base.status().rows == 1
     assert project.sees(AUDITOR)
+
+
+@pytest.mark.parametrize("way", ["not released", "rolled back"])
+def test_a_page_that_leaves_its_audience_is_withheld_where_a_row_still_names_it(project, way):
+    """Ben stays a reader of the space, which the live row of the page names."""
+    project.wiki.create("Lunch", "Payments of lunch are retried at noon.")
+    project.refresh()
+    with KnowledgeBase.open(project.root, access=BEN) as base:
+
+        def titles() -> set[str | None]:
+            return {each.citation.title for each in base.search("payment retried").results}
+
+        assert titles() == {"Payments", "Lunch"}
+        released = max(each.release for each in list_releases(project.lake))
+        project.wiki.restrict(project.open_page, "ada")
+        if way == "not released":
+            settings = project.settings
+            refresh_source(RefreshContext(project.lake, settings, settings.sources[0]))
+        else:
+            project.refresh()
+            roll_back_release(project.lake, project.settings, released)
+        assert titles() == {"Lunch"}
+        assert base.status().rows == 1
 
 
 def test_more_documents_than_a_condition_holds_withhold_their_source(project, monkeypatch):
