@@ -92,7 +92,8 @@ class Audiences:
     async def _load(self) -> _State:
         if time.monotonic() < self._polled_at + self._poll_interval_s:
             return self._state
-        stamps = await asyncio.to_thread(self._read_stamps)
+        is_local = self._lake.is_local  # looking there takes less than handing it to a thread
+        stamps = self._read_stamps() if is_local else await asyncio.to_thread(self._read_stamps)
         tables: Mapping[str, int] = {}
         if stamps:
             try:
