@@ -1,8 +1,8 @@
 """Purge: erases for good, from every table, every kept version and every index.
 
-Earlier releases go too, because they hold what is to be erased. While a release is pinned, its rows are
-made the newest first: what stays live, and pinned, is its content without what is erased. What refreshes
-wrote since is indexed again by the next one, from the chunks.
+Earlier releases go too, because they hold what is to be erased. The rows of the live release are made the
+newest first: what stays live, and pinned if it was, is its content without what is erased, and nothing that
+no check has seen. What refreshes wrote since is indexed again by the next one, from the chunks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from knowledge_pipeline.store.release import (
     delete_old_releases,
     find_live_release,
     publish_release,
-    restore_pinned_rows,
+    restore_released_rows,
 )
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -35,7 +35,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     source_type = _find_stored_type(lake, source)
     with lake.lock_source(source), lake.lock_index():
         documents = lake.snapshot(source_type, source).count_rows()
-        restore_pinned_rows(lake)
+        restore_released_rows(lake)
         _erase_shared_rows(lake, settings, [eq("source", source)])
         for folder in (lake.root / "embeddings").glob(f"*/{source}.lance"):
             remove_path(folder)
@@ -61,7 +61,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         has_graph = any(table.count_rows(mine) for table in graph)
         if former_types and "graph" not in select_stages(found.type) and has_graph:
             with lake.lock_index():
-                restore_pinned_rows(lake)
+                restore_released_rows(lake)
                 _erase_graph_rows(lake, [mine])
                 _drop_old_releases(lake, settings, graph)
         for former in former_types:
@@ -89,7 +89,7 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
             raise NotFound(f"source {source!r} holds no document {uri!r}")
         filters = [one_of("uri", batch) for batch in split_batches(uris)]
         if uris:
-            restore_pinned_rows(lake)
+            restore_released_rows(lake)
             _detach_graph_edges(lake, source_type, source, filters)
             _erase_shared_rows(lake, settings, [eq("source", source) & where for where in filters])
             _erase_rows(lake.facts(source_type, source), filters)

@@ -12,6 +12,7 @@ table; and "rows/unembedded", where some rows have no vector yet, -> their numbe
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,8 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.schemas import RELEASES
 from knowledge_pipeline.store.tables import Table
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +177,20 @@ def restore_release(lake: Lake, release: int, *, keep: int, pin: bool = False) -
     return _append_release(lake, replace(found, restores=release, pinned_since=pinned_since), keep)
 
 
-def restore_pinned_rows(lake: Lake) -> None:
-    """Make the rows of a pinned release the newest, and empty the tables that it does not name.
+def restore_released_rows(lake: Lake) -> None:
+    """Make the rows of the live release the newest, and empty the tables that it does not name.
 
-    Nothing happens where none is pinned. Needs the index lock.
+    What was written since is not checked; the next refresh writes it again. Nothing happens before the first
+    release. Needs the index lock.
     """
     live = find_live_release(lake)
-    if live is None or live.pinned_since is None:
+    if live is None:
         return
-    versions = _to_versions(live)
-    for name, table in _released_tables(lake).items():
+    versions, tables = _to_versions(live), _released_tables(lake)
+    if any(table.version != versions.get(name) and table.count_rows() for name, table in tables.items()):
+        message = "what was indexed after release %d is left out until the next refresh indexes it again"
+        _log.warning(message, live.release)
+    for name, table in tables.items():
         if name in versions:
             table.restore_version(versions[name])
         else:

@@ -145,6 +145,42 @@ def test_a_purge_erases_from_a_pinned_release_which_stays_pinned_with_the_rest(
     assert found(project) == ["second = 2"]
 
 
+def test_a_purge_publishes_nothing_that_the_checks_refuse(
+    project: Project, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "Zanzibarquux"
+    (folder / "b.py").write_text(f"{secret} = 1\n")
+    project.refresh()
+    ((space, dimensions),) = project.lake.list_spaces().items()
+    project.lake.index(space, dimensions).delete_where(eq("uri", "a.py"))
+    with pytest.raises(ReleaseRefused, match="has 2 chunks but 1 rows in the index"):
+        release.refresh(project.lake, project.settings)
+    (folder / "b.py").unlink()
+    assert purge.purge_documents(project.lake, project.settings, "main", uri="b.py") == 1
+    assert found(project) == ["first = 1"] and traces(project, secret) == 0
+    (told,) = caplog.messages
+    assert told == "what was indexed after release 2 is left out until the next refresh indexes it again"
+    assert project.refresh().failures == {} and found(project) == ["first = 1"]
+
+
+def test_a_purge_leaves_out_what_no_release_has_and_the_next_refresh_brings_it(
+    project: Project, folder: Path
+) -> None:
+    from knowledge_pipeline.stages.context import RefreshContext
+    from knowledge_pipeline.stages.pipeline import refresh_source
+
+    (folder / "b.py").write_text("beta = 1\n")
+    project.refresh()
+    (folder / "a.py").write_text("second = 2\n")
+    (folder / "c.py").write_text("gamma = 3\n")
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
+    (folder / "b.py").unlink()
+    purge.purge_documents(project.lake, project.settings, "main", uri="b.py")
+    assert found(project) == ["first = 1"]
+    project.refresh()
+    assert found(project) == ["gamma = 3", "second = 2"]
+
+
 def test_a_store_of_before_pins_opens_without_a_new_index(project: Project, folder: Path) -> None:
     project.lake.releases().open_newest().drop_columns(["pinned_since"])
     assert [known.pin for known in list_releases(project.lake)] == [None]

@@ -31,7 +31,8 @@ def purge(
 
     Erases documents, vectors, index rows, old versions and all earlier releases. The
     source stays in knowledge.yaml: the next refresh reads its documents again, unless
-    they are excluded there.
+    they are excluded there. What is live is the last release without what was erased:
+    what was indexed since waits for the next refresh, and for its checks.
     """
     from knowledge_pipeline.maintenance.purge import purge_documents, purge_source
 
