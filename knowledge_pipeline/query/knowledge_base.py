@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -27,9 +28,10 @@ from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.health import check_health
-from knowledge_pipeline.query.log.feedback import record_judgement
+from knowledge_pipeline.query.log.feedback import FeedbackLog
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.query.log.query_ids import QueryIds
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
@@ -95,6 +97,8 @@ class AsyncKnowledgeBase:
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
         self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
+        self._query_ids = QueryIds(self._lake)
+        self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
         self._log = (
             QueryLog(self._lake, durable=audited, required=required) if settings.logs.queries else None
@@ -186,8 +190,8 @@ class AsyncKnowledgeBase:
         response = SearchResponse(
             context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
         )
-        self._record("context", task.text, access, response)
-        return await asyncio.to_thread(self._working_tree.mark_context, context)
+        query_id = self._record("context", task.text, access, response).query_id
+        return await asyncio.to_thread(self._working_tree.mark_context, replace(context, query_id=query_id))
 
     @_on_background_loop
     async def status(self, *, access: Access | None = None) -> StatusResponse:
@@ -216,11 +220,9 @@ class AsyncKnowledgeBase:
     async def feedback(
         self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
     ) -> None:
-        """Record whether a result was clicked, useful or useless; see `log.feedback.record_judgement`."""
+        """Record whether a result was clicked, useful or useless; see `FeedbackLog.record`."""
         await asyncio.to_thread(
-            record_judgement,
-            self._lake,
-            self._log,
+            self._feedback.record,
             await self._resolve_access(access),
             query_id=query_id,
             result_id=result_id,
@@ -240,6 +242,7 @@ class AsyncKnowledgeBase:
         self.loop.close()
         self._engine.close()
         self._calls.close()
+        self._feedback.close()
         if self._log:
             self._log.close()
 
@@ -262,12 +265,14 @@ class AsyncKnowledgeBase:
         self, kind: str, text: str, access: Access, response: SearchResponse
     ) -> SearchResponse:
         """Log a response, and say of its results whether their files have changed since."""
-        self._record(kind, text, access, response)
+        response = self._record(kind, text, access, response)
         if not self._working_tree:
             return response
         return await asyncio.to_thread(self._working_tree.mark_search, response)
 
     def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
+        """The response with the id that its caller gets, logged."""
+        response = replace(response, query_id=self._query_ids.issue(response.query_id, access))
         if self._log:
             self._log.record(kind, text, access, response)
         if self._heard:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.log.row_writer import FLUSH_INTERVAL_S, LogRow, RowWriter
-from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_LOGGED_CHARS = 2_000  # of a query
-_CALLER_COLUMNS = ("query_id", "interface", "token", "tenant", "principals")
 
 
 class QueryLog(RowWriter):
@@ -69,15 +65,6 @@ class QueryLog(RowWriter):
             "degraded": list(answer.degraded),
         }
         self.add(row)
-
-    def find_query(self, query_id: str) -> Mapping[str, Any] | None:
-        """The row of an answered query, written or not yet; None if it is unknown."""
-        unwritten = next((row for row in self.list_unwritten() if row["query_id"] == query_id), None)
-        if unwritten:
-            return unwritten
-        table: Any = self._lake.log_table("queries")  # gives tables of pyarrow, which has no types
-        rows: list[LogRow] = table.read_rows(_CALLER_COLUMNS, eq("query_id", query_id)).to_pylist()
-        return rows[0] if rows else None
 
 
 def redact(text: str) -> str:

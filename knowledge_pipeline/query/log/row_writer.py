@@ -45,6 +45,7 @@ class RowWriter:
         imports: Sequence[str] = (),
         flush_interval_s: float = FLUSH_INTERVAL_S,
         journal: Journal | None = None,
+        identity: Sequence[str] = ("query_id",),
         required: bool = False,
     ) -> None:
         """Prepare a table, one of `schemas.LOGS`; nothing runs before `start`.
@@ -56,17 +57,16 @@ class RowWriter:
             sum_up: makes fewer rows of those that are written together.
             imports: modules that `finalize_row` needs, imported before the first row is due.
             flush_interval_s: how long a row waits for others at most.
-            journal: holds a row on disk before `add` returns, finalized then; rows are identified by
-                their `query_id`.
+            journal: holds a row on disk before `add` returns, finalized then.
+            identity: columns that tell whether the table has a row of the journal, `query_id` the first.
             required: `add` fails where the journal does.
         """
         self._lake, self._table = lake, table
         self._subject, self._advice = subject, advice
         self._finalize_row, self._sum_up, self._imports = finalize_row, sum_up, imports
         self._flush_interval_s = flush_interval_s
-        self._journal, self._required = journal, required
+        self._journal, self._identity, self._required = journal, identity, required
         self._pending: list[LogRow] = []
-        self._writing: Sequence[LogRow] = ()
         self._has_dropped = False  # whether the journal's segment has rows that are not pending
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -116,11 +116,6 @@ class RowWriter:
         else:
             self._failing.discard("journal")
 
-    def list_unwritten(self) -> list[LogRow]:
-        """Rows that may not be in the table yet."""
-        with self._changed:
-            return [*self._pending, *self._writing]
-
     def close(self, *, wait_s: float = CLOSE_S) -> None:
         """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
         with self._changed:
@@ -144,8 +139,6 @@ class RowWriter:
             rows, segment, is_last = self._wait_for_rows()
             if rows and self._write(rows) and segment:
                 segment.unlink(missing_ok=True)
-            with self._changed:
-                self._writing = ()
 
     def _recover_journals(self, journal: Journal) -> None:
         """Write the rows that processes which are gone have left in their journals."""
@@ -153,12 +146,15 @@ class RowWriter:
             table: Any = self._lake.log_table(self._table)  # gives tables of pyarrow, which has no types
             for segment, rows in journal.iter_orphaned():
                 ids = (str(row["query_id"]) for row in rows)
-                written = table.iter_rows_by_values("query_id", ids, ["query_id"]) if table.exists else ()
-                known: set[str] = {id_ for found in written for id_ in found["query_id"].to_pylist()}
-                if self._write([row for row in rows if row["query_id"] not in known]):
+                written = table.iter_rows_by_values("query_id", ids, self._identity) if table.exists else ()
+                known = {self._identify(row) for found in written for row in found.to_pylist()}
+                if self._write([row for row in rows if self._identify(row) not in known]):
                     segment.unlink()
         except Exception as error:  # noqa: BLE001 - the next process tries again; new rows are written
             self._warn("table", error)
+
+    def _identify(self, row: LogRow) -> tuple[object, ...]:
+        return tuple(row[name] for name in self._identity)
 
     def _wait_for_rows(self) -> tuple[Sequence[LogRow], Path | None, bool]:
         """The rows to write next; the segment of the journal that has just these; whether they are the last.
@@ -170,10 +166,10 @@ class RowWriter:
             self._changed.wait_for(
                 lambda: len(self._pending) >= BATCH_ROWS or self._is_closing, self._flush_interval_s
             )
-            self._writing, self._pending = self._pending, []
+            rows, self._pending = self._pending, []
             segment = self._journal.end_segment() if self._journal else None
             has_dropped, self._has_dropped = self._has_dropped, False
-            return self._writing, None if has_dropped else segment, self._is_closing
+            return rows, None if has_dropped else segment, self._is_closing
 
     def _write(self, rows: Sequence[LogRow]) -> bool:
         try:

@@ -20,7 +20,6 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import ContextResponse
 from knowledge_pipeline.errors import InvalidQuery, ModelError, NotFound
 from knowledge_pipeline.query.agent_context.tokens import open_token_counter
-from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
@@ -249,7 +248,8 @@ def test_it_is_one_row_of_the_log_and_its_chunks_can_be_judged(base: KnowledgeBa
         "text": "retry a request",
         "results": len(context.results),
     }
-    assert QueryLog(lake).find_query(context.query_id)
+    (judged,) = lake.log_table("feedback").read_rows(["query_id"]).to_pylist()
+    assert judged == {"query_id": context.query_id}
 
 
 def test_as_json_is_everything_but_the_chunks_themselves(base: KnowledgeBase):

@@ -72,13 +72,6 @@ def test_it_is_renamed_when_it_is_read_and_no_row_is_rewritten(lake: Lake):
     assert files(lake) == before
     version = table.version
     assert lake.log_table("queries").count_rows() == COUNT and table.version == version
-    assert QueryLog(lake).find_query("old-3") == {
-        "query_id": "old-3",
-        "interface": "cli",
-        "token": None,
-        "tenant": None,
-        "principals": [],
-    }
 
 
 def test_it_is_renamed_when_it_is_written(lake: Lake):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import SearchResponse
-from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreError, StoreUnavailable
+from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreUnavailable
 from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.log import queries as query_log
 from knowledge_pipeline.query.log import row_writer
@@ -107,12 +108,25 @@ def wait_for(lake: Lake, count: int) -> None:
         time.sleep(0.02)
 
 
-def test_the_log_can_be_switched_off(settings: Settings, base: KnowledgeBase, lake: Lake) -> None:
-    with KnowledgeBase.open(settings.model_copy(update={"logs": LogSettings(queries=False)})) as silent:
-        made = silent.search("alpha")
-        silent.feedback("any", made.results[0].id, "useful")
+def test_with_the_log_switched_off_only_ids_that_were_given_are_judged(
+    settings: Settings, base: KnowledgeBase, lake: Lake
+) -> None:
+    silent = settings.model_copy(update={"logs": LogSettings(queries=False)})
+    with KnowledgeBase.open(silent) as first:
+        made = first.search("alpha", access=JANE)
+    with KnowledgeBase.open(silent) as later:
+        for never in ("any", str(uuid.uuid4()), made.query_id[:-1], made.query_id[:-1] + "\udc80", "-"):
+            with pytest.raises(NotFound, match=r"there is no query .*: give the query_id of a response"):
+                later.feedback(never, made.results[0].id, "useful", access=JANE)
+        with pytest.raises(NotFound):
+            later.feedback(made.query_id, made.results[0].id, "useful", access=Access.public())
+        later.feedback(made.query_id, made.results[0].id, "useful", access=JANE)
+        for place in range(len(made.query_id)):  # an operator, who may judge what anyone asked
+            other = "0" if made.query_id[place] != "0" else "1"
+            with pytest.raises(NotFound):
+                later.feedback(f"{made.query_id[:place]}{other}{made.query_id[place + 1 :]}", "x", "useful")
     assert not lake.log_table("queries").exists
-    assert [row["query_id"] for row in rows(lake, "feedback")] == ["any"]
+    assert [row["query_id"] for row in rows(lake, "feedback")] == [made.query_id]
 
 
 @pytest.mark.slow
@@ -241,7 +255,8 @@ def test_feedback_that_makes_no_sense_is_refused(base: KnowledgeBase, lake: Lake
         base.feedback("unknown' OR 'a' = 'a", "x", "useful")
     with pytest.raises(NotFound):
         base.feedback(made.query_id, "x", "useful", access=Access("other", frozenset()))
-    assert not lake.log_table("feedback").exists
+    base.close()
+    assert rows(lake, "feedback") == []
 
 
 @pytest.mark.parametrize(
@@ -260,6 +275,7 @@ def test_nobody_judges_what_others_asked(base: KnowledgeBase, lake: Lake, other:
             base.feedback(made.query_id, made.results[0].id, "useful", access=other)
     mine = base.search("alpha", access=other)
     base.feedback(mine.query_id, "x", "useful", access=other)
+    base.close()
     assert len(rows(lake, "feedback")) == 1
 
 
@@ -267,16 +283,60 @@ def test_a_holder_of_a_token_judges_by_another_interface(base: KnowledgeBase, la
     by_mcp, by_http = (replace(JANE, caller=Caller(name, "token1")) for name in ("mcp", "http"))
     made = base.search("alpha", access=by_mcp)
     base.feedback(made.query_id, made.results[0].id, "useful", access=by_http)
+    base.close()
     assert len(rows(lake, "feedback")) == 1
 
 
 def test_feedback_that_cannot_be_written_is_an_error(base: KnowledgeBase, lake: Lake) -> None:
     made = base.search("alpha")
-    (lake.root / "locks").mkdir(exist_ok=True)
-    (lake.root / "logs").mkdir(exist_ok=True)
-    (lake.root / "logs" / "feedback.lance").write_text("in the way")
-    with pytest.raises(StoreError, match="the feedback cannot be written"):
+    with limited_files(0), pytest.raises(StoreUnavailable, match="the feedback cannot be written"):
         base.feedback(made.query_id, "x", "useful")
+
+
+def test_many_judgements_are_one_commit_and_search_no_log(base: KnowledgeBase, lake: Lake) -> None:
+    asked = [base.search("alpha", access=JANE).query_id for _ in range(3)]
+    before = lake.log_table("feedback").version
+    for number in range(60):
+        base.feedback(asked[number % 3], f"result {number}", "useful", access=JANE)
+    base.close()
+    assert len(rows(lake, "feedback")) == 60
+    assert lake.log_table("feedback").version == before + 1
+
+
+JUDGING = """
+import os
+import sys
+from pathlib import Path
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.log.feedback import FeedbackLog
+from knowledge_pipeline.query.log.query_ids import QueryIds
+from knowledge_pipeline.store.lake import Lake
+lake = Lake(Path(sys.argv[1]))
+log = FeedbackLog(lake, QueryIds(lake), flush_interval_s=float(sys.argv[2]))
+for number in range(1000):
+    judged = {"query_id": sys.argv[3], "result_id": str(number), "judgement": "useful"}
+    log.record(Access.operator(), **judged)
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("every_s", [0.0, 600.0], ids=["while rows are written", "before any is"])
+def test_a_kill_loses_and_doubles_no_judgement(base: KnowledgeBase, lake: Lake, every_s: float) -> None:
+    made = base.search("alpha")
+    command = [sys.executable, "-c", JUDGING, str(lake.root), str(every_s), made.query_id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout
+        for line in killed.stdout:
+            if int(line) >= 300:
+                killed.kill()
+                break
+        taken = [int(line), *map(int, (last for last in killed.stdout if last.endswith("\n")))][-1]
+    base.feedback(made.query_id, "after", "useless")
+    base.close()
+    found = [row["result_id"] for row in rows(lake, "feedback")]
+    numbers = sorted(int(id_) for id_ in found if id_ != "after")
+    assert numbers == list(range(len(numbers))) and taken < len(numbers) <= taken + 2
+    assert found.count("after") == 1 and not list((lake.root / "logs" / "judgements").iterdir())
 
 
 @pytest.mark.slow
