@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection as Container
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import Collection, CollectionsResponse, QueryStats, StatsResponse
@@ -19,6 +21,7 @@ from knowledge_pipeline.store.logs import open_log
 MAX_HOURS = 24 * 366
 
 _QUERY_LOG_COLUMNS = ("type", "interface", "results", "took_ms", "cached", "degraded")
+_BATCH_ROWS = 8192
 
 
 async def list_collections(
@@ -69,27 +72,40 @@ def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, dateti
 
 
 def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
-    table = lake.log_table("queries")
+    """Counts over the rows as they are streamed; of each only its time is kept, in 8 bytes."""
     where = at_least("at", datetime.now(UTC) - timedelta(hours=hours))
     if not access.everything:
         where &= eq("tenant", access.tenant or "")
-    rows = table.read_rows(list(_QUERY_LOG_COLUMNS), where).to_pylist() if table.exists else []
-    times = sorted(row["took_ms"] for row in rows)
+    zero_results, cached, degraded = 0, 0, 0
+    by_type, by_interface = Counter[str](), Counter[str]()
+    times = [np.empty(0)]
+    batches: Any = lake.log_table("queries").iter_batches(_QUERY_LOG_COLUMNS, where, batch_rows=_BATCH_ROWS)
+    for batch in batches:  # of pyarrow, whose columns have no types
+        zero_results += int(np.count_nonzero(batch["results"].to_numpy() == 0))
+        cached += batch["cached"].true_count
+        degraded += int(np.count_nonzero(batch["degraded"].value_lengths().to_numpy()))
+        for column, counts in (("type", by_type), ("interface", by_interface)):
+            counts.update(
+                {each["values"]: each["counts"] for each in batch[column].value_counts().to_pylist()}
+            )
+        times.append(batch["took_ms"].to_numpy())
+    all_times = np.concatenate(times)
     return QueryStats(
-        count=len(rows),
-        zero_result_count=sum(not row["results"] for row in rows),
-        degraded=sum(bool(row["degraded"]) for row in rows),
-        cached=sum(row["cached"] for row in rows),
-        by_type=Counter(row["type"] for row in rows),
-        by_interface=Counter(row["interface"] for row in rows),
-        p50_ms=_compute_percentile(times, 50),
-        p95_ms=_compute_percentile(times, 95),
-        p99_ms=_compute_percentile(times, 99),
+        count=len(all_times),
+        zero_result_count=zero_results,
+        degraded=degraded,
+        cached=cached,
+        by_type=by_type,
+        by_interface=by_interface,
+        p50_ms=_compute_percentile(all_times, 50),
+        p95_ms=_compute_percentile(all_times, 95),
+        p99_ms=_compute_percentile(all_times, 99),
     )
 
 
-def _compute_percentile(ordered: Sequence[float], percent: int) -> float | None:
+def _compute_percentile(values: np.ndarray, percent: int) -> float | None:
     """The value that `percent` of a hundred values do not exceed; None if there are no values."""
-    if not ordered:
+    if not len(values):
         return None
-    return round(ordered[max(0, -(-len(ordered) * percent // 100) - 1)], 3)
+    rank = max(0, -(-len(values) * percent // 100) - 1)
+    return round(float(np.partition(values, rank)[rank]), 3)
