@@ -2,7 +2,8 @@
 
 A server reads releases and knows no stage and no source, so a refresh neither slows its answers nor brings
 it down. A request that a queued refresh covers starts no other one; a request that arrives while a refresh
-runs starts one more, since the running one may have read the source already.
+runs starts one more, since the running one may have read the source already. What is not done when a server
+ends, the next one does.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.contract.types import RefreshState
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.serve.unfinished_refreshes import UnfinishedRefreshes
 
 MAX_FINISHED = 100  # finished refreshes that are listed
 MAX_QUEUED = 100
@@ -40,9 +42,13 @@ _MAX_ERROR_CHARS = 2_000
 class RefreshQueue:
     """The refreshes of one server, for one event loop. `close` ends them."""
 
-    def __init__(self, config: Path | None, *, cli_command: Sequence[str] = CLI_COMMAND) -> None:
+    def __init__(
+        self, config: Path | None, folder: Path, *, cli_command: Sequence[str] = CLI_COMMAND
+    ) -> None:
+        """Prepare; `folder` has what is not done yet."""
         self._config = config
         self._cli_command = cli_command
+        self._unfinished = UnfinishedRefreshes(folder)
         self._queued: deque[Refresh] = deque()
         self._running: Refresh | None = None
         self._finished: deque[Refresh] = deque(maxlen=MAX_FINISHED)
@@ -60,10 +66,7 @@ class RefreshQueue:
             TooManyRequests: a hundred are queued already.
         """
         wanted = tuple(dict.fromkeys(sources))
-        for queued in self._queued:
-            if queued.reason != "purge" and set(wanted) <= set(queued.sources):
-                return queued
-        return self._enqueue(wanted, reason)
+        return self._find_covering(wanted) or self._enqueue(wanted, reason)
 
     def submit_purge(self, source: str) -> Refresh:
         """Queue the purge of what is stored of a source; raises as `submit` does."""
@@ -74,8 +77,17 @@ class RefreshQueue:
         running = [self._running] if self._running else []
         return [*reversed(self._queued), *running, *reversed(self._finished)]
 
+    def resume(self) -> None:
+        """Queue what servers which are gone had not finished, once each."""
+        for refresh in self._unfinished.take_over() if self._config else ():
+            if refresh.reason != "purge" and self._find_covering(refresh.sources):
+                self._unfinished.forget(refresh)
+            else:
+                self._queued.append(refresh)
+        self._start_worker()
+
     async def close(self) -> None:
-        """Stop the running refresh, which keeps what it has finished, and drop the queued ones."""
+        """Stop the running refresh, which keeps what it has finished, and leave all to the next server."""
         self._closed = True
         self._queued.clear()
         if self._worker is not None and not self._worker.done():
@@ -84,6 +96,7 @@ class RefreshQueue:
             self._signal_process(signal.SIGKILL)
             await self._worker
         self._executor.shutdown(wait=False)
+        self._unfinished.close()
 
     def _enqueue(self, sources: tuple[str, ...], reason: str) -> Refresh:
         if self._config is None:
@@ -91,10 +104,19 @@ class RefreshQueue:
         if len(self._queued) >= MAX_QUEUED:
             raise TooManyRequests(f"{MAX_QUEUED} refreshes are queued already: try again later", 60.0)
         refresh = Refresh(uuid.uuid4().hex, sources, reason, "queued", datetime.now(UTC))
+        self._unfinished.keep(refresh)
         self._queued.append(refresh)
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.get_running_loop().create_task(self._run_worker())
+        self._start_worker()
         return refresh
+
+    def _find_covering(self, sources: Sequence[str]) -> Refresh | None:
+        """A queued refresh of all these sources."""
+        queued = (each for each in self._queued if each.reason != "purge")
+        return next((each for each in queued if set(sources) <= set(each.sources)), None)
+
+    def _start_worker(self) -> None:
+        if self._queued and (self._worker is None or self._worker.done()):
+            self._worker = asyncio.get_running_loop().create_task(self._run_worker())
 
     async def _run_worker(self) -> None:
         loop = asyncio.get_running_loop()
@@ -112,6 +134,8 @@ class RefreshQueue:
             self._running = None
             self._finished.append(refresh)
             self.finished_counts[refresh.status] += 1
+            if refresh.status == "succeeded" or not self._closed:
+                self._unfinished.forget(refresh)
 
     def _build_command(self, refresh: Refresh) -> list[str]:
         named = [part for source in refresh.sources for part in ("--source", source)]

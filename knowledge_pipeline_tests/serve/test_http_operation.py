@@ -28,7 +28,9 @@ def refreshing(own_world, tmp_path):
     """A server over a world of its own, whose refreshes print nothing and end well."""
     calls = tmp_path / "calls"
     script = f"import sys; open({str(calls)!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))"
-    refreshes = RefreshQueue(own_world.config, cli_command=(sys.executable, "-S", "-c", script))
+    refreshes = RefreshQueue(
+        own_world.config, own_world.root / "refreshes", cli_command=(sys.executable, "-S", "-c", script)
+    )
     with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:
         yield running
 

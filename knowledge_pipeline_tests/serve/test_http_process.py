@@ -125,3 +125,34 @@ def test_a_change_is_found_after_a_sync(process, own_world):
         after = ask(client, "search", query="zebrastripe")
     assert after["release"] == refresh["release"] == before + 1
     assert "acme-docs" in {result["citation"]["source"] for result in after["results"]}
+
+
+def test_refreshes_that_wait_when_the_server_is_killed_are_done_by_the_next(process, own_world):
+    admin = {"Authorization": f"Bearer {own_world.tokens['operator']}"}
+    (own_world.root / "acme-docs/guides/refunds.md").write_text(
+        "# Refunds\n\nHow a zebrastripe is refunded.\n"
+    )
+    with httpx2.Client(base_url=process.url, timeout=240, trust_env=False, headers=admin) as client:
+        running, waiting = (
+            client.post(f"{API}/sync", json={"sources": sources}).json()["id"]
+            for sources in (["globex-docs"], ["acme-docs"])
+        )
+    process.child.send_signal(signal.SIGKILL)
+    process.ended()
+    later = Process(own_world.config)
+    try:
+        with httpx2.Client(base_url=later.url, timeout=240, trust_env=False, headers=admin) as client:
+            deadline = time.monotonic() + 240
+            while True:
+                refreshes = client.get(f"{API}/sync/status").json()["refreshes"]
+                if all(each["status"] == "succeeded" for each in refreshes):
+                    break
+                assert time.monotonic() < deadline, refreshes
+                time.sleep(0.2)
+            assert [each["id"] for each in refreshes] == [waiting, running]
+            found = ask(client, "search", query="zebrastripe")["results"]
+    finally:
+        later.child.kill()
+        later.ended()
+        later.child.stderr.close()
+    assert "acme-docs" in {result["citation"]["source"] for result in found}

@@ -35,7 +35,9 @@ def strict(world, tmp_path_factory):
     """Asks everybody for a token; its knowledge.yaml is its own, and its refreshes do nothing."""
     config = tmp_path_factory.mktemp("schema") / "knowledge.yaml"
     shutil.copy(world.config, config)
-    refreshes = RefreshQueue(config, cli_command=(sys.executable, "-S", "-c", "pass"))
+    refreshes = RefreshQueue(
+        config, config.parent / "refreshes", cli_command=(sys.executable, "-S", "-c", "pass")
+    )
     with Running(world.settings, config=config, refreshes=refreshes, anonymous="off") as running:
         yield running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.serve import refresh_queue as module
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline_tests.full_disk import limited_files
 
 # Stands in for the command line: notes how it was called, waits until it may go on, and prints and ends
 # as a file tells it to.
@@ -57,7 +59,7 @@ class Program:
 
     def refreshes(self) -> RefreshQueue:
         program = (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
-        return RefreshQueue(self.root / "knowledge.yaml", cli_command=program)
+        return RefreshQueue(self.root / "knowledge.yaml", self.root / "refreshes", cli_command=program)
 
 
 @pytest.fixture
@@ -150,7 +152,8 @@ def test_a_failed_refresh_keeps_its_sentence(program, out, err, problem):
 
 def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried(program):
     async def scenario():
-        refreshes = RefreshQueue(program.root / "knowledge.yaml", cli_command=(str(program.root / "none"),))
+        missing = (str(program.root / "none"),)
+        refreshes = RefreshQueue(program.root / "knowledge.yaml", program.root, cli_command=missing)
         refreshes.submit(["a"], "sync")
         refreshes.submit(["b"], "sync")
         await ended(refreshes)
@@ -211,6 +214,84 @@ def test_erasing_is_never_taken_for_a_refresh(program):
     assert program.calls[1][:4] == ["purge", "--source", "a", "--yes"]
 
 
-def test_without_a_file_nothing_can_be_refreshed():
+KILLED = """
+import asyncio, os, pathlib, sys
+from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline_tests.full_disk import limited_files
+root = pathlib.Path(sys.argv[1])
+async def scenario():
+    program = (sys.executable, "-S", str(root / "program.py"), str(root))
+    refreshes = RefreshQueue(root / "knowledge.yaml", root / "refreshes", cli_command=program)
+    refreshes.resume()
+    if len(sys.argv) > 2:
+        refreshes.submit(["a"], "github")
+        while not (root / "calls").exists():
+            await asyncio.sleep(0.01)
+        refreshes.submit(["b", "c"], "gitlab")
+        refreshes.submit(["a"], "github")
+        refreshes.submit_purge("d")
+    os.kill(os.getpid(), 9)
+asyncio.run(scenario())
+"""
+
+
+def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program):
+    program.hold()
+    for first in (["first"], [], []):  # the later ones are killed right after they have taken it over
+        done = subprocess.run([sys.executable, "-c", KILLED, str(program.root), *first], check=False)
+        assert done.returncode == -9
+    program.go_on()
+    (program.root / "calls").unlink()
+
+    async def scenario():
+        refreshes = program.refreshes()
+        refreshes.resume()
+        again = refreshes.submit(["b"], "gitlab")
+        await ended(refreshes)
+        await refreshes.close()
+        return again.sources, [each.reason for each in refreshes.list_all()]
+
+    covered_by, reasons = asyncio.run(scenario())
+    assert [call[:-3] for call in program.calls] == [
+        ["refresh", "--source", "a"],
+        ["refresh", "--source", "b", "--source", "c"],
+        ["purge", "--source", "d", "--yes"],
+    ]
+    assert covered_by == ("b", "c") and reasons == ["purge", "gitlab", "github"]
+    assert list((program.root / "refreshes").iterdir()) == []
+
+
+def test_a_server_that_ends_leaves_the_rest_to_the_next_and_takes_nothing_of_a_living_one(program):
+    async def scenario():
+        program.hold()
+        first, other = program.refreshes(), program.refreshes()
+        first.submit(["a"], "sync")
+        first.submit(["b"], "sync")
+        await until(lambda: program.calls)
+        other.resume()
+        assert other.list_all() == []
+        await first.close()
+        program.go_on()
+        other.resume()
+        await ended(other)
+        await other.close()
+        return [(each.sources, each.status) for each in other.list_all()]
+
+    assert asyncio.run(scenario()) == [(("b",), "succeeded"), (("a",), "succeeded")]
+
+
+def test_a_disk_that_is_full_loses_no_refresh_of_a_server_that_goes_on(program, caplog):
+    async def scenario():
+        refreshes = program.refreshes()
+        with limited_files(0):
+            refresh = refreshes.submit(["a"], "github")
+        await ended(refreshes)
+        return refresh
+
+    assert asyncio.run(scenario()).status == "succeeded"
+    assert "a refresh is lost if the server stops before it" in caplog.text
+
+
+def test_without_a_file_nothing_can_be_refreshed(tmp_path):
     with pytest.raises(ConfigError, match=r"without a knowledge.yaml"):
-        RefreshQueue(None).submit(["a"], "sync")
+        RefreshQueue(None, tmp_path).submit(["a"], "sync")

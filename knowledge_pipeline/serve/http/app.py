@@ -59,11 +59,13 @@ _EXPOSED_HEADERS = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-
 def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastAPI:
     """The application that answers for a service, and closes it when it ends."""
     mcp = http_transport.McpEndpoint(service)
-    refreshing = refreshes or RefreshQueue(service.config)
+    lake = Lake(service.settings.store)
+    refreshing = refreshes or RefreshQueue(service.config, lake.folder / "refreshes")
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         warming = asyncio.gather(service.warm(), asyncio.to_thread(load_templates))
+        refreshing.resume()
         async with mcp.run():
             yield
         warming.cancel()
@@ -86,7 +88,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         refreshing,
         DeclaredSources(service.config),
         SeenDeliveries(),
-        HealthCheck(service.base, Lake(service.settings.store)),
+        HealthCheck(service.base, lake),
     )
     for module in (health, search, tools, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)

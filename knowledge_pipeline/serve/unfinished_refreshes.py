@@ -1,0 +1,60 @@
+"""Keeps the refreshes that a server has promised on disk until they are done.
+
+The next server that starts takes over those of servers which are gone, stopped or killed. One that was
+running then is done again, which costs nothing that it had finished.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from knowledge_pipeline.contract.responses import Refresh
+from knowledge_pipeline.store.journal import Journal
+
+_log = logging.getLogger(__name__)
+
+
+class UnfinishedRefreshes:
+    """The refreshes of one server, each in a file of its own. For one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._journal = Journal(folder)
+        self._files: dict[str, Path] = {}  # by id
+
+    def keep(self, refresh: Refresh) -> None:
+        """Have a refresh on disk; a disk that does not take it is logged, and the refresh is done anyway."""
+        row = {"id": refresh.id, "sources": refresh.sources, "reason": refresh.reason}
+        try:
+            self._journal.append({**row, "at": refresh.requested_at})
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            _log.warning("a refresh is lost if the server stops before it, as its disk fails: %s", reason)
+        if path := self._journal.end_segment():
+            self._files[refresh.id] = path
+
+    def forget(self, refresh: Refresh) -> None:
+        """It is done."""
+        if path := self._files.pop(refresh.id, None):
+            path.unlink(missing_ok=True)
+
+    def take_over(self) -> list[Refresh]:
+        """What servers which are gone had not finished, oldest first; it is this server's from now on."""
+        found: dict[str, Refresh] = {}
+        try:
+            for path, rows in self._journal.iter_orphaned():
+                for row in rows:
+                    sources = tuple(row["sources"])
+                    refresh = Refresh(row["id"], sources, row["reason"], "queued", row["at"])
+                    if refresh.id not in found:  # a server that was killed here before had it twice
+                        self.keep(refresh)
+                        found[refresh.id] = refresh
+                path.unlink()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            _log.warning("refreshes that waited when a server stopped cannot be read: %s", reason)
+        return sorted(found.values(), key=lambda refresh: refresh.requested_at)
+
+    def close(self) -> None:
+        """Leave the rest to the next server."""
+        self._journal.close()
