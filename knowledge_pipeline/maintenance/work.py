@@ -16,6 +16,7 @@ from knowledge_pipeline.store.table_files import (
     count_versions_in_use,
     discard_path,
     has_unfinished_writes,
+    last_write_time,
     may_need_compaction,
 )
 from knowledge_pipeline.store.tables import Table
@@ -23,6 +24,8 @@ from knowledge_pipeline.store.tables import Table
 Action = Literal["vectors", "compaction", "indexes", "releases", "versions", "logs", "leftovers"]
 GRACE_S = 600.0
 """After so long, nobody reads an out-of-date version any more."""
+UNFINISHED_GRACE_S = 6 * 3600.0
+"""In an object store, after so long without a write no paused writer has files that no version names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +157,16 @@ class MaintenanceRun:
             self.run_action("compaction", table.path, table.merge_fragments)
 
     def forget_old_versions(self, table: Table, *, exclusive: bool = True) -> None:
-        """Delete versions that nobody reads; where nobody writes the table meanwhile, unfinished ones too."""
+        """Delete versions that nobody reads; where nobody writes the table meanwhile, unfinished ones too.
+
+        A lease does not exclude a writer that was paused, as a lock on a file does: it may go on any time.
+        """
         if not (self.options.versions and table.exists):
             return
         keep = count_versions_in_use(table, time.time() - self.options.grace_s)
         old = table.count_old_versions(keep=keep)
+        if exclusive and not self.lake.is_local:
+            exclusive = last_write_time(table.path) < time.time() - UNFINISHED_GRACE_S
         unfinished = exclusive and has_unfinished_writes(table)
         if old or unfinished:
             forget = lambda: table.delete_old_versions(keep=keep, delete_unfinished=exclusive)  # noqa: E731

@@ -7,6 +7,8 @@ text splits the tail's words anew each time.
 
 from __future__ import annotations
 
+from functools import partial
+
 from knowledge_pipeline.store import index_segments
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.schemas import GRAPH
@@ -68,7 +70,7 @@ def rebuild_indexes(table: Table) -> None:
     """Build every index anew, so that none holds a word of a row that was erased."""
     built, required = table.indexes, _required_indexes(table)
     for column in built.keys() - required.keys():
-        table.open_newest().drop_index(built[column])
+        table.build_index(partial(table.open_newest().drop_index, built[column]))
     for column, kind in required.items():
         _build_index(table, column, kind)
 
@@ -109,7 +111,8 @@ def _build_index(table: Table, column: str, kind: str) -> None:
         from lance.indices import IndexConfig
 
         tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
-        table.open_newest().create_scalar_index(column, tree if kind == "BTREE" else kind, replace=True)
+        create, config = table.open_newest().create_scalar_index, tree if kind == "BTREE" else kind
+        table.build_index(lambda: create(column, config, replace=True))
         return
     from lancedb.index import FTS, Bitmap, BTree, HnswSq, LabelList
 
@@ -122,4 +125,4 @@ def _build_index(table: Table, column: str, kind: str) -> None:
         )
     else:
         config = {"BITMAP": Bitmap, "BTREE": BTree, "LABEL_LIST": LabelList}[kind]()
-    table.open_lancedb().create_index(column, config=config, replace=True)
+    table.build_index(lambda: table.open_lancedb().create_index(column, config=config, replace=True))

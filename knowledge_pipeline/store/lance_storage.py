@@ -85,6 +85,23 @@ def append_to_dataset(reader: pa.RecordBatchReader, dataset: Any, path: StorePat
     lance.write_dataset(reader, dataset, mode="append", storage_options=build_storage_options(path))
 
 
+def stage_append(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> Any:
+    """Upload rows, and return the transaction that adds them."""
+    from lance import fragment
+
+    write: Any = fragment.write_fragments  # pyright: ignore[reportUnknownVariableType]
+    return write(
+        reader, dataset, return_transaction=True, mode="append", storage_options=build_storage_options(path)
+    )
+
+
+def commit_transaction(path: StorePath, transaction: Any) -> None:
+    """Commit what was uploaded."""
+    from lance import LanceDataset
+
+    LanceDataset.commit(str(path), transaction, storage_options=build_storage_options(path))
+
+
 def read_version_stamp(table: StorePath) -> VersionStamp:
     """Identifies a table's newest version among all others, and those of a table created anew.
 

@@ -4,6 +4,9 @@ One small object for each lock names its holder and when it expires. `If-None-Ma
 every later change uses `If-Match` on what was read, so that exactly one of several processes wins. The
 holder renews it from a thread; the lease of a killed process may be taken over once it has expired.
 
+A holder that was paused for longer than that, and goes on, must not write: `confirm` renews the lease right
+before each commit, which fails if anybody has had it since.
+
 The store's clock determines the age of a lease, so that the clocks of two holders are never compared.
 Whoever takes one over must agree with the store's clock within `EXPIRES_S - RENEW_INTERVAL_S`.
 """
@@ -43,6 +46,7 @@ class Lease:
     renew_interval_s: float = field(default_factory=lambda: RENEW_INTERVAL_S)
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}")
     _version: ObjectVersion = field(default_factory=dict[str, str])  # the object as this holder knows it
+    _writing: threading.Lock = field(default_factory=threading.Lock)  # of renewals by two threads
     _released: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _lost: bool = False
@@ -75,11 +79,32 @@ class Lease:
         self._released.set()
         if self._thread:
             self._thread.join()
-        if self._lost or not self._write(self._version, free=True):
-            raise Busy(
-                f"lost the lease on {self.description}: this process could not renew it in the object store "
-                f"for {self.expires_s:g} s; run it again"
-            )
+        self._lost = self._lost or not self._write(self._version, free=True)
+        if self._lost:
+            raise self._to_error()
+
+    def confirm(self) -> None:
+        """Renew it now, so that nobody else can take it for `expires_s` from here.
+
+        Raises:
+            Busy: it was lost, and another process may have written.
+            StoreUnavailable: the store did not answer.
+        """
+        with self._writing:
+            self._lost = self._lost or not self._write(self._version)
+        if self._lost:
+            raise self._to_error()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process took it, as far as this one has noticed."""
+        return self._lost
+
+    def _to_error(self) -> Busy:
+        return Busy(
+            f"lost the lease on {self.description}: this process could not renew it in the object store "
+            f"for {self.expires_s:g} s; run it again"
+        )
 
     def _try_acquire(self) -> bool:
         found = self._read()
@@ -131,8 +156,9 @@ class Lease:
         renewed = time.monotonic()
         while not self._released.wait(self.renew_interval_s):
             try:
-                if not self._write(self._version):
-                    break
+                with self._writing:
+                    if self._lost or not self._write(self._version):
+                        break
                 renewed = time.monotonic()
             except KnowledgeError:
                 if time.monotonic() - renewed > self.expires_s:

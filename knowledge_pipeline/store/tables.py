@@ -1,7 +1,8 @@
 """One Lance table: read columns, upsert, delete, compact.
 
 The first write creates a table, so that reading one that does not exist yet is empty, not an
-error. Every write goes through `Table._commit`.
+error. Every commit goes through `Table._commit`, which an object store refuses to a writer that has
+lost its lease.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import index_segments, lance_storage
 from knowledge_pipeline.store.filters import Filter, format_literal, one_of
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import VERSION
 
@@ -207,8 +209,11 @@ class Table:
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table does not hold, in one commit."""
-        reader = self._to_reader(batches)
-        self._commit(lambda: lance_storage.append_to_dataset(reader, self.create_if_missing(), self.path))
+        reader, dataset = self._to_reader(batches), self.create_if_missing()
+        self._commit(
+            lambda: lance_storage.append_to_dataset(reader, dataset, self.path),
+            stage=lambda: lance_storage.stage_append(reader, dataset, self.path),
+        )
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Insert rows, replacing those with the same key, in one commit.
@@ -218,13 +223,12 @@ class Table:
         """
         reader = self._to_reader(batches)
         merge = self.create_if_missing().merge_insert(self.key).use_index(False)
-        merge = merge.when_matched_update_all().when_not_matched_insert_all()
-        self._commit(lambda: merge.execute(reader))
+        self._merge(merge.when_matched_update_all().when_not_matched_insert_all(), reader)
 
     def update_columns(self, rows: pa.Table) -> None:
         """Set some columns, which `rows` holds with the key, in one commit; unknown keys are ignored."""
-        merge = self.open_newest().merge_insert(self.key).use_index(False).when_matched_update_all()
-        self._commit(lambda: merge.execute(rows))
+        merge = self.open_newest().merge_insert(self.key).use_index(False)
+        self._merge(merge.when_matched_update_all(), rows)
 
     def delete_keys(self, keys: Iterable[str]) -> None:
         """Remove rows by key, a commit for every thousand."""
@@ -234,7 +238,7 @@ class Table:
     def delete_keys_in_one_commit(self, keys: pa.ChunkedArray[Any]) -> None:
         """Remove any number of rows by key, in one commit."""
         merge = self.open_newest().merge_insert(self.key).when_matched_delete()
-        self._commit(lambda: merge.execute(pa.Table.from_pydict({self.key: keys})))
+        self._merge(merge, pa.Table.from_pydict({self.key: keys}))
 
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; there is none when nothing matches."""
@@ -257,13 +261,36 @@ class Table:
         """The notes that `write_notes` put on the table."""
         return dict(self._open_cached().metadata) if self.exists else {}
 
+    def build_index(self, build: Callable[[], Any]) -> None:
+        """Build or drop an index, in one commit."""
+        self._commit(build)
+
     def write_notes(self, **notes: str) -> None:
         """Put notes on the table itself, in one commit; there is none where it has them already."""
         if not notes.items() <= self.metadata_notes.items():
             self._commit(lambda: self.create_if_missing().update_metadata(notes))
 
-    def _commit(self, write: Callable[[], Any]) -> None:
-        write()
+    def _merge(self, merge: Any, rows: pa.RecordBatchReader | pa.Table) -> None:
+        self._commit(lambda: merge.execute(rows), stage=lambda: merge.execute_uncommitted(rows)[0])
+
+    def _commit(self, write: Callable[[], Any], *, stage: Callable[[], Any] | None = None) -> None:
+        """Write in one commit; in an object store, only while this process has the table's lock.
+
+        Args:
+            write: uploads and commits.
+            stage: where Lance can, uploads and returns the transaction, so that the lock is confirmed
+                between the two: an upload may take minutes, and a paused process any time.
+
+        Raises:
+            Busy: the lock was lost; nothing was committed.
+        """
+        if stage and isinstance(self.path, ObjectPath):
+            transaction = stage()
+            confirm_lock(self.path)
+            lance_storage.commit_transaction(self.path, transaction)
+        else:
+            confirm_lock(self.path)
+            write()
 
     def _to_reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
@@ -314,9 +341,7 @@ class Table:
 
     def merge_fragments(self, *, excluded_fragments: Sequence[int] = ()) -> None:
         """Merge small fragments and rewrite those with many deleted rows, in bounded memory."""
-        self.open_newest().optimize.compact_files(
-            **_COMPACTION_OPTIONS, excluded_fragment_ids=list(excluded_fragments)
-        )
+        self._compact(excluded_fragment_ids=list(excluded_fragments))
 
     def extend_indexes(self, *, merge_graphs: bool = False, with_graphs: bool = True) -> None:
         """Take the rows that no index holds yet into the indexes; see `index_segments.plan_merges`."""
@@ -324,8 +349,12 @@ class Table:
             self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs
         )
         for merge in merges:
-            self.open_newest().optimize.optimize_indices(
-                num_indices_to_merge=merge.segment_count, index_names=merge.index_names
+            self._commit(
+                partial(
+                    self.open_newest().optimize.optimize_indices,
+                    num_indices_to_merge=merge.segment_count,
+                    index_names=merge.index_names,
+                )
             )
 
     def delete_old_versions(self, *, keep: int = RETAINED_VERSIONS, delete_unfinished: bool = False) -> None:
@@ -335,11 +364,13 @@ class Table:
             keep: how many versions stay, the newest one included.
             delete_unfinished: also drop what killed writers left; only where no other writer can be.
         """
-        self.open_newest().cleanup_old_versions(
-            older_than=timedelta(0),
-            retain_versions=keep,
-            error_if_tagged_old_versions=False,
-            delete_unverified=delete_unfinished,
+        self._commit(
+            lambda: self.open_newest().cleanup_old_versions(
+                older_than=timedelta(0),
+                retain_versions=keep,
+                error_if_tagged_old_versions=False,
+                delete_unverified=delete_unfinished,
+            )
         )
 
     def count_old_versions(self, *, keep: int) -> int:
@@ -352,9 +383,11 @@ class Table:
 
     def purge_deleted_rows(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until they are dropped."""
-        self.open_newest().optimize.compact_files(
-            materialize_deletions=True, materialize_deletions_threshold=0.0, **_COMPACTION_OPTIONS
-        )
+        self._compact(materialize_deletions=True, materialize_deletions_threshold=0.0)
+
+    def _compact(self, **options: Any) -> None:
+        options = {**_COMPACTION_OPTIONS, **options}
+        self._commit(lambda: self.open_newest().optimize.compact_files(**options))
 
 
 def _identify_fragments(dataset: Any) -> dict[tuple[Any, ...], Any]:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -81,12 +82,12 @@ def crash_before_write(number: int) -> Iterator[None]:
     left = number
     commit = Table._commit
 
-    def fragile(table: Table, write: Callable[[], object]) -> None:
+    def fragile(table: Table, write: Callable[[], object], **how: Any) -> None:
         nonlocal left
         left -= 1
         if left == 0:
             raise Crash
-        commit(table, write)
+        commit(table, write, **how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Table, "_commit", fragile)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,15 @@ import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.config.store import ObjectStore
-from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.errors import Busy, KnowledgeError
+from knowledge_pipeline.maintenance import maintain
+from knowledge_pipeline.maintenance.work import MaintenanceOptions
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store import leases
+from knowledge_pipeline.store.lance_storage import open_dataset
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, tables
+from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -39,8 +47,11 @@ def refresh(
         tell.send(stage)
 
     chosen = settings.select_sources(ids)
-    outcome = pipeline.refresh(project.lake, settings, chosen, report=lambda source: report)
-    tell.send(f"end: {outcome.failures}")
+    try:
+        outcome = pipeline.refresh(project.lake, settings, chosen, report=lambda source: report)
+        tell.send(f"end: {outcome.failures}")
+    except KnowledgeError as error:
+        tell.send(f"end: {error}")
 
 
 def started(project: RemoteProject, *ids: str) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -107,3 +118,90 @@ def test_a_kill_in_each_stage_leaves_nothing_behind(
     s3_project.refresh()
     assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
     assert not any(stats.has_changes for stats in s3_project.refresh().stats)
+
+
+def list_unreadable_versions(project: RemoteProject) -> list[str]:
+    """Versions of any table that cannot be read whole, each with the error."""
+    unreadable: list[str] = []
+    found = (path for pattern in ("*/*/*", "*/*", "*") for path in project.lake.root.glob(f"{pattern}.lance"))
+    tables = [path for path in found if (path / "_versions").is_dir()]
+    assert len(tables) > 5
+    for path in tables:
+        for version in [each["version"] for each in open_dataset(path).versions()]:
+            try:
+                open_dataset(path, version).to_table()
+            except (OSError, RuntimeError, ValueError) as error:
+                unreadable.append(f"{path.key} {version}: {str(error)[:200]}")
+    return unreadable
+
+
+def released_texts(project: RemoteProject) -> list[str]:
+    live, dimensions = find_live_release(project.lake), project.lake.list_spaces()
+    assert live
+    tables = [(project.lake.index(space, dimensions[space]), at) for space, at in live.tables.items()]
+    return [
+        text for table, at in tables for text in table.read_rows(["text"], version=at).to_pydict()["text"]
+    ]
+
+
+def pause_at(s3: S3Bucket, project: RemoteProject, place: str) -> tuple[int, Connection]:
+    """Start a refresh, and stop its process when it has uploaded an object of a place."""
+    stopped, known = threading.Event(), list[int]()
+
+    def stop(path: str) -> None:
+        if place in path and not stopped.is_set():
+            os.kill(known[0], signal.SIGSTOP)
+            stopped.set()
+
+    process, listen = started(project, "s0")
+    known.append(process.pid or 0)
+    s3.server.after_put = stop
+    assert stopped.wait(240)
+    s3.server.after_put = None
+    return known[0], listen
+
+
+def maintain_after_expiry(project: RemoteProject) -> None:
+    deadline, options = time.monotonic() + 120, MaintenanceOptions(grace_s=0.0)
+    while maintain.refresh(project.lake, project.settings, options=options).skipped:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "place",
+    ["chunks/code/s0.lance/data/", "snapshot/code/s0.lance/data/", "index/", "releases.lance/data/"],
+)
+def test_a_writer_that_is_paused_beyond_its_lease_beside_maintenance_commits_nothing(
+    s3_project: RemoteProject, s3: S3Bucket, tmp_path: Path, place: str
+) -> None:
+    declared(s3_project, tmp_path, 1)
+    s3_project.refresh()
+    (tmp_path / "repo0" / "m0.py").write_text("def second():\n    return 2\n")
+    pid, listen = pause_at(s3, s3_project, place)
+    maintain_after_expiry(s3_project)
+    os.kill(pid, signal.SIGCONT)
+    told = end_of(listen)
+    assert "lost the lease on" in told and "run it again" in told
+    assert list_unreadable_versions(s3_project) == []
+    assert not any("def second" in text for text in released_texts(s3_project))
+    assert s3_project.refresh().failures == {}
+    assert list_unreadable_versions(s3_project) == []
+    assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_paused_between_the_last_look_and_the_commit_leaves_every_version_readable(
+    s3_project: RemoteProject, s3: S3Bucket, tmp_path: Path
+) -> None:
+    declared(s3_project, tmp_path, 1)
+    s3_project.refresh()
+    (tmp_path / "repo0" / "m0.py").write_text("def second():\n    return 2\n")
+    pid, listen = pause_at(s3, s3_project, "chunks/code/s0.lance/_transactions/")
+    maintain_after_expiry(s3_project)
+    os.kill(pid, signal.SIGCONT)
+    assert "lost the lease on" in end_of(listen)
+    assert list_unreadable_versions(s3_project) == []
+    assert s3_project.refresh().failures == {}
+    assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}

@@ -94,12 +94,12 @@ def test_a_crash_before_any_write_is_healed_by_the_next_refresh(
         writes = 0
 
         class Fragile(Table):
-            def _commit(self, write) -> None:  # type: ignore[no-untyped-def]
+            def _commit(self, write, **how) -> None:  # type: ignore[no-untyped-def]
                 nonlocal writes
                 writes += 1
                 if writes == crash_at:
                     raise Crash
-                super()._commit(write)
+                super()._commit(write, **how)
 
         for desired in states:
             try:

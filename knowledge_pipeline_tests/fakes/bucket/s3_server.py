@@ -74,6 +74,7 @@ class S3Server:
         self.faults: deque[Fault] = deque()
         self.public: set[str] = set()  # buckets that need no signature
         self.before_page: Callable[[int], None] | None = None  # called with the number of pages so far
+        self.after_put: Callable[[str], None] | None = None  # called with the path, before the answer
         self._pages = 0
         self._writing = threading.Lock()
 
@@ -90,7 +91,7 @@ class S3Server:
         """As if no test had been before, but for the buckets."""
         self.requests.clear()
         self.faults.clear()
-        self.before_page, self._pages = None, 0
+        self.before_page, self._pages, self.after_put = None, 0, None
 
     @cached_property
     def operator(self) -> Any:
@@ -142,7 +143,10 @@ class S3Server:
         public = path.strip("/").partition("/")[0] in self.public
         if not public and "authorization" not in headers:
             return _refused(Fault(403, "AccessDenied"), start)
-        return self._of_moto(environment, start, checked=not public)
+        answer = self._of_moto(environment, start, checked=not public)
+        if self.after_put and environment["REQUEST_METHOD"] == "PUT":
+            self.after_put(path)
+        return answer
 
     def _of_moto(self, environment: dict[str, Any], start: Any, *, checked: bool) -> Iterable[bytes]:
         from moto import settings
