@@ -199,3 +199,6 @@ class StatusResponseDict(TypedDict):
     by_space: dict[str, int]
     unembedded_rows: dict[str, int]
     unindexed_rows: dict[str, int]
+    restores: int | None
+    pinned_since: str | None
+    pin: str | None

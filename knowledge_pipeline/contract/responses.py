@@ -381,6 +381,14 @@ class StatusResponse(JsonResponse):
     unindexed_rows: Mapping[str, int] = field(
         metadata={"description": "By space, rows that are found by scanning; for operators."}
     )
+    restores: int | None = field(
+        default=None, metadata={"description": "The release whose content a rollback made live again."}
+    )
+    pinned_since: datetime | None = field(
+        default=None,
+        metadata={"description": "Since when refreshes publish nothing, because a rollback is pinned."},
+    )
+    pin: str | None = field(default=None, metadata={"description": "The same, in a sentence."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +409,9 @@ class CollectionsResponse(JsonResponse):
     release: int
     released_at: datetime
     collections: tuple[Collection, ...]
+    pin: str | None = field(
+        default=None, metadata={"description": "That a rollback is pinned, so that what is new is not live."}
+    )
 
 
 @dataclass(frozen=True, slots=True)

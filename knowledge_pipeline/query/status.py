@@ -52,4 +52,7 @@ async def read_status(settings: Settings, lake: Lake, index: Index, access: Acce
         by_space=by_space,
         unembedded_rows=dict(sorted(unembedded.items())),
         unindexed_rows=unindexed_rows,
+        restores=opened.release.restores,
+        pinned_since=opened.release.pinned_since,
+        pin=opened.release.pin,
     )

@@ -45,7 +45,7 @@ async def list_collections(
         )
         for source, rows in status.by_source.items()
     )
-    return CollectionsResponse(status.release, status.released_at, tuple(collections))
+    return CollectionsResponse(status.release, status.released_at, tuple(collections), status.pin)
 
 
 async def compute_stats(

@@ -11,9 +11,12 @@ import time
 
 import pytest
 
+from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
 from knowledge_pipeline_tests.serve.test_webhooks import github, gitlab
@@ -280,6 +283,25 @@ def test_collections_and_status_tell_what_may_be_seen(asking, world):
     assert set(status["by_source"]) == {each.id for each in world.sources_of("acme")}
     assert status["unindexed_rows"] == {}
     assert asking("operator").get(f"{API}/status").json()["unindexed_rows"]
+
+
+def test_a_pinned_rollback_is_told_by_http_python_and_the_page(own_world):
+    lake, settings = Lake(own_world.settings.store), own_world.settings
+    with Running(settings, config=own_world.config) as own:
+        operator, public = own.client(own_world.tokens["operator"]), own.client(own_world.tokens["public"])
+        before = operator.get(f"{API}/status").json()
+        assert (before["pin"], before["pinned_since"], before["restores"]) == (None, None, None)
+        assert "is pinned" not in public.get("/").text + public.get("/sources").text
+        pinned = roll_back_release(lake, settings, before["release"])
+        for client in (operator, public):
+            told = client.get(f"{API}/status").json()
+            assert told["pin"] == pinned.pin == client.get(f"{API}/collections").json()["pin"]
+            assert told["restores"] == before["release"] and told["pinned_since"].startswith("20")
+            for page in ("/", "/sources"):
+                assert f"R{pinned.pin[1:]}: what has changed since is not found" in client.get(page).text
+    with KnowledgeBase.open(settings) as base:
+        status = base.status()
+    assert (status.pin, status.pinned_since) == (pinned.pin, pinned.pinned_since)
 
 
 @pytest.mark.slow
