@@ -4,7 +4,7 @@ KnowledgeError
 ├── PermanentError    fix what the message names: ConfigError, SourceRefused, ModelError, StoreError,
 │                     ReleaseRefused, InvalidQuery, Unauthenticated, Forbidden, NotFound
 ├── TransientError    a retry may help: SourceUnavailable, EmbeddingUnavailable, LanguageModelUnavailable,
-│                     TooManyRequests, ResponseTimeout, StoreUnavailable, Busy
+│                     IdentityUnavailable, TooManyRequests, ResponseTimeout, StoreUnavailable, Busy
 └── DocumentSkipped   one document is left out; the others go on
 
 A message is one sentence: what was wrong, where, and what to do.
@@ -50,6 +50,13 @@ class Unauthenticated(PermanentError):
 class Forbidden(PermanentError):
     """The caller is known, and may not do this."""
 
+    def __init__(self, message: str, *, subject: str | None = None) -> None:
+        super().__init__(message)
+        self.subject = subject  # who it is, for the audit log, where the identity server says so
+
+    def __reduce__(self) -> tuple[type, tuple[str], dict[str, str | None]]:
+        return type(self), (str(self),), {"subject": self.subject}
+
 
 class NotFound(PermanentError):
     """No such source, chunk, document or release."""
@@ -69,6 +76,10 @@ class EmbeddingUnavailable(TransientError):
 
 class LanguageModelUnavailable(TransientError):
     """A language model did not answer in time; every feature works without one."""
+
+
+class IdentityUnavailable(TransientError):
+    """The identity server did not answer, so that nobody new can be identified by it."""
 
 
 class TooManyRequests(TransientError):

@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from knowledge_pipeline.errors import ConfigError
 
 _INDEX = (
-    *("atlassian", "bs4", "docx", "github", "jira", "jwt", "lancedb", "lxml", "markdownify", "pathspec"),
+    *("atlassian", "bs4", "docx", "github", "jira", "lancedb", "lxml", "markdownify", "pathspec"),
     *("pypdf", "requests", "sentencex", "slack_sdk", "tree_sitter", "watchfiles", "yaml"),
 )
 _SERVE = (
-    *("fastapi", "fastapi_offline", "limits", "markdown_it", "mcp", "mcp_types", "prometheus_client"),
+    *("fastapi", "fastapi_offline", "jwt", "limits", "markdown_it", "mcp", "mcp_types", "prometheus_client"),
     *("pygments", "sse_starlette", "starlette", "uvicorn"),
 )
 _EXTRAS = {

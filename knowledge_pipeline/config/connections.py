@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """A URL without a user or password."""

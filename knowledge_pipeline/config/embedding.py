@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
 
 Profile = Literal["fast", "balanced", "best"]
 

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.config.model import SettingsModel
 
 Cron = Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]  # five fields
 Ratio = Annotated[float, Field(ge=0, le=1)]
-
-
-class SettingsModel(BaseModel):
-    """Base of all settings: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty_values(cls, values: Any) -> Any:
-        """Treat a known key without a value (`exclude:` with all its lines commented out) as not set."""
-        if not is_object(values):
-            return values
-        return {k: v for k, v in values.items() if v is not None or k not in cls.model_fields}
 
 
 class ScheduleSettings(SettingsModel):
@@ -134,6 +121,7 @@ class ServeSettings(SettingsModel):
     max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be
+    oidc: OidcSettings | None = None  # where people sign in; None: own tokens alone
     webhooks: WebhookSettings = WebhookSettings()
     mcp: McpSettings = McpSettings()
     metrics: bool = False  # at /metrics, for Prometheus

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
 
 
 class LanguageModelSettings(SettingsModel):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
 
 NameList = tuple[str, ...]
 

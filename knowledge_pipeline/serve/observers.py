@@ -19,6 +19,7 @@ Outcome = Literal[
     "unauthenticated",
     "forbidden",
     "rate_limited",
+    "unidentified",  # the identity server does not answer
     "timeout",
     "cancelled",  # the client no longer waits for the response
     "error",
@@ -32,6 +33,7 @@ _OUTCOMES: tuple[tuple[type[BaseException], Outcome], ...] = (
     (errors.Unauthenticated, "unauthenticated"),
     (errors.Forbidden, "forbidden"),
     (errors.TooManyRequests, "rate_limited"),
+    (errors.IdentityUnavailable, "unidentified"),
     (errors.ResponseTimeout, "timeout"),
     (asyncio.CancelledError, "cancelled"),
 )

@@ -10,13 +10,14 @@ import ipaddress
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import (
     Forbidden,
+    IdentityUnavailable,
     KnowledgeError,
     NotFound,
     ResponseTimeout,
@@ -30,11 +31,12 @@ from knowledge_pipeline.query.log.refusals import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
 from knowledge_pipeline.serve.rate_limits import RequestLimiter
-from knowledge_pipeline.serve.tokens import Scope, TokenStore, read_bearer_token
+from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.metrics import Metrics
+    from knowledge_pipeline.serve.oidc.authenticator import OidcAuthenticator
     from knowledge_pipeline.serve.tracing import TracingObserver
 
 _log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ _log = logging.getLogger(__name__)
 Interface = Literal["http", "mcp", "page"]
 ResultT = TypeVar("ResultT")
 
-_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests)
+_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests, IdentityUnavailable)
 
 _SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
 _SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
@@ -101,14 +103,17 @@ class Service:
         if self.metrics:
             self.metrics.register_query_log(lambda: self._is_logging)
         self.tokens = TokenStore(Lake(settings.store))
+        self.oidc = _create_oidc(settings)
         self._request_limiter = RequestLimiter()
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)
 
     def identify(self, token: str | None, origin: Origin) -> Identity:
-        """Who sends a request, by token or, without one, by origin.
+        """Who sends a request, by token or, without one, by origin; it may wait for the identity server.
 
         Raises:
             Unauthenticated: a token is required, or this one is not valid.
+            Forbidden: the identity server knows them, and they may not use this one.
+            IdentityUnavailable: the identity server would have to be asked, and does not answer.
         """
         return self._identify(lambda: token, origin)
 
@@ -119,15 +124,22 @@ class Service:
         return self._identify(lambda: read_bearer_token(headers) or cookie or None, origin)
 
     def _identify(self, read_token: Callable[[], str | None], origin: Origin) -> Identity:
+        with self.observe_identification(origin):
+            identity = self._resolve_identity(read_token(), origin)
+        self._observers.notify(lambda each: each.on_identified(identity.access.caller))
+        return identity
+
+    @contextmanager
+    def observe_identification(self, origin: Origin) -> Generator[None]:
+        """Log and count it if somebody is refused inside."""
         caller = Caller(origin.interface)
         try:
             with self._log_refusals(Access(None, frozenset(), caller=caller), origin.address):
-                identity = self._resolve_identity(read_token(), origin)
-        except Unauthenticated:
-            self._observers.notify(lambda each: each.on_ended(caller, "unauthenticated", 0.0))
+                yield
+        except _REFUSALS as error:
+            outcome = outcome_of(error)
+            self._observers.notify(lambda each: each.on_ended(caller, outcome, 0.0))
             raise
-        self._observers.notify(lambda each: each.on_identified(identity.access.caller))
-        return identity
 
     @contextmanager
     def _log_refusals(self, access: Access, address: str | None) -> Generator[None]:
@@ -135,6 +147,8 @@ class Service:
             yield
         except _REFUSALS as error:
             if self._refusals:
+                if subject := getattr(error, "subject", None):
+                    access, address = replace(access, caller=replace(access.caller, token=subject)), None
                 self._refusals.record(outcome_of(error), str(error), access, address)
             raise
 
@@ -173,6 +187,8 @@ class Service:
 
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
+        if self.oidc:
+            self.oidc.warm()
         try:
             await self.base.prewarm()
             if self.settings.embedding.provider == "local":
@@ -187,6 +203,8 @@ class Service:
             self._refusals.close()
         if self.traces:
             self.traces.close()
+        if self.oidc:
+            self.oidc.close()
 
     @asynccontextmanager
     async def _slot(self) -> AsyncGenerator[None]:
@@ -202,6 +220,10 @@ class Service:
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
         """Without a token nobody sees more than is public: a proxy can look like a local program."""
         serve, caller = self.settings.serve, Caller(origin.interface)
+        if secret is not None and self.oidc and not secret.startswith(OWN_PREFIX):
+            subject = self.oidc.identify(secret)
+            access = subject.access_by(origin.interface)
+            return Identity(access, subject.scopes, f"subject {subject.id}", serve.requests_per_minute)
         if secret is not None:
             token = self.tokens.verify_secret(secret)
             if token is None:
@@ -233,6 +255,15 @@ def _create_traces(settings: Settings) -> TracingObserver | None:
     from knowledge_pipeline.serve.tracing import TracingObserver
 
     return TracingObserver(settings.serve.traces)
+
+
+def _create_oidc(settings: Settings) -> OidcAuthenticator | None:
+    if settings.serve.oidc is None:
+        return None
+    require_modules("serve.oidc", "jwt")
+    from knowledge_pipeline.serve.oidc.authenticator import OidcAuthenticator
+
+    return OidcAuthenticator(settings.serve.oidc)
 
 
 def is_loopback(host: str) -> bool:

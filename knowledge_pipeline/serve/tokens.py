@@ -25,6 +25,9 @@ Scope = Literal["query", "admin", "metrics"]
 SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics")
 
 _PREFIX = "kpt"
+OWN_PREFIX = f"{_PREFIX}_"
+"""What every token of a store begins with."""
+
 _RELOAD_INTERVAL_S = 1.0  # how long a revoked token may still be accepted
 
 

@@ -249,7 +249,7 @@ QUERIES = _build_schema(
 REFUSALS = _build_schema(
     *_require("query_id"),  # of the first request
     *_require("at", type_=_TIMESTAMP),  # when the first was refused
-    *_require("outcome"),  # "unauthenticated", "forbidden", "not_found", "rate_limited"
+    *_require("outcome"),  # "unauthenticated", "forbidden", "not_found", "rate_limited", "unidentified"
     *_require("reason"),  # what the caller was told, sanitized
     *_require("interface"),  # that it came by: "http", "mcp", "page"
     *_allow_null("token"),  # id of the token that it came with, if that is valid

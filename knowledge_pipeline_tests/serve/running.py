@@ -6,12 +6,14 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 
+from knowledge_pipeline.config.identity import OidcSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.endpoints.endpoint import get_ssl_context
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
@@ -28,11 +30,14 @@ class Running:
         *,
         config: Path | None = None,
         refreshes: RefreshQueue | None = None,
+        oidc: Callable[[str], OidcSettings] | None = None,
         **serve: Any,
     ) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        if oidc:
+            serve["oidc"] = oidc(self.url)
         changed = settings.serve.model_copy(update=serve)
         settings = settings.model_copy(update={"serve": changed})
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.service = Service(settings, config=config)
         self._server = build_server(self.service, refreshes)
         self._thread = threading.Thread(target=self._run, name="http-server", daemon=True)

@@ -22,6 +22,7 @@ from knowledge_pipeline.serve.http import (
     health,
     inventory,
     metrics,
+    resource_metadata,
     search,
     tools,
     webhooks,
@@ -36,7 +37,6 @@ from knowledge_pipeline.serve.page import routes as page
 from knowledge_pipeline.serve.page.rendering import TOKEN_COOKIE, load_templates
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.tokens import read_bearer_token
 from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
 
@@ -95,6 +95,8 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
         app.include_router(metrics.routes)
+    if service.settings.serve.oidc:
+        app.include_router(resource_metadata.build_routes(service.settings.serve.oidc))
     app.include_router(page.routes)
     app.include_router(documents.id_routes)  # last: ids could be taken for other routes
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
@@ -117,7 +119,7 @@ def _add_middleware(app: FastAPI, service: Service) -> None:
             expose_headers=_EXPOSED_HEADERS,
         )
     app.add_middleware(HostCheckMiddleware, serve=serve)
-    app.add_middleware(RequestMiddleware)
+    app.add_middleware(RequestMiddleware, challenge=resource_metadata.build_challenge(serve.oidc))
 
 
 def _add_body_limit(app: FastAPI, service: Service) -> None:
@@ -130,8 +132,8 @@ def _add_body_limit(app: FastAPI, service: Service) -> None:
 
     def authenticate(request: Request) -> None:
         if request.url.path not in signed:
-            token = read_bearer_token(request.headers) or request.cookies.get(TOKEN_COOKIE) or None
-            service.identify(token, build_origin(request))
+            cookie = request.cookies.get(TOKEN_COOKIE)
+            service.identify_headers(request.headers, build_origin(request), cookie=cookie)
 
     app.add_middleware(
         BodyLimitMiddleware,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -76,23 +77,23 @@ class BodyLimitMiddleware:
 
     async def _receive_body(self, body: _Body) -> bool:
         length = body.request.headers.get("content-length", "")
-        self._admit(body, int(length) if length.isdecimal() else 0)
+        await self._admit(body, int(length) if length.isdecimal() else 0)
         while True:
             message = await body.request.receive()
             if message["type"] == "http.disconnect":
                 return False
             body.received += message.get("body", b"")
-            self._admit(body, len(body.received))
+            await self._admit(body, len(body.received))
             self._count(body)
             if not message.get("more_body", False):
                 return True
 
-    def _admit(self, body: _Body, n_bytes: int) -> None:
+    async def _admit(self, body: _Body, n_bytes: int) -> None:
         """Raise an error if this sender may not send so much."""
         if n_bytes > body.max_bytes:
             raise _TooLarge
         if n_bytes > SMALL_BYTES and not body.is_admitted:
-            self._authenticate(body.request)
+            await run_in_threadpool(self._authenticate, body.request)
             body.is_admitted = True
 
     def _count(self, body: _Body) -> None:

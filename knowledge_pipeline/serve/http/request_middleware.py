@@ -24,15 +24,18 @@ _DEFAULT_HEADERS: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Opt
 class RequestMiddleware:
     """The outermost middleware: all that happens inside has an id and a line in the log."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, challenge: str = "Bearer") -> None:
         self._app = app
+        self._challenge = challenge  # what programs without a valid token are told: RFC 6750, RFC 9728
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         id_ = Headers(scope=scope).get("x-request-id", "")
-        tracked = _TrackedRequest(id_ if _REQUEST_ID.fullmatch(id_) else str(uuid.uuid4()), send)
+        tracked = _TrackedRequest(
+            id_ if _REQUEST_ID.fullmatch(id_) else str(uuid.uuid4()), send, self._challenge
+        )
         # The server drops the bodies of responses to HEAD, so that routes need not handle it.
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         inner["state"] = {**scope.get("state", {}), "request_id": tracked.id}
@@ -50,8 +53,9 @@ class RequestMiddleware:
 class _TrackedRequest:
     """One request, and the status of its response."""
 
-    def __init__(self, id_: str, send: Send) -> None:
+    def __init__(self, id_: str, send: Send, challenge: str) -> None:
         self.id = id_
+        self._challenge = challenge
         self.status = 0  # of the response; 0: none yet
         self._send = send
         self._started_s = time.perf_counter()
@@ -63,6 +67,8 @@ class _TrackedRequest:
             headers = MutableHeaders(scope=message)
             headers["X-Request-ID"] = self.id
             headers.update(_SECURITY_HEADERS)
+            if "www-authenticate" in headers:
+                headers["WWW-Authenticate"] = self._challenge
             for name, value in _DEFAULT_HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -53,7 +54,10 @@ class McpEndpoint:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         _require_allowed_origin(request, self._service)
-        request.state.identity = self._service.identify_headers(request.headers, build_origin(request, "mcp"))
+        origin = build_origin(request, "mcp")
+        request.state.identity = await run_in_threadpool(  # it may have to wait for the identity server
+            self._service.identify_headers, request.headers, origin
+        )
         assert self._manager_ready is not None, "requests come while the application runs"
         self._requested.set()
         manager = await asyncio.shield(self._manager_ready)

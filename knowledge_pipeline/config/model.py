@@ -1,0 +1,23 @@
+"""The base of all settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from knowledge_pipeline.json_values import is_object
+
+
+class SettingsModel(BaseModel):
+    """Base of all settings: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty_values(cls, values: Any) -> Any:
+        """Treat a known key without a value (`exclude:` with all its lines commented out) as not set."""
+        if not is_object(values):
+            return values
+        return {k: v for k, v in values.items() if v is not None or k not in cls.model_fields}

@@ -1,0 +1,1 @@
+"""Identities of an OpenID provider: its keys, its tokens, and whom they name."""

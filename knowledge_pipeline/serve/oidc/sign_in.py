@@ -1,0 +1,153 @@
+"""Signing in at the page: the authorization code flow with PKCE, state and nonce.
+
+What a browser has to bring back is kept by the browser itself, in a cookie that no script reads.
+https://openid.net/specs/openid-connect-core-1_0.html#CodeFlowAuth, https://www.rfc-editor.org/rfc/rfc7636
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from cachetools import TTLCache
+
+from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.errors import Unauthenticated
+from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.serve.oidc.jwt_verifier import JwtVerifier
+from knowledge_pipeline.serve.oidc.provider import IdentityProvider, IdentityServerRefused
+
+CALLBACK_PATH = "/sign-in/callback"
+MAX_PENDING_S = 600
+
+_MAX_PATH_CHARS = 1_500
+_ERROR_NAME = re.compile(r"[a-z_]{1,60}")
+_AGAIN = "this sign-in was not begun in this browser, or is over: start it again"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSignIn:
+    """What one sign-in has to be answered with."""
+
+    state: str
+    nonce: str
+    code_verifier: str
+    path: str  # of the page that is shown next
+
+    def to_cookie(self) -> str:
+        """Its text in a cookie."""
+        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+
+    @classmethod
+    def from_cookie(cls, text: str) -> PendingSignIn:
+        """The one of a cookie. Raises `Unauthenticated` for what is none."""
+        try:
+            given: Any = json.loads(base64.urlsafe_b64decode(text))
+        except (ValueError, binascii.Error, RecursionError):
+            given = None
+        names = cls.__dataclass_fields__
+        if not is_object(given) or given.keys() != names.keys() or not all(given[name] for name in names):
+            raise Unauthenticated(_AGAIN)
+        return cls(**{name: str(given[name]) for name in names})
+
+
+class SignInFlow:
+    """Begins and ends sign-ins at one identity server. Threads may share it."""
+
+    def __init__(self, settings: OidcSettings, provider: IdentityProvider, verifier: JwtVerifier) -> None:
+        self._settings = settings
+        self._provider = provider
+        self._verifier = verifier
+        self._used: TTLCache[str, bool] = TTLCache(10_000, MAX_PENDING_S)  # states that were answered
+        self._lock = threading.Lock()
+
+    def begin(self, path: str) -> tuple[str, PendingSignIn]:
+        """The address to send a browser to, and what it has to keep.
+
+        Raises:
+            IdentityUnavailable: the identity server's addresses are not known.
+        """
+        kept = path if len(path) <= _MAX_PATH_CHARS else "/"
+        pending = PendingSignIn(_draw(), _draw(), _draw(), kept)
+        challenge = hashlib.sha256(pending.code_verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": " ".join(self._settings.scopes),
+            "state": pending.state,
+            "nonce": pending.nonce,
+            "code_challenge": base64.urlsafe_b64encode(challenge).decode().rstrip("="),
+            "code_challenge_method": "S256",
+        }
+        return _add_query(self._provider.get_metadata().authorization_endpoint, query), pending
+
+    def finish(self, answer: Mapping[str, str], pending: PendingSignIn) -> Mapping[str, Any]:
+        """The claims of the person whom the identity server has sent back with an answer.
+
+        Raises:
+            Unauthenticated: it answers no sign-in of this browser, or one that is over, or refuses it.
+            IdentityUnavailable: the identity server does not answer.
+        """
+        if not hmac.compare_digest(
+            answer.get("state", "").encode("utf-8", "replace"), pending.state.encode()
+        ):
+            raise Unauthenticated(_AGAIN)
+        with self._lock:
+            is_used = pending.state in self._used
+            self._used[pending.state] = True
+        if is_used or answer.get("iss", self._settings.issuer) != self._settings.issuer:
+            raise Unauthenticated(_AGAIN)
+        if "code" not in answer:
+            error = answer.get("error", "")
+            name = error if _ERROR_NAME.fullmatch(error) else "without a reason"
+            raise Unauthenticated(f"the identity server refused the sign-in ({name}): start it again")
+        return self._verifier.verify_id_token(self._redeem(answer["code"], pending), nonce=pending.nonce)
+
+    def build_sign_out_url(self) -> str | None:
+        """Where the person can sign out of the identity server itself; None where it has no such page."""
+        endpoint = self._provider.get_metadata().end_session_endpoint
+        query = {
+            "client_id": self._settings.client_id,
+            "post_logout_redirect_uri": f"{self._settings.origin}/",
+        }
+        return endpoint and _add_query(endpoint, query)
+
+    def _redeem(self, code: str, pending: PendingSignIn) -> str:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect_uri,
+            "code_verifier": pending.code_verifier,
+        }
+        try:
+            token: object = self._provider.exchange(form).get("id_token")
+        except IdentityServerRefused as error:
+            raise Unauthenticated(str(error)) from None
+        if not isinstance(token, str):
+            raise Unauthenticated(
+                "the identity server sent no ID token: serve.oidc.scopes has to contain openid"
+            )
+        return token
+
+    @property
+    def _redirect_uri(self) -> str:
+        return f"{self._settings.origin}{CALLBACK_PATH}"
+
+
+def _draw() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def _add_query(url: str, query: Mapping[str, str]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
