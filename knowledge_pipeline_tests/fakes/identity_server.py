@@ -80,8 +80,9 @@ class Faults:
 class IdentityServer(Served):
     """A context manager; `asked` counts requests by path."""
 
-    def __init__(self, *, id_token_s: int = 300) -> None:
+    def __init__(self, *, id_token_s: int = 300, host: str = "127.0.0.1") -> None:
         super().__init__()
+        self._host = host
         self.clients: dict[str, Client] = {}
         self.people: dict[str, dict[str, Any]] = {}
         self.faults = Faults()
@@ -89,6 +90,11 @@ class IdentityServer(Served):
         self.keys = [create_pair()]
         self.id_token_s = id_token_s
         self.codes: dict[str, Code] = {}
+
+    @property
+    def address(self) -> str:
+        """By a name of this machine: for browsers, `localhost` and `127.0.0.1` are two sites."""
+        return super().address.replace("127.0.0.1", self._host)
 
     @property
     def issuer(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from knowledge_pipeline.serve.page.sessions import safe_redirect_path
+from knowledge_pipeline.serve.page.rendering import safe_redirect_path
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
 
@@ -179,6 +179,7 @@ def test_what_is_no_form_is_refused(server: Running) -> None:
         "/a b",
         "/\r\nSet-Cookie: a=b",
         "/sign-out",
+        "/sign-in/callback?code=a",
         "",
         "//[",
         "/ü",

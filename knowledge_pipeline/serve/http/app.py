@@ -13,6 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.routing import Route
 
+from knowledge_pipeline.config.identity import OidcSettings
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.http import (
@@ -96,7 +97,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         service.metrics.register_refreshes(refreshing)
         app.include_router(metrics.routes)
     if service.settings.serve.oidc:
-        app.include_router(resource_metadata.build_routes(service.settings.serve.oidc))
+        _include_oidc(app, service.settings.serve.oidc)
     app.include_router(page.routes)
     app.include_router(documents.id_routes)  # last: ids could be taken for other routes
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
@@ -104,6 +105,14 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     _add_problem_schema(app)
     _add_middleware(app, service)
     return app
+
+
+def _include_oidc(app: FastAPI, oidc: OidcSettings) -> None:
+    """Add the routes of an identity server; without one, nothing of it is imported."""
+    from knowledge_pipeline.serve.page import oidc_sign_in
+
+    app.include_router(resource_metadata.build_routes(oidc))
+    app.include_router(oidc_sign_in.routes)
 
 
 def _add_middleware(app: FastAPI, service: Service) -> None:

@@ -7,8 +7,8 @@ from typing import cast
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.contract.types import Judgement
-from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
-from knowledge_pipeline.serve.page.sessions import PageContext, read_form, safe_redirect_path
+from knowledge_pipeline.serve.page.rendering import PageRoute, render_page, safe_redirect_path
+from knowledge_pipeline.serve.page.sessions import PageContext, read_form
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
@@ -15,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
 from knowledge_pipeline.query.describe import describe_relation, format_share
+from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.code_html import render_lines
@@ -25,6 +27,7 @@ from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
 CSRF_COOKIE = "knowledge_csrf"
+SIGNED_OUT_PATH = "/sign-in/signed-out"
 THEME_COOKIE = "knowledge_theme"
 
 _UNITS = (("second", 1, 60), ("minute", 60, 3_600), ("hour", 3_600, 86_400), ("day", 86_400, 365 * 86_400))
@@ -61,12 +64,34 @@ def render_page(request: Request, template: str, *, status: int = 200, **variabl
 
 
 def set_private_cookie(
-    request: Request, response: Response, name: str, value: str, *, days: int | None = None
+    request: Request,
+    response: Response,
+    name: str,
+    value: str,
+    *,
+    max_age_s: int | None = None,
+    path: str = "/",
+    samesite: Literal["strict", "lax"] = "strict",
 ) -> None:
-    """Set a cookie that no script reads and no other site sends, for a session or for some days."""
+    """Set a cookie that no script reads, until the browser ends or for some time.
+
+    A strict one comes with no request that another site causes, a lax one with links that lead here.
+    """
     secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-    age = days * 86400 if days else None
-    response.set_cookie(name, value, max_age=age, path="/", httponly=True, samesite="strict", secure=secure)
+    response.set_cookie(
+        name, value, max_age=max_age_s, path=path, httponly=True, samesite=samesite, secure=secure
+    )
+
+
+def safe_redirect_path(address: str) -> str:
+    """An address of this site; "/" in place of one that is invalid or leads elsewhere."""
+    plain = all(33 <= ord(char) < 127 and char != "\\" for char in address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "/"
+    own = address.startswith("/") and not address.startswith("//") and not parts.scheme and not parts.netloc
+    return address if plain and own and not parts.path.startswith(("/sign-in", "/sign-out")) else "/"
 
 
 class PageRoute(APIRoute):
@@ -105,11 +130,29 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
     return response
 
 
-def render_sign_in(request: Request, *, status: int, problem: str = "") -> Response:
-    """The page that asks for a token, and then redirects to the requested page."""
+def render_sign_in(
+    request: Request,
+    *,
+    status: int,
+    problem: str = "",
+    is_signed_out: bool = False,
+    sign_out_url: str | None = None,
+) -> Response:
+    """The page that asks for a token or leads to the identity server, and then to the requested page."""
     path, parameters = request.url.path, request.url.query
-    here = f"{path}?{parameters}" if request.method == "GET" and path != "/sign-in" else "/"
-    response = render_page(request, "sign_in.html.j2", status=status, problem=problem, next=here)
+    here = f"{path}?{parameters}" if request.method == "GET" and not path.startswith("/sign-in") else "/"
+    oidc = get_app_state(request).service.settings.serve.oidc
+    provider = urlsplit(oidc.issuer).netloc if oidc else ""
+    response = render_page(
+        request,
+        "sign_in.html.j2",
+        status=status,
+        problem=problem,
+        next=here,
+        provider=provider,
+        is_signed_out=is_signed_out,
+        sign_out_url=sign_out_url,
+    )
     if status == 401 and TOKEN_COOKIE in request.cookies:  # the next request is one without a token
         response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
     return response

@@ -5,22 +5,25 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from typing import Annotated
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, Unauthenticated
 from knowledge_pipeline.serve.http.dependencies import RequestContext, build_origin, get_app_state
 from knowledge_pipeline.serve.page.rendering import (
     CSRF_COOKIE,
+    SIGNED_OUT_PATH,
     TOKEN_COOKIE,
     PageRoute,
     render_sign_in,
+    safe_redirect_path,
     set_private_cookie,
 )
 
-_TOKEN_COOKIE_DAYS = 30
+_TOKEN_COOKIE_S = 30 * 86_400
 _MAX_FORM_FIELDS = 10
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -77,29 +80,21 @@ async def save_token(request: Request) -> Response:
     if not token:
         return render_sign_in(request, status=422, problem="paste a token")
     try:
-        get_app_state(request).service.identify(token, build_origin(request, "page"))
+        service, origin = get_app_state(request).service, build_origin(request, "page")
+        await run_in_threadpool(service.identify, token, origin)
     except Unauthenticated as error:
         return render_sign_in(request, status=401, problem=str(error))
     response = RedirectResponse(safe_redirect_path(fields.get("next", "")), 303)
-    set_private_cookie(request, response, TOKEN_COOKIE, token, days=_TOKEN_COOKIE_DAYS)
+    set_private_cookie(request, response, TOKEN_COOKIE, token, max_age_s=_TOKEN_COOKIE_S)
     return response
 
 
 @routes.post("/sign-out")
 async def forget_token(request: Request) -> Response:
-    """Delete the cookie with the token."""
+    """Delete the cookie with the token; a session of the identity server's ends for everybody who has it."""
     await read_form(request)
-    response = RedirectResponse("/", 303)
+    oidc, token = get_app_state(request).service.oidc, request.cookies.get(TOKEN_COOKIE, "")
+    had_session = oidc is not None and oidc.sessions.end(token)
+    response = RedirectResponse(SIGNED_OUT_PATH if had_session else "/", 303)
     response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
     return response
-
-
-def safe_redirect_path(address: str) -> str:
-    """An address of this site; "/" in place of one that is invalid or leads elsewhere."""
-    plain = all(33 <= ord(char) < 127 and char != "\\" for char in address)
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return "/"
-    own = address.startswith("/") and not address.startswith("//") and not parts.scheme and not parts.netloc
-    return address if plain and own and parts.path not in ("/sign-in", "/sign-out") else "/"
