@@ -11,7 +11,7 @@ from knowledge_pipeline_tests.serve.world import SEERS
 
 CLIENT = "knowledge"
 AUDIENCE = "https://knowledge.test/api"
-SECRET = "-".join(("client", "secret:/+ü"))  # characters that credentials in a header are encoded for
+SECRET = "-".join(("client", "secret:/+ %~"))  # characters that credentials in a header are encoded for
 
 
 def people() -> dict[str, dict[str, Any]]:

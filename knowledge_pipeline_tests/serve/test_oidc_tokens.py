@@ -14,10 +14,12 @@ import anyio
 import jwt
 import pytest
 
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.oidc import provider
-from knowledge_pipeline.serve.service import Origin
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer, create_pair
+from knowledge_pipeline_tests.serve.isolation import Doors, Watch, hidden_from, secrets_of
+from knowledge_pipeline_tests.serve.isolation_attempts import Intruder, Secret
 from knowledge_pipeline_tests.serve.mcp_calls import over_http
 from knowledge_pipeline_tests.serve.oidc_world import AUDIENCE, claims_of, issue, people, trusting
 from knowledge_pipeline_tests.serve.running import Running
@@ -26,7 +28,7 @@ from knowledge_pipeline_tests.serve.world import SEERS, World
 
 API = "/api/v1/knowledge"
 NOW = int(time.time())
-ORIGIN = Origin("http", "192.0.2.1")
+SEED = 11
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,11 @@ def identity() -> Iterator[IdentityServer]:
 def trusted(world: World, identity: IdentityServer) -> Iterator[Running]:
     with Running(world.settings, config=world.config, anonymous="off", oidc=trusting(identity)) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def secrets(world: World) -> dict[str, Secret]:
+    return secrets_of(world)
 
 
 @pytest.fixture
@@ -74,6 +81,19 @@ def test_mcp_answers_a_person_with_what_they_may_see(
     told = anyio.run(call)
     assert "canaryacmetickets" in told
     assert not [word for word in world.canaries_hidden_from("ann") if word in told]
+
+
+@pytest.mark.parametrize("seer", ["public", "acme", "gil"])
+def test_no_attempt_gets_a_person_at_what_they_may_not_see(
+    trusted: Running, world: World, identity: IdentityServer, secrets: dict[str, Secret], seer: str
+) -> None:
+    doors = Doors(trusted, issue(identity, seer), Access.public())
+    watch = Watch(secrets, hidden_from(seer))
+    hidden = [secrets[each.id] for each in hidden_from(seer)]
+    attempts = Intruder(SEED, hidden).attempts(40, ("http", "mcp", "page"))
+    replies = [(attempt, doors.send(attempt)) for attempt in attempts]
+    assert [attempt for attempt, reply in replies if watch.found(attempt, reply.text)] == []
+    assert sum(reply.status == 200 for _, reply in replies) > 10
 
 
 def unsigned(claims: dict[str, Any], header: dict[str, Any], key: bytes | None) -> str:
