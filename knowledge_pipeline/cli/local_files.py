@@ -30,6 +30,7 @@ def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, s
         yield file, None
 
 
-def read_beginning(file: str) -> str:
-    """The beginning of a file that is not in the index."""
-    return Path(file).read_text(encoding="utf-8", errors="replace")[:20_000]
+def read_beginning(file: str, settings: Settings) -> str:
+    """As much as an example may have of a file that is not in the index."""
+    text = Path(file).read_text(encoding="utf-8", errors="replace")
+    return text[: settings.limits.example_chars]

@@ -133,6 +133,6 @@ class ServeSettings(SettingsModel):
 class ContextSettings(SettingsModel):
     """How the context of an agent's task is built."""
 
-    max_tokens: int = Field(default=4000, ge=1, le=1_000_000)  # of the whole prompt
+    max_tokens: int = Field(default=4000, ge=1)  # of the whole prompt
     tokenizer: str = Field(default="estimate", min_length=1)  # or where the reader's tokenizer.json is
     templates: Path | None = None  # a folder; its templates come before those of the package

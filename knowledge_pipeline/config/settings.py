@@ -24,6 +24,7 @@ from knowledge_pipeline.config.connections import (
     SlackExportConnection,
 )
 from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.limits import LimitSettings
 from knowledge_pipeline.config.operation import (
     AlertSettings,
     CheckSettings,
@@ -240,6 +241,7 @@ class Settings(SettingsModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     language_model: LanguageModelSettings | None = None
     query: QuerySettings = QuerySettings()
+    limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()
     releases: ReleaseSettings = ReleaseSettings()
     owners: tuple[Owner, ...] = ()  # of the assets
@@ -285,6 +287,15 @@ class Settings(SettingsModel):
         if uses and self.language_model is None:
             keys = " and ".join(uses)
             raise ValueError(f"{keys} needs a language model: add language_model, or switch it off")
+        return self
+
+    @model_validator(mode="after")
+    def _require_allowed_budget(self) -> Settings:
+        budget, allowed = self.context.max_tokens, self.limits.context_tokens
+        if budget > allowed:
+            raise ValueError(
+                f"context.max_tokens ({budget}) must be at most limits.context_tokens ({allowed})"
+            )
         return self
 
     def select_sources(self, ids: Iterable[str]) -> list[SourceConfig]:

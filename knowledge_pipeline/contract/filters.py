@@ -1,24 +1,22 @@
 """Filters of a search, declared once: HTTP, MCP, the CLI, the page and golden questions derive from them.
 
-The metadata of a field is what pydantic reads of a dataclass: a description and limits.
+The metadata of a field is what pydantic reads of a dataclass: a description.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar, get_args
 
 from knowledge_pipeline.contract.types import (
-    MAX_VALUES,
     DocumentType,
     Name,
     SourceType,
     TicketType,
     described,
 )
-from knowledge_pipeline.errors import InvalidQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Filters:
     extensions: tuple[Name, ...] = described("File extensions: `py`, with or without the dot.", default=())
     sources: tuple[Name, ...] = described("Sources, by id, as results name them.", default=())
     source_types: tuple[SourceType, ...] = described(
-        "Types of sources; `markdown` and `files` are documents.", default=(), max_length=MAX_VALUES
+        "Types of sources; `markdown` and `files` are documents.", default=()
     )
     repos: tuple[Name, ...] = described(
         "Repositories: `pallets/flask`, or the last part: `flask`.", default=()
@@ -62,30 +60,19 @@ class Filters:
     until: datetime | None = described("Last modified before then; UTC without a time zone.", default=None)
     include_archived: bool = described("Include what its source no longer has.", default=False)
 
-    def __post_init__(self) -> None:
-        """Raise `InvalidQuery` for more than `MAX_VALUES` values."""
-        values = (getattr(self, each.name) for each in fields(self))
-        found = sum(len(value) for value in values if isinstance(value, Sized))
-        if found > MAX_VALUES:
-            raise InvalidQuery(f"found {found} filter values; allowed: at most {MAX_VALUES} in one query")
-
 
 @dataclass(frozen=True, slots=True)
 class TicketFilters(Filters):
     """Filters of a search of issues, tickets and pull requests."""
 
-    source_types: tuple[TicketType, ...] = field(
-        default=get_args(TicketType), metadata={"min_length": 1, "max_length": MAX_VALUES}
-    )
+    source_types: tuple[TicketType, ...] = field(default=get_args(TicketType), metadata={"min_length": 1})
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters(Filters):
     """Filters of a search of documents."""
 
-    source_types: tuple[DocumentType, ...] = field(
-        default=get_args(DocumentType), metadata={"min_length": 1, "max_length": MAX_VALUES}
-    )
+    source_types: tuple[DocumentType, ...] = field(default=get_args(DocumentType), metadata={"min_length": 1})
 
 
 FILTER_NAMES = tuple(each.name for each in fields(Filters))

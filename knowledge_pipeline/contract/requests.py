@@ -1,6 +1,7 @@
 """Requests, declared once: what HTTP takes as bodies, and what the client sends.
 
-The metadata of a field is what pydantic reads of a dataclass: a description, examples and limits.
+The metadata of a field is what pydantic reads of a dataclass: a description, examples, what a value is at
+least. How much a question may ask for is a setting: `query.limits` refuses more, with a sentence.
 """
 
 from __future__ import annotations
@@ -11,15 +12,6 @@ from typing import Any, ClassVar, get_args
 
 from knowledge_pipeline.contract.filters import DocumentFilters, Filters, TicketFilters
 from knowledge_pipeline.contract.types import (
-    MAX_BUDGET_TOKENS,
-    MAX_DEPTH,
-    MAX_EXAMPLE_CHARS,
-    MAX_ID_CHARS,
-    MAX_NODES,
-    MAX_QUERY_CHARS,
-    MAX_RESULTS,
-    MAX_TARGET_CHARS,
-    MAX_TASK_CHARS,
     CallDirection,
     Judgement,
     Name,
@@ -33,7 +25,6 @@ _CLOSED: Mapping[str, Any] = {"extra": "forbid"}  # an unknown key is an error
 _LIMIT: Mapping[str, Any] = {
     "description": "At most this many results; by default as the type of search has it.",
     "ge": 1,
-    "le": MAX_RESULTS,
 }
 _EXPLAIN: Mapping[str, Any] = {"description": "Explain where each score comes from."}
 _FILE_SOURCE: Mapping[str, Any] = {"description": "The file's source, if several have such a path."}
@@ -50,7 +41,6 @@ class QueryRequest:
             "description": "A question, keywords, or a name; `lang:go path:src/ since:30d` filter.",
             "examples": ["how are sessions signed"],
             "min_length": 1,
-            "max_length": MAX_QUERY_CHARS,
         }
     )
     filters: Filters = field(default_factory=Filters)
@@ -100,7 +90,6 @@ class SimilarRequest:
         "Code or prose. With `path` too, the path says which file it is from.",
         default=None,
         min_length=1,
-        max_length=MAX_EXAMPLE_CHARS,
     )
     path: Name | None = described("A file within its source.", default=None, examples=["src/auth.py"])
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
@@ -125,7 +114,6 @@ class Task:
             "description": "What to do, in a sentence or a whole ticket.",
             "examples": ["add retries to the payment client"],
             "min_length": 1,
-            "max_length": MAX_TASK_CHARS,
         }
     )
     kind: TaskKind = described("Decides which searches are run.", default="code_generation")
@@ -134,19 +122,15 @@ class Task:
     snippet: str | None = described(
         "Code or prose that the task is about: a selection, a diff, a conflict.",
         default=None,
-        max_length=MAX_EXAMPLE_CHARS,
     )
     filters: Filters = field(default_factory=Filters)
 
     def __post_init__(self) -> None:
-        """Raise `InvalidQuery` for a task that says nothing, is too long, or of an unknown kind."""
+        """Raise `InvalidQuery` for a task that says nothing, or of an unknown kind."""
         if self.kind not in get_args(TaskKind):
             raise InvalidQuery(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
         if not self.text.strip():
             raise InvalidQuery("the task is empty: say what is to be done")
-        if len(self.text) > MAX_TASK_CHARS:
-            found = f"{len(self.text)} characters"
-            raise InvalidQuery(f"the task has {found}; allowed: at most {MAX_TASK_CHARS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +141,6 @@ class ContextRequest(Task):
         "The budget of the whole text; by default the server's, usually 4,000.",
         default=None,
         ge=1,
-        le=MAX_BUDGET_TOKENS,
     )
     template: str | None = described(
         "The name of a template; by default that of the task's kind.",
@@ -179,7 +162,6 @@ class RelationsRequest:
             "description": "A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
             "examples": ["PAY-12"],
             "min_length": 1,
-            "max_length": MAX_ID_CHARS,
         }
     )
 
@@ -196,7 +178,6 @@ class GraphTargetRequest:
             "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
             "examples": ["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
             "min_length": 1,
-            "max_length": MAX_TARGET_CHARS,
         }
     )
     filters: Filters = field(
@@ -210,7 +191,6 @@ class GraphTargetRequest:
         "At most this many nodes in addition to the target; by default 100, or 20 of related code.",
         default=None,
         ge=1,
-        le=MAX_NODES,
     )
 
 
@@ -223,7 +203,6 @@ class GraphTraversalRequest(GraphTargetRequest):
         "the impact of a change 3.",
         default=None,
         ge=1,
-        le=MAX_DEPTH,
     )
 
 

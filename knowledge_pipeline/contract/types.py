@@ -1,4 +1,4 @@
-"""The closed sets of words that requests and responses are made of, and the limits of a request."""
+"""The closed sets of words that requests and responses are made of."""
 
 from __future__ import annotations
 
@@ -42,19 +42,7 @@ Judgement = Literal["clicked", "useful", "useless"]
 HealthState = Literal["ok", "unhealthy", "disabled", "unknown"]
 RefreshState = Literal["queued", "running", "succeeded", "failed"]
 
-MAX_RESULTS = 100  # of one search
-MAX_QUERY_CHARS = 4000
-MAX_EXAMPLE_CHARS = 20_000
-MAX_TASK_CHARS = 200_000
-MAX_BUDGET_TOKENS = 1_000_000
-MAX_DEPTH = 10
-MAX_NODES = 1_000
-MAX_TARGET_CHARS = 1_000
-MAX_NAME_CHARS = 1_000
-MAX_ID_CHARS = 4_000
-MAX_VALUES = 200  # in all fields of one `Filters` together
-
-Name = Annotated[str, Len(1, MAX_NAME_CHARS)]
+Name = Annotated[str, Len(1)]
 
 
 def described(description: str, *, default: Any, **schema: Any) -> Any:

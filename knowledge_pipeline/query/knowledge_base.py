@@ -22,6 +22,7 @@ from knowledge_pipeline.contract.responses import (
     StatusResponse,
 )
 from knowledge_pipeline.contract.types import Judgement, SearchType
+from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.audiences import Audiences
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
@@ -35,6 +36,7 @@ from knowledge_pipeline.query.log.query_ids import QueryIds
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
+from knowledge_pipeline.query.search.plan import choose_type
 from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.query.working_tree import WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -128,12 +130,18 @@ class AsyncKnowledgeBase:
         explain: bool = False,
         access: Access | None = None,
     ) -> SearchResponse:
-        """See `Engine.search`."""
+        """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods."""
+        limits.check_search(self.settings.limits, text, type, filters, limit)
         access = await self._resolve_access(access)
         response = await self._engine.search(
             text, access, type=type, filters=filters, limit=limit, explain=explain
         )
         return await self._record_search(type, text, access, response)
+
+    def choose_type(self, text: str) -> SearchType:
+        """The type of search that suits a question. Raises `InvalidQuery` if it makes no sense."""
+        limits.check_question(self.settings.limits, text)
+        return choose_type(text)
 
     @_on_background_loop
     async def similar(
@@ -148,6 +156,7 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.similar`."""
+        limits.check_similar(self.settings.limits, text, path, source, filters, limit)
         access = await self._resolve_access(access)
         response = await self._engine.similar(
             access, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
@@ -157,12 +166,14 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
         """See `Engine.get`."""
+        limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
         return await self._record_search("get", id, access, await self._engine.get(id, access))
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
+        limits.check_id(self.settings.limits, target)
         access = await self._resolve_access(access)
         response = await self._engine.related(target, access)
         return self._record("related", target, access, response)
@@ -184,6 +195,7 @@ class AsyncKnowledgeBase:
 
         access = await self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
+        limits.check_task(self.settings.limits, task, max_tokens)
         context = await get_context(
             self._engine, access, task, self.settings.context, max_tokens=max_tokens, template=template
         )
@@ -254,6 +266,7 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
+        limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
         response = await self._code_graph.query(request, access)
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)

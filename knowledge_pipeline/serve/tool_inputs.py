@@ -23,12 +23,10 @@ from pydantic import (
 
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.responses import JsonResponse
-from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, MAX_RESULTS, Name, SourceType
+from knowledge_pipeline.contract.types import Name, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.times import parse_query_time
-
-MAX_FILTER_VALUES = 50  # in one filter
 
 
 def _to_list(value: Any) -> Any:
@@ -43,11 +41,9 @@ def _to_list(value: Any) -> Any:
     return [value] if value.strip() else []
 
 
-FilterValues = Annotated[tuple[Name, ...], Field(max_length=MAX_FILTER_VALUES), BeforeValidator(_to_list)]
-SourceTypes = Annotated[
-    tuple[SourceType, ...], Field(max_length=MAX_FILTER_VALUES), BeforeValidator(_to_list)
-]
-Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS, description="At most this many results.")]
+FilterValues = Annotated[tuple[Name, ...], BeforeValidator(_to_list)]
+SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(_to_list)]
+Limit = Annotated[int, Field(ge=1, description="At most this many results.")]
 DateText = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -70,11 +66,7 @@ class ToolInput(BaseModel):
         return {name: value for name, value in cast("Mapping[str, Any]", data).items() if value is not None}
 
     def to_filters(self) -> Filters:
-        """The filters among the arguments.
-
-        Raises:
-            InvalidQuery: too many values, or an invalid date.
-        """
+        """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
         given = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
         for name in ("since", "until"):
             if given.get(name):
@@ -87,7 +79,6 @@ class QueryInput(ToolInput):
 
     query: str = Field(
         min_length=1,
-        max_length=MAX_QUERY_CHARS,
         description="A question in plain words, keywords, or exact names and error messages. Say what is "
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],

@@ -102,7 +102,7 @@ def test_an_ambiguous_name_lists_what_it_may_mean(shop: Path, run: Run):
         (["usages", "Stroe"], 3, "there is no symbol 'Stroe' in the code graph: did you mean Store?"),
         (["usages", "shop/stor.py"], 3, "did you mean shop/store.py?"),
         (["usages", ""], 2, "give a symbol, a path, or path:line"),
-        (["calls", "main", "--depth", "11"], 2, "less than or equal to 10"),
+        (["calls", "main", "--depth", "11"], 2, "the depth is 11 steps; allowed: at most 10"),
         (["calls", "main", "--direction", "up"], 2, "'up' is not one of"),
         (["calls", "main", "--mermaid", "--dot"], 2, "give --mermaid or --dot, not both"),
         (["usages", "main", "--source", "nowhere"], 3, "there is no symbol 'main' in the code graph"),

@@ -85,7 +85,11 @@ def test_a_tool_answers_what_the_python_door_answers(server, world):
     ("name", "given", "sentence"),
     [
         ("knowledge_query", {}, "query is missing"),
-        ("knowledge_query", {"query": "x" * 5000}, "query: string should have at most 4000 characters"),
+        (
+            "knowledge_query",
+            {"query": "x" * 5000},
+            "the question has 5,000 characters; allowed: at most 4,000",
+        ),
         (
             "knowledge_query",
             {"query": "pay", "limit": 0},
@@ -114,7 +118,7 @@ def test_a_tool_answers_what_the_python_door_answers(server, world):
         (
             "analyze_dependencies",
             {"target": "Store", "depth": 11},
-            "depth: input should be less than or equal",
+            "the depth is 11 steps; allowed: at most 10",
         ),
         ("get_document", {"id": "nothing"}, "there is no chunk or document 'nothing'"),
         ("get_document", {"id": "shop-docs:README.md", "offset": 9}, "found offset 9; the document has 1"),

@@ -157,10 +157,10 @@ def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(vi
     [
         ("/?q=lang:go", 422, "has filters but no words"),
         ("/?q=x&type=everything", 422, "found the search type"),
-        ("/?q=x&limit=1000", 422, "found limit 1000"),
+        ("/?q=x&limit=1000", 422, "the limit is 1,000 results"),
         ("/?q=x&limit=-1", 422, "the limit is not a number"),
         ("/?q=x&since=soon", 422, "since:soon"),
-        ("/?q=" + "x" * 4001, 422, "4001 characters"),
+        ("/?q=" + "x" * 4001, 422, "4,001 characters"),
         ("/?q=" + "&source=x" * 300, 200, "chunks of"),
         ("/doc?id=nothing:here", 404, "there is no chunk or document"),
         ("/doc", 422, "no document id"),

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.contract.types import MAX_BUDGET_TOKENS, MAX_EXAMPLE_CHARS, MAX_TASK_CHARS, TaskKind
+from knowledge_pipeline.contract.types import TaskKind
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
@@ -37,7 +37,6 @@ def context(
             metavar="N",
             help="Token budget of the whole prompt.  [default: context.max_tokens]",
             min=1,
-            max=MAX_BUDGET_TOKENS,
         ),
     ] = None,
     template: Annotated[
@@ -63,10 +62,10 @@ def context(
     if text == "-" and snippet == "-":
         raise WrongUsage("only one of TASK and --snippet can be read from stdin")
     request = Task(
-        sys.stdin.read(MAX_TASK_CHARS + 1) if text == "-" else text,
+        sys.stdin.read() if text == "-" else text,
         kind=task,
         file=file,
-        snippet=sys.stdin.read(MAX_EXAMPLE_CHARS) if snippet == "-" else snippet,
+        snippet=sys.stdin.read(session.settings.limits.example_chars) if snippet == "-" else snippet,
         filters=filter_options.to_filters(),
     )
     is_path = template is not None and (Path(template).is_file() or "/" in template)
@@ -99,5 +98,5 @@ def _build_context(
         return base.context(located, max_tokens=max_tokens, template=template)
     request = replace(task, file=locations[0][0], source=only_source)
     if task.snippet is None and Path(task.file).is_file():
-        request = replace(request, snippet=read_beginning(task.file))
+        request = replace(request, snippet=read_beginning(task.file, base.settings))
     return base.context(request, max_tokens=max_tokens, template=template)

@@ -8,7 +8,7 @@ from typer import Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
+from knowledge_pipeline.contract.types import SearchType
 
 
 @example("""
@@ -18,9 +18,7 @@ def debug(
     session: Session,
     query: Annotated[str, Option(metavar="QUERY", help="The question to look into.")],
     type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
-    limit: Annotated[
-        int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1, max=MAX_RESULTS)
-    ] = 20,
+    limit: Annotated[int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1)] = 20,
     explain: Annotated[
         bool, Option("--explain", help="Accepted for scripts; this command always explains.")
     ] = True,

@@ -14,7 +14,7 @@ from knowledge_pipeline.cli.local_files import iter_index_locations
 from knowledge_pipeline.cli.options import Names, complete_source_ids
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirection
+from knowledge_pipeline.contract.types import CallDirection
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import GraphResponse
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Target = Annotated[
     str, Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder.")
 ]
-Depth = Annotated[int, Option("--depth", "-d", metavar="N", help="How many steps.", min=1, max=MAX_DEPTH)]
+Depth = Annotated[int, Option("--depth", "-d", metavar="N", help="How many steps.", min=1)]
 Direction = Annotated[CallDirection, Option("--direction", help="Which way to follow calls.")]
-Limit = Annotated[int, Option("--limit", "-n", metavar="N", help="How many nodes.", min=1, max=MAX_NODES)]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", help="How many nodes.", min=1)]
 
 
 def _scope(metavar: str, description: str, **extra: Any) -> Any:

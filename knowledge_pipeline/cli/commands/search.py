@@ -10,7 +10,7 @@ from typer import Argument, Option
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import SearchResponse
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-Limit = Annotated[
-    int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1, max=MAX_RESULTS)
-]
+Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1)]
 Lines = Annotated[
     int, Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0)
 ]
@@ -97,4 +95,6 @@ def search_similar(
             missing = error
     if missing and not Path(file).is_file():
         raise missing
-    return base.similar(text=text or read_beginning(file), filters=filters, limit=limit, explain=explain)
+    return base.similar(
+        text=text or read_beginning(file, base.settings), filters=filters, limit=limit, explain=explain
+    )

@@ -10,7 +10,6 @@ from typer import Argument
 from knowledge_pipeline.cli.commands.search import Explain, File, Limit, Lines, search_similar
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS
 
 
 @example("""
@@ -40,7 +39,7 @@ def similar(
     if (text is None) == (file is None):
         raise WrongUsage("give either TEXT or --file")
     filters = filter_options.to_filters()
-    example_text = sys.stdin.read(MAX_EXAMPLE_CHARS) if text == "-" else text
+    example_text = sys.stdin.read(session.settings.limits.example_chars) if text == "-" else text
     session.preload_models()
     with session.open_knowledge_base() as base:
         response = search_similar(base, example_text, file, filters, limit=limit, explain=explain)

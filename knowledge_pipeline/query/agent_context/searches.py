@@ -10,7 +10,7 @@ from functools import partial
 
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
-from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, MAX_QUERY_CHARS, SearchName, TaskKind
+from knowledge_pipeline.contract.types import SearchName, TaskKind
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS, WeightedResults
@@ -37,6 +37,7 @@ _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "tickets": ("github_issues", "jira", "slack"),
 }
 _FILE_SEARCHES = ("code", "history")  # searches whose query names the file
+_QUERY_CHARS = 4_000  # of a task, that are searched for
 _MAX_ATTEMPTS = 3  # to search one release with all
 _FILTER_TERM = re.compile(r"(?<!\S)(\w+):(?!:|//|\s)")
 
@@ -136,7 +137,7 @@ async def _run_search(
             filters = replace(task.filters, source_types=run.source_types)
             search = partial(engine.search, run.query, access, type=run.type, filters=filters, limit=limit)
             return await search(explain=True, diverse=False)
-        text = task.snippet[:MAX_EXAMPLE_CHARS] if task.snippet else None
+        text = task.snippet or None
         similar = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
         try:
             return await similar(path=task.file, source=task.source)
@@ -164,7 +165,7 @@ def _build_query(task: Task) -> tuple[str, bool]:
     `word:value` in it is text and not a filter: tasks hold pasted logs, where `status:500` narrows nothing.
     """
     text = _FILTER_TERM.sub(r"\1: ", replace_invalid_characters(task.text)).strip()
-    max_chars = MAX_QUERY_CHARS - len(task.file or "") - 1
+    max_chars = _QUERY_CHARS - len(task.file or "") - 1
     if len(text) <= max_chars:
         return text, False
     return text[:max_chars].rsplit(maxsplit=1)[0], True

@@ -15,7 +15,7 @@ from typing import Any
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod, GraphOperation
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
-from knowledge_pipeline.contract.types import MAX_DEPTH, MAX_NODES, CallDirection
+from knowledge_pipeline.contract.types import CallDirection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.members import MemberScope
@@ -52,10 +52,9 @@ class GraphRequest:
     direction: CallDirection = "both"  # of get_call_graph
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_nodes <= MAX_NODES:
-            raise InvalidQuery(f"found limit {self.limit}; allowed: 1 to {MAX_NODES}")
-        if not 1 <= self.max_depth <= MAX_DEPTH:
-            raise InvalidQuery(f"found depth {self.depth}; allowed: 1 to {MAX_DEPTH}")
+        for name, asked in (("limit", self.max_nodes), ("depth", self.max_depth)):
+            if asked < 1:
+                raise InvalidQuery(f"found {name} {asked}; allowed: 1 or more")
         if self.direction not in _CALL_DIRECTIONS:
             raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
         if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
@@ -90,7 +89,7 @@ class CodeGraph:
         """Find the target, and walk from it as the request's operation does.
 
         Raises:
-            InvalidQuery: the target is empty or too long.
+            InvalidQuery: the target is empty.
             NotFound: nothing is released, there is no code graph, or it has no such target that the
                 caller may see.
         """

@@ -18,7 +18,6 @@ from functools import reduce
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode
-from knowledge_pipeline.contract.types import MAX_TARGET_CHARS
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, VisibleGraph, to_nodes
@@ -47,12 +46,12 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
     """Resolve a target.
 
     Raises:
-        InvalidQuery: the text is empty or too long.
+        InvalidQuery: the text is empty.
         NotFound: the caller may see nothing of that name; the message suggests similar names.
     """
     target = replace_invalid_characters(text).strip()
-    if not target or len(target) > MAX_TARGET_CHARS:
-        raise InvalidQuery(f"give a symbol, a path, or path:line, of at most {MAX_TARGET_CHARS:,} characters")
+    if not target:
+        raise InvalidQuery("the target is empty: give a symbol, a path, or path:line")
     visibility = reduce(lambda left, right: left & right, to_conditions(target_filters), graph.visibility)
     graph = VisibleGraph(graph.reader, visibility)
     in_file = _PATH_AND_REST.match(target)

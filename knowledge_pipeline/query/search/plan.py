@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import MAX_EXAMPLE_CHARS, MAX_RESULTS, SearchType
+from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.lookup import ExampleFile
-from knowledge_pipeline.query.search.understand import ParsedQuery, parse_verbatim, understand
+from knowledge_pipeline.query.search.understand import Intent, ParsedQuery, parse_verbatim, understand
 from knowledge_pipeline.store.filters import Filter
+
+_FILE_CHARS = 20_000  # of a file, as words to find others like it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,11 @@ class SearchProfile:
     diverse: bool = False  # of nearly equal results the first is shown, further chunks of a file count less
 
     def resolve_limit(self, requested: int | None) -> int:
-        """The limit that applies to a request. Raises `InvalidQuery` if it is out of range."""
+        """The limit that applies to a request. Raises `InvalidQuery` if it is below 1."""
         if requested is None:
             return self.default_limit
-        if not 1 <= requested <= MAX_RESULTS:
-            raise InvalidQuery(f"found limit {requested}; allowed: 1 to {MAX_RESULTS}")
+        if requested < 1:
+            raise InvalidQuery(f"found limit {requested}; allowed: 1 or more")
         return requested
 
 
@@ -58,6 +60,18 @@ def get_profile(type_: str) -> SearchProfile:
         if name == type_:
             return profile
     raise InvalidQuery(f"found the search type {type_!r}; allowed: {', '.join(PROFILES)}")
+
+
+_TYPE_BY_INTENT: Mapping[Intent, SearchType] = {
+    "find_history": "historical",
+    "find_implementation": "code",
+    "find_usage": "code",
+}
+
+
+def choose_type(text: str) -> SearchType:
+    """The type of search that suits the intent of a question; raises as `understand`."""
+    return _TYPE_BY_INTENT.get(understand(text).intent, "semantic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,7 @@ def plan_search(
         InvalidQuery: the question, its filters, type or limit make no sense.
     """
     profile = get_profile(type)
-    query = _parse_example(text) if profile.is_example else understand(text)
+    query = parse_verbatim(text) if profile.is_example else understand(text)
     restrictions = (filters, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
     limit = profile.resolve_limit(limit)
@@ -124,7 +138,7 @@ def plan_similar(
     With a file, results are of other files, and by default of its source type.
 
     Raises:
-        InvalidQuery: the text is empty or too long, or the limit makes no sense.
+        InvalidQuery: the text is empty, or the limit makes no sense.
     """
     vectors: Mapping[str, np.ndarray] = file.vectors if file and text is None else {}
     if file:
@@ -133,13 +147,7 @@ def plan_similar(
     if file:
         condition &= file.other_files
     if text is None:
-        text = file.text[:MAX_EXAMPLE_CHARS] if file else ""
-    query = _parse_example(text)
+        text = file.text[:_FILE_CHARS] if file else ""
+    query = parse_verbatim(text)
     limit = PROFILES["similar"].resolve_limit(limit)
     return SearchPlan(query, "similar", limit, access, (filters,), condition, explain, known_vectors=vectors)
-
-
-def _parse_example(text: str) -> ParsedQuery:
-    if len(text) > MAX_EXAMPLE_CHARS:
-        raise InvalidQuery(f"the text has {len(text)} characters; allowed: at most {MAX_EXAMPLE_CHARS}")
-    return parse_verbatim(text)

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import MAX_QUERY_CHARS, SourceType
+from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
@@ -89,16 +89,19 @@ def understand(text: str, *, now: datetime | None = None) -> ParsedQuery:
     `since:30d` counts back from `now`, by default the present.
 
     Raises:
-        InvalidQuery: it is empty, longer than `MAX_QUERY_CHARS`, all filters, or has an invalid date.
+        InvalidQuery: it is empty, all filters, or has an invalid date.
     """
     if not text.strip():
         raise InvalidQuery(_EMPTY)
-    if len(text) > MAX_QUERY_CHARS:
-        raise InvalidQuery(f"the question has {len(text)} characters; allowed: at most {MAX_QUERY_CHARS}")
     filters, plain = _extract_filters(replace_invalid_characters(text), now)
     if not plain:
         raise InvalidQuery("the question has filters but no words: say what to look for")
     return replace(parse_plain_text(plain), filters=filters)
+
+
+def read_filters(text: str) -> Filters:
+    """The filters in a question's text. Raises `InvalidQuery` for an invalid date."""
+    return _extract_filters(replace_invalid_characters(text), None)[0]
 
 
 def parse_plain_text(text: str) -> ParsedQuery:

@@ -16,7 +16,6 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from knowledge_pipeline.contract.requests import RelationsRequest
 from knowledge_pipeline.contract.responses import DocumentResponse, RelationsResponse, SearchResponse
-from knowledge_pipeline.contract.types import MAX_ID_CHARS
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
@@ -48,7 +47,6 @@ KnowledgeId = Annotated[
     str,
     Path(
         min_length=1,
-        max_length=MAX_ID_CHARS,
         description="An `id` of a result, or `source:uri` of a document; a slash in it is written `%2F`.",
         examples=["docs:guides/retries.md"],
     ),

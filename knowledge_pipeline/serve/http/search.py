@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
@@ -17,18 +15,11 @@ from knowledge_pipeline.contract.requests import (
 )
 from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
 from knowledge_pipeline.contract.types import SearchType
-from knowledge_pipeline.query.search.understand import Intent, understand
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES, to_response
 
 PREFIX = "/api/v1/knowledge"
-
-_TYPE_BY_INTENT: Mapping[Intent, SearchType] = {
-    "find_history": "historical",
-    "find_implementation": "code",
-    "find_usage": "code",
-}
 
 routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problem_responses(*QUERY_STATUSES))
 
@@ -59,7 +50,7 @@ async def similar(body: SimilarRequest, ctx: CurrentContext) -> Response:
 @routes.post("/query", operation_id="query", response_model=SearchResponse, responses=STREAMED_RESPONSES)
 async def query(body: QueryRequest, ctx: CurrentContext) -> Response:
     """Search by the intent of the query: history, an implementation or a usage, otherwise everything."""
-    return await _run_search(ctx, body, _TYPE_BY_INTENT.get(understand(body.query).intent, "semantic"))
+    return await _run_search(ctx, body, ctx.service.base.choose_type(body.query))
 
 
 @routes.post(

@@ -7,13 +7,6 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from knowledge_pipeline.contract.types import (
-    MAX_BUDGET_TOKENS,
-    MAX_DEPTH,
-    MAX_EXAMPLE_CHARS,
-    MAX_ID_CHARS,
-    MAX_NODES,
-    MAX_TARGET_CHARS,
-    MAX_TASK_CHARS,
     CallDirection,
     Name,
     TaskKind,
@@ -63,7 +56,6 @@ class SimilarCodeInput(PagedInput):
     query: str | None = Field(
         default=None,
         min_length=1,
-        max_length=MAX_EXAMPLE_CHARS,
         description="A piece of code, searched for as it is.",
         examples=["for attempt in range(times):\n    try:\n        return send()\n    except TimeoutError:"],
     )
@@ -113,7 +105,6 @@ class GraphTargetInput(PagedInput):
 
     target: str = Field(
         min_length=1,
-        max_length=MAX_TARGET_CHARS,
         description="A name, `path:name`, `path:line`, a file or a folder. A name is `Store.get`, or the "
         "full one as an import writes it; a line stands for the definition around it.",
         examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
@@ -125,7 +116,6 @@ class GraphTargetInput(PagedInput):
     limit: int | None = Field(
         default=None,
         ge=1,
-        le=MAX_NODES,
         description="At most this many definitions in addition to the target; by default 50, or 20 of "
         "related code.",
     )
@@ -137,7 +127,6 @@ class GraphTraversalInput(GraphTargetInput):
     depth: int | None = Field(
         default=None,
         ge=1,
-        le=MAX_DEPTH,
         description="At most this many steps from the target; by default 1, for a hierarchy 5, for the "
         "impact of a change 3.",
     )
@@ -156,7 +145,6 @@ class DocumentInput(ToolInput):
 
     id: str = Field(
         min_length=1,
-        max_length=MAX_ID_CHARS,
         description="The `id` of a result, or the `document_id` for all of its document.",
     )
     offset: int = Field(default=0, ge=0)
@@ -169,7 +157,6 @@ class ContextInput(PagedInput):
 
     task: str = Field(
         min_length=1,
-        max_length=MAX_TASK_CHARS,
         description="What to do, in a sentence or a whole ticket.",
         examples=["add retries to the payment client"],
     )
@@ -180,13 +167,11 @@ class ContextInput(PagedInput):
     )
     snippet: str | None = Field(
         default=None,
-        max_length=MAX_EXAMPLE_CHARS,
         description="Code that the task is about: a selection, a diff, a conflict.",
     )
     max_tokens: int | None = Field(
         default=None,
         ge=100,
-        le=MAX_BUDGET_TOKENS,
         description="The budget of the whole text; by default the server's, usually 4,000.",
     )
     sources: FilterValues = filter_field("sources")

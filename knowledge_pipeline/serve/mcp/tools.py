@@ -9,7 +9,7 @@ from typing import Any, Literal
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import ContextResponse, GraphResponse, JsonResponse, SearchResponse
-from knowledge_pipeline.contract.types import MAX_NODES, MAX_RESULTS, SearchType, SourceType
+from knowledge_pipeline.contract.types import SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
@@ -55,7 +55,7 @@ async def _find_similar_code(
         path=arguments.file,
         source=arguments.source,
         filters=replace(arguments.to_filters(), source_types=("code",)),
-        limit=_count_results(arguments),
+        limit=_count_results(base, arguments),
         access=access,
     )
     return _to_page(base, answer, arguments)
@@ -69,7 +69,7 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
         if source_type is not None:
             filters = replace(filters, source_types=(source_type,))
         search_type = arguments.type if isinstance(arguments, KnowledgeQueryInput) else type
-        limit = _count_results(arguments)
+        limit = _count_results(base, arguments)
         answer = await base.search(
             arguments.query, type=search_type, filters=filters, limit=limit, access=access
         )
@@ -133,7 +133,7 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
             method,
             arguments.target,
             arguments.to_filters(),
-            limit=min(arguments.offset + limit, MAX_NODES),
+            limit=_end_of_page(arguments.offset, limit, base.settings.limits.graph_nodes),
             depth=arguments.depth if isinstance(arguments, inputs.GraphTraversalInput) else None,
             direction=arguments.direction if isinstance(arguments, inputs.CallGraphInput) else "both",
         )
@@ -150,11 +150,17 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
     return query
 
 
-def _count_results(arguments: inputs.SimilarCodeInput | inputs.SearchInput) -> int:
+def _count_results(base: AsyncKnowledgeBase, arguments: inputs.SimilarCodeInput | inputs.SearchInput) -> int:
     """How many results a page ends at. Raises `InvalidQuery`: a search has fewer."""
-    if arguments.offset >= MAX_RESULTS:
-        raise InvalidQuery(f"found offset {arguments.offset}; a search has at most {MAX_RESULTS} results")
-    return min(arguments.offset + arguments.limit, MAX_RESULTS)
+    most = base.settings.limits.results
+    if arguments.offset >= most:
+        raise InvalidQuery(f"found offset {arguments.offset}; a search has at most {most} results")
+    return _end_of_page(arguments.offset, arguments.limit, most)
+
+
+def _end_of_page(offset: int, limit: int, most: int) -> int:
+    """Where a page ends: as far as anything can be asked for, or further, to be refused, by its own limit."""
+    return max(limit, min(offset + limit, most))
 
 
 def _to_page(

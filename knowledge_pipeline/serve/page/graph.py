@@ -60,7 +60,9 @@ async def graph(request: Request, ctx: PageContext) -> Response:
     if operation not in _VIEWS:
         raise InvalidQuery(f"found the operation {operation[:40]!r}; allowed: {', '.join(_VIEWS)}")
     view, filters = _VIEWS[operation], Filters(sources=(source,) if source else ())
-    graph_request = GraphRequest(view.method, target, filters, limit=_MAX_NODES)
+    graph_request = GraphRequest(
+        view.method, target, filters, limit=min(_MAX_NODES, ctx.service.settings.limits.graph_nodes)
+    )
     answer = await ctx.execute(lambda base, access: base.graph.query(graph_request, access=access))
     return render_page(
         request,

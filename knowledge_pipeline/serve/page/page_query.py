@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import MAX_RESULTS, SearchType, SourceType
+from knowledge_pipeline.contract.types import SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.search.plan import get_profile
 from knowledge_pipeline.times import parse_query_time
@@ -47,8 +47,8 @@ class PageQuery:
 
     def __post_init__(self) -> None:
         get_profile(self.type)
-        if not 1 <= self.limit <= MAX_RESULTS:
-            raise InvalidQuery(f"found limit {self.limit}; allowed: 1 to {MAX_RESULTS}")
+        if self.limit < 1:
+            raise InvalidQuery(f"found limit {self.limit}; allowed: 1 or more")
 
     @classmethod
     def from_params(cls, params: QueryParams) -> PageQuery:

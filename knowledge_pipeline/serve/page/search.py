@@ -12,7 +12,6 @@ from typing import Any, cast
 from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.contract.responses import SearchResponse, StatusResponse
-from knowledge_pipeline.contract.types import MAX_RESULTS
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
 from knowledge_pipeline.query.describe import describe_skipped_step
@@ -74,7 +73,8 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
         return render_page(request, "unreleased.html.j2", page_query=page_query)
     matcher = TermMatcher(page_query.q if page_query.type != "similar" else "")
     results = await asyncio.to_thread(build_result_views, answer, matcher, page_query.q)
-    may_have_more = len(results) == page_query.limit < MAX_RESULTS
+    most = ctx.service.settings.limits.results
+    may_have_more = len(results) == page_query.limit < most
     reasons: Mapping[str, Any] = (answer.explain or {}).get("degraded", {})
     return render_page(
         request,
@@ -84,9 +84,7 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
         results=results,
         facets=count_facets(answer.results),
         hints=[] if results else [hint async for hint in _iter_hints(ctx, page_query)],
-        more_url=page_query.url(limit=min(MAX_RESULTS, page_query.limit + LIMIT_STEP))
-        if may_have_more
-        else None,
+        more_url=page_query.url(limit=min(most, page_query.limit + LIMIT_STEP)) if may_have_more else None,
         skipped_steps=[
             (describe_skipped_step(step, answer.embedded_share), _format_value(reasons.get(step, "")))
             for step in answer.degraded

@@ -184,16 +184,16 @@ def test_an_unknown_name_suggests_near_ones(asked: KnowledgeBase):
         asked.graph.find_usages("lib/store.py:gte")
 
 
-@pytest.mark.parametrize("target", ["", "  ", "x" * 1001])
+@pytest.mark.parametrize("target", ["", "  "])
 def test_a_target_that_makes_no_sense_is_refused(asked: KnowledgeBase, target: str):
     with pytest.raises(InvalidQuery, match="give a symbol, a path, or path:line"):
         asked.graph.find_usages(target)
 
 
 def test_wrong_depth_limit_direction_and_filters_are_refused(asked: KnowledgeBase):
-    with pytest.raises(InvalidQuery, match="found depth 11; allowed: 1 to 10"):
+    with pytest.raises(InvalidQuery, match="the depth is 11 steps; allowed: at most 10"):
         asked.graph.get_call_graph("check", depth=11)
-    with pytest.raises(InvalidQuery, match="found limit 0; allowed: 1 to 1000"):
+    with pytest.raises(InvalidQuery, match="found limit 0; allowed: 1 or more"):
         asked.graph.find_usages("check", limit=0)
     with pytest.raises(InvalidQuery, match="found direction 'up'; allowed: callers, callees, both"):
         asked.graph.get_call_graph("check", direction="up")  # pyright: ignore

@@ -286,12 +286,12 @@ def test_too_much_to_be_similar_to_is_refused(base: KnowledgeBase, lake: Lake, s
     write(lake, space, [row("alpha " * 5000, "long.py"), row("alpha", "short.py")])
     publish(lake)
     assert paths(base.similar(path="long.py")) == ["short.py"]
-    with pytest.raises(InvalidQuery, match="30000 characters"):
+    with pytest.raises(InvalidQuery, match="30,000 characters"):
         base.similar(text="alpha " * 5000)
     with pytest.raises(InvalidQuery, match="give a text or a path"):
         base.similar()
-    with pytest.raises(InvalidQuery, match="filter values"):
-        Filters(tags=("x",) * 201)
+    with pytest.raises(InvalidQuery, match="the filters together have 201 values"):
+        base.search("alpha tags:y", filters=Filters(tags=("x",) * 201))
 
 
 def test_a_web_address_is_cited_with_its_lines(base: KnowledgeBase, lake: Lake, space: str):

@@ -1,0 +1,99 @@
+"""Refuses questions that ask for more than the section `limits` allows: the one place, for all interfaces.
+
+Nothing else is known of a question here, and nothing has been read for it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from dataclasses import fields
+
+from knowledge_pipeline.config.limits import LimitSettings
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.requests import Task
+from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.code_graph.engine import GraphRequest
+from knowledge_pipeline.query.search.understand import read_filters
+
+
+def check_question(limits: LimitSettings, text: str) -> None:
+    """Raise `InvalidQuery` for a question that is too long."""
+    _require(limits, "query_chars", "the question", len(text), "characters")
+
+
+def check_search(
+    limits: LimitSettings, text: str, type: SearchType, filters: Filters, limit: int | None
+) -> None:
+    """Raise `InvalidQuery` for a search that asks for too much, by its filters or by those in its text."""
+    if type == "similar":
+        check_similar(limits, text, None, None, filters, limit)
+        return
+    check_question(limits, text)
+    _check_filters(limits, filters, read_filters(text))
+    _check_results(limits, limit)
+
+
+def check_similar(
+    limits: LimitSettings,
+    text: str | None,
+    path: str | None,
+    source: str | None,
+    filters: Filters,
+    limit: int | None,
+) -> None:
+    """Raise `InvalidQuery` for an example that is too long, or a search of its like for too much."""
+    _require(limits, "example_chars", "the text", len(text or ""), "characters")
+    _check_names(limits, "the path", path, source)
+    _check_filters(limits, filters)
+    _check_results(limits, limit)
+
+
+def check_task(limits: LimitSettings, task: Task, max_tokens: int | None) -> None:
+    """Raise `InvalidQuery` for a task that is too long, or a budget that is too large."""
+    _require(limits, "task_chars", "the task", len(task.text), "characters")
+    _require(limits, "example_chars", "the snippet", len(task.snippet or ""), "characters")
+    _require(limits, "context_tokens", "the budget", max_tokens or 0, "tokens")
+    _check_names(limits, "the path", task.file, task.source)
+    _check_filters(limits, task.filters)
+
+
+def check_graph(limits: LimitSettings, request: GraphRequest) -> None:
+    """Raise `InvalidQuery` for a target that is too long, or a walk that goes too far."""
+    _check_names(limits, "the target", request.target)
+    _require(limits, "graph_nodes", "the limit", request.max_nodes, "nodes")
+    _require(limits, "graph_depth", "the depth", request.max_depth, "steps")
+    _check_filters(limits, request.filters)
+
+
+def check_id(limits: LimitSettings, id: str) -> None:
+    """Raise `InvalidQuery` for an id, or another name of a document, that is too long."""
+    _require(limits, "id_chars", "the id", len(id), "characters")
+
+
+def _check_results(limits: LimitSettings, limit: int | None) -> None:
+    _require(limits, "results", "the limit", limit or 0, "results")
+
+
+def _check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
+    values = [value for each in restrictions for value in _iter_values(each)]
+    _require(limits, "filter_values", "the filters together", len(values), "values")
+    _check_names(limits, "the value of a filter", *values)
+
+
+def _iter_values(filters: Filters) -> Iterator[str]:
+    for each in fields(filters):
+        values = getattr(filters, each.name)
+        if isinstance(values, Sized):
+            yield from values  # pyright: ignore[reportGeneralTypeIssues]
+
+
+def _check_names(limits: LimitSettings, what: str, *names: str | None) -> None:
+    _require(limits, "name_chars", what, max((len(name or "") for name in names), default=0), "characters")
+
+
+def _require(limits: LimitSettings, key: str, what: str, asked: int, unit: str) -> None:
+    allowed: int = getattr(limits, key)
+    if asked > allowed:
+        verb = "has" if unit == "characters" else "have" if unit == "values" else "is"
+        raise InvalidQuery(f"{what} {verb} {asked:,} {unit}; allowed: at most {allowed:,} (limits.{key})")
