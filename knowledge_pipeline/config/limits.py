@@ -16,11 +16,11 @@ class LimitSettings(SettingsModel):
     query_chars: int = Field(default=4_000, ge=100)  # of a question
     example_chars: int = Field(default=20_000, ge=100)  # of a text to be similar to, or a snippet
     task_chars: int = Field(default=200_000, ge=100)
-    name_chars: int = Field(
-        default=1_000, ge=100
-    )  # of a filter's value, a path, or a target of the code graph
+    name_chars: int = Field(default=1_000, ge=100)  # of a filter's value, a path, a target of the code graph
     id_chars: int = Field(default=4_000, ge=500)
     filter_values: int = Field(default=200, ge=10)  # of all filters of a question, those in its text included
+    filter_patterns: int = Field(default=20, ge=5)  # of them, those that are compared with each row
+    filter_chars: int = Field(default=5_000, ge=200)  # of all of them together
     results: int = Field(default=100, ge=20)
     context_tokens: int = Field(default=1_000_000, ge=1_000)
     graph_nodes: int = Field(default=1_000, ge=100)  # in addition to the target

@@ -119,6 +119,7 @@ class ServeSettings(SettingsModel):
     max_total_body_bytes: int = Field(default=20_000_000, ge=1_000)  # of large bodies received at once
     max_connections: int = Field(default=500, ge=1)  # open at once; more are refused
     max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
+    max_concurrent_per_caller: int | None = Field(default=None, ge=1)  # None: half of the cores, at least 2
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be
     oidc: OidcSettings | None = None  # where people sign in; None: own tokens alone

@@ -5,15 +5,16 @@ Nothing else is known of a question here, and nothing has been read for it yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
-from dataclasses import fields
+from collections.abc import Iterator
+from typing import cast
 
 from knowledge_pipeline.config.limits import LimitSettings
-from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
+from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.query.search.understand import read_filters
 
 
@@ -76,16 +77,21 @@ def _check_results(limits: LimitSettings, limit: int | None) -> None:
 
 
 def _check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
-    values = [value for each in restrictions for value in _iter_values(each)]
-    _require(limits, "filter_values", "the filters together", len(values), "values")
+    values = [value for each in restrictions for _, value in _iter_values(each)]
+    patterns = [name for each in restrictions for name, _ in _iter_values(each) if name in PATTERN_FIELDS]
+    what, by = "the filters together", " and ".join(sorted(set(patterns)))
     _check_names(limits, "the value of a filter", *values)
+    _require(limits, "filter_values", what, len(values), "values")
+    _require(limits, "filter_patterns", f"{what}, by {by},", len(patterns), "values")
+    _require(limits, "filter_chars", what, sum(map(len, values)), "characters")
 
 
-def _iter_values(filters: Filters) -> Iterator[str]:
-    for each in fields(filters):
-        values = getattr(filters, each.name)
-        if isinstance(values, Sized):
-            yield from values  # pyright: ignore[reportGeneralTypeIssues]
+def _iter_values(filters: Filters) -> Iterator[tuple[str, str]]:
+    """The name of a filter, and each of its values."""
+    for name in FILTER_NAMES:
+        values: object = getattr(filters, name)
+        if isinstance(values, tuple):
+            yield from ((name, str(value)) for value in cast("tuple[object, ...]", values))
 
 
 def _check_names(limits: LimitSettings, what: str, *names: str | None) -> None:
@@ -95,5 +101,5 @@ def _check_names(limits: LimitSettings, what: str, *names: str | None) -> None:
 def _require(limits: LimitSettings, key: str, what: str, asked: int, unit: str) -> None:
     allowed: int = getattr(limits, key)
     if asked > allowed:
-        verb = "has" if unit == "characters" else "have" if unit == "values" else "is"
+        verb = "have" if what.startswith("the filters") else "has" if unit == "characters" else "is"
         raise InvalidQuery(f"{what} {verb} {asked:,} {unit}; allowed: at most {allowed:,} (limits.{key})")

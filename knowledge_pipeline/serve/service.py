@@ -9,7 +9,7 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -30,7 +30,7 @@ from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.log.refusals import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
-from knowledge_pipeline.serve.rate_limits import RequestLimiter
+from knowledge_pipeline.serve.rate_limits import CallerShares, RequestLimiter
 from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
 
@@ -106,6 +106,7 @@ class Service:
         self.oidc = _create_oidc(settings)
         self._request_limiter = RequestLimiter()
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)
+        self._shares = CallerShares(settings.serve.max_concurrent_per_caller)
 
     def identify(self, token: str | None, origin: Origin) -> Identity:
         """Who sends a request, by token or, without one, by origin; it may wait for the identity server.
@@ -169,7 +170,7 @@ class Service:
             self._request_limiter.acquire(identity.rate_limit_key, per_minute=identity.requests_per_minute)
             timeout_s = self.settings.serve.timeout_s
             try:
-                async with asyncio.timeout(timeout_s), self._slot():
+                async with asyncio.timeout(timeout_s), self._slot(identity.rate_limit_key):
                     return await operation()
             except TimeoutError:
                 raise ResponseTimeout(
@@ -207,15 +208,14 @@ class Service:
             self.oidc.close()
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncGenerator[None]:
-        """Wait for one of the slots of queries that run at once, and hold it."""
-        with self._observers.count(lambda each, delta: each.on_queued(delta)):
-            await self._concurrency.acquire()
-        try:
+    async def _slot(self, key: str) -> AsyncGenerator[None]:
+        """Wait for one of the slots of the caller, then for one of all that run at once, and hold both."""
+        async with AsyncExitStack() as slots:
+            with self._observers.count(lambda each, delta: each.on_queued(delta)):
+                await slots.enter_async_context(self._shares.hold(key))
+                await slots.enter_async_context(self._concurrency)
             with self._observers.count(lambda each, delta: each.on_running(delta)):
                 yield
-        finally:
-            self._concurrency.release()
 
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
         """Without a token nobody sees more than is public: a proxy can look like a local program."""

@@ -23,10 +23,19 @@ from knowledge_pipeline_tests.serve.world import World
 
 SMALLEST = {
     **{"query_chars": 100, "example_chars": 100, "task_chars": 100, "name_chars": 100, "id_chars": 500},
-    **{"filter_values": 10, "results": 20, "context_tokens": 1_000, "graph_nodes": 100, "graph_depth": 5},
+    **{
+        "filter_values": 10,
+        "filter_patterns": 5,
+        "filter_chars": 200,
+        "results": 20,
+        "context_tokens": 1_000,
+        "graph_nodes": 100,
+        "graph_depth": 5,
+    },
 }
 LONG, PREFIX = "pay " * 25 + "x", "/api/v1/knowledge"
 MANY = tuple(f"s{number}" for number in range(11))
+PATHS = [word for each in MANY[:4] for word in ("--path", each)]
 SOURCES = [word for each in MANY for word in ("--source", each)]
 
 
@@ -146,6 +155,24 @@ EXCESSES = (
         ("/search", {"query": "pay source:a,b,c", "filters": {"sources": MANY[:8]}}),
         ("knowledge_query", {"query": "pay source:a,b,c", "sources": MANY[:8]}),
         "/?q=pay source:a,b,c&" + "&".join(f"source={each}" for each in MANY[:8]),
+    ),
+    Excess(
+        "filter_patterns",
+        "the filters together, by authors and paths, have 6 values",
+        lambda base: base.search("pay author:a,b", filters=Filters(paths=MANY[:4])),
+        ["search", "pay author:a,b", *PATHS],
+        ("/search", {"query": "pay author:a,b", "filters": {"paths": MANY[:4]}}),
+        ("knowledge_query", {"query": "pay", "paths": MANY[:4], "authors": ["a", "b"]}),
+        "/?q=pay author:a,b&" + "&".join(f"path={each}" for each in MANY[:4]),
+    ),
+    Excess(
+        "filter_chars",
+        "the filters together have 201 characters",
+        lambda base: base.search("pay", filters=Filters(paths=("x" * 100, "y" * 100, "z"))),
+        ["search", "pay", "--path", "x" * 100, "--path", "y" * 100, "--path", "z"],
+        ("/search", {"query": "pay", "filters": {"paths": ["x" * 100, "y" * 100, "z"]}}),
+        ("code_search", {"query": "pay", "paths": ["x" * 100, "z"], "languages": ["y" * 100]}),
+        f"/?q=pay&path={'x' * 100}&path={'y' * 100}&path=z",
     ),
     Excess(
         "results",

@@ -1,0 +1,85 @@
+"""One caller's requests wait for each other, and nobody else's wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import anyio
+import pytest
+
+from knowledge_pipeline.config import file
+from knowledge_pipeline.serve.rate_limits import CallerShares
+from knowledge_pipeline.serve.service import Origin, Service
+
+LOCAL = Origin("http", "127.0.0.1", host="127.0.0.1")
+
+
+@pytest.fixture
+def service(world):
+    serve = world.settings.serve.model_copy(update={"max_concurrent_per_caller": 2})
+    made = Service(world.settings.model_copy(update={"serve": serve}), config=world.config)
+    yield made
+    made.close()
+
+
+def test_a_caller_who_asks_all_at_once_holds_up_nobody_else(service, world):
+    async def ask() -> tuple[int, str]:
+        running, most, release = 0, 0, asyncio.Event()
+
+        async def work() -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await release.wait()
+            running -= 1
+
+        async def answer() -> str:
+            return "answered"
+
+        greedy = service.identify(world.tokens["acme"], LOCAL)
+        other = service.identify(world.tokens["globex"], LOCAL)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(8):
+                tasks.create_task(service.execute(greedy, work))
+            while running < 2:
+                await asyncio.sleep(0)
+            answered = await service.execute(other, answer)
+            release.set()
+        return most, answered
+
+    assert anyio.run(ask) == (2, "answered")
+
+
+def test_a_request_that_fails_or_gives_up_gives_its_slot_back():
+    async def ask() -> int:
+        shares = CallerShares(1)
+        with pytest.raises(ZeroDivisionError):
+            async with shares.hold("a"):
+                raise ZeroDivisionError
+        async with shares.hold("a"):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01), shares.hold("a"):
+                    pass
+        async with shares.hold("a"):
+            return 1
+
+    assert anyio.run(ask) == 1
+
+
+def test_callers_who_no_longer_ask_are_forgotten():
+    async def ask() -> int:
+        shares = CallerShares(1)
+        for number in range(100):
+            async with shares.hold(f"address {number}"):
+                pass
+        gc.collect()
+        return len(shares._slots)
+
+    assert anyio.run(ask) == 0
+
+
+def test_the_share_is_a_setting(tmp_path):
+    path = tmp_path / "knowledge.yaml"
+    path.write_text("serve: {max_concurrent_per_caller: 3}\n")
+    assert file.load_settings(path).serve.max_concurrent_per_caller == 3
