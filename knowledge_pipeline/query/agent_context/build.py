@@ -117,6 +117,7 @@ class _PromptFitter:
             )
         low, best = 0, (self._render(selector.select(0)), selector.select(0))
         high: int | None = None  # allowances that are known to fit, and not to
+        step = _WASTED_TOKENS // 2  # down after a failure, then twice as far: less may select the same lines
         for _ in range(_MAX_ATTEMPTS):
             selection = selector.select(allowance)
             text = self._render(selection)
@@ -128,7 +129,8 @@ class _PromptFitter:
                 allowance += room - spent
             else:
                 high = allowance
-                allowance = min(allowance - 1, allowance * room // spent)
+                allowance = min(allowance - step, allowance * room // spent)
+                step *= 2
             if high is not None and not low < allowance < high:
                 allowance = (low + high) // 2
             if allowance <= low:

@@ -129,6 +129,13 @@ def with_context(settings: Settings, **changes: object) -> Settings:
     return settings.model_copy(update={"context": ContextSettings.model_validate(changes)})
 
 
+def test_where_something_fits_a_larger_budget_shows_something_too(base: KnowledgeBase):
+    budgets = range(106, 420)
+    shown = [bool(base.context("retry a failed request", max_tokens=each).excerpts) for each in budgets]
+    first = shown.index(True)
+    assert first > 0 and [budgets[at] for at, each in enumerate(shown) if not each and at > first] == []
+
+
 def test_what_does_not_fit_is_told(base: KnowledgeBase):
     whole = base.context("retry a failed request")
     small = base.context("retry a failed request", max_tokens=whole.tokens - 40)
