@@ -274,6 +274,16 @@ def test_skipped_documents_are_counted_with_reasons_and_empty_ones_are_not(
     assert row["reason"]
 
 
+def test_what_is_skipped_for_the_most_frequent_reason_is_shown_first(project: Project, folder: Path) -> None:
+    (folder / "a_large.py").write_text("x = 1\n" * 20)
+    for name in ("z.py", "y.py"):
+        (folder / name).write_bytes(b"\x00\x01\x02" * 20)
+    project.sources["main"]["max_bytes"] = 100
+    project.refresh()
+    rows = find(project, "skipped_share").sample_rows.to_pylist()
+    assert [row["uri"] for row in rows] == ["y.py", "z.py", "a_large.py"]
+
+
 def test_documents_that_the_sanitizer_drops_are_skipped_ones(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("mail = 'jane.doe@example.org'\n")
     project.sources["main"]["sanitize"] = {"personal_data": "drop"}

@@ -141,6 +141,15 @@ def hostile() -> GraphResponse:
     return GraphResponse("id", 1.0, 1, (), "calls", "a", nodes, links)
 
 
+def test_a_box_says_the_path_of_a_definition_and_that_of_a_file_once():
+    nodes = (
+        GraphNode("f", "p.py", "file", "p.py", "s", "p.py"),
+        GraphNode("d", "go", "function", "go", "s", "p.py"),
+    )
+    chart = render_mermaid(GraphResponse("id", 1.0, 1, (), "calls", "go", nodes, ()))
+    assert chart.splitlines()[1:3] == ['    n0["p.py"]', '    n1["go<br/>p.py"]']
+
+
 def test_hostile_names_stay_within_their_boxes():
     chart = render_mermaid(hostile())
     assert len(chart.splitlines()) == 1 + 9 + 9 + 1

@@ -146,6 +146,12 @@ def test_patterns_casts_and_local_functions() -> None:
     assert targets(SHOP, "calls", f"{STORE}:Store.Cursor.Next") == {f"{MODEL}:Item.Self"}
 
 
+def test_a_default_has_the_type_of_its_sides_and_a_comparison_has_not() -> None:
+    said = "var best = one ?? two; best.Go(); var same = one == two; same.Stop();"
+    texts = {"A.cs": f"class A {{ void Go() {{}} void Stop() {{}} void F(A one, A two) {{ {said} }} }}"}
+    assert targets(texts, "calls", "A.cs:A.F") == {"A.cs:A.Go"}
+
+
 def test_a_property_may_have_the_name_of_its_type() -> None:
     assert targets(SHOP, "calls", f"{MODEL}:Item.Weigh") == {f"{MODEL}:Weight.Kilos"}
     assert targets(SHOP, "calls", f"{MORE}:Store.Tidy") == {f"{STORE}:Store.Get", f"{MODEL}:Weight.Kilos"}

@@ -102,6 +102,7 @@ def test_constants_are_found_by_nesting_and_new_makes_instances() -> None:
     }
     assert f"{ITEM}:Shop.Item.LIMIT" in targets(SHOP, "references", "bin/run.rb:main")
     assert targets(SHOP, "calls", f"{STORE}:Shop.Store.open") == {f"{STORE}:Shop.Store"}
+    assert targets(SHOP, "references", f"{STORE}:Shop.Store.open") == set()  # it is called, and counts once
 
 
 def test_methods_are_of_the_class_its_base_and_what_it_includes() -> None:

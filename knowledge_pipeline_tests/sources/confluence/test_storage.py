@@ -54,6 +54,11 @@ def test_emphasis_leaves_words_whole_and_what_is_struck_is_told():
     assert text_of("<p>re<strong>start</strong> <em>it</em> <del>never</del></p>") == "restart it ~~never~~"
 
 
+def test_what_is_well_formed_is_read_as_it_is_nested():
+    inner = '<ac:link><ri:url ri:value="http://y.org"/></ac:link><a href="http://y.org">x</a>'
+    assert text_of(f'<a href="http://x.org">in {inner}</a> after').endswith("(http://x.org) after")
+
+
 def test_lists_nest_and_number():
     storage = "<ol><li>one<ul><li><p>a</p><p>more</p></li><li>b</li></ul></li><li>two</li></ol>"
     assert text_of(storage) == "1. one\n   - a\n\n     more\n   - b\n2. two"
