@@ -301,6 +301,7 @@ def test_chunks_that_the_model_cuts_or_that_say_nothing_are_odd(project: Project
             pa.RecordBatch.from_pylist(
                 [
                     first | {"tokens": 10_000},
+                    first | {"tokens": 11_000, "id": "2" * 32},
                     second | {"tokens": 3},  # the only one of its document
                     third | {"tokens": 3, "start_char": 0, "uri": "c.py"},
                     third | {"tokens": 3, "start_char": 90, "uri": "c.py", "id": "1" * 32},  # the last one
@@ -311,8 +312,9 @@ def test_chunks_that_the_model_cuts_or_that_say_nothing_are_odd(project: Project
     )
     found = find(project, "chunk_sizes")
     assert not found.passed
-    assert (found.figures["large"], found.figures["small"], found.figures["chunks"]) == (1, 1, 4)
+    assert (found.figures["large"], found.figures["small"], found.figures["chunks"]) == (2, 1, 5)
     assert [(row["uri"], row["tokens"]) for row in found.sample_rows.to_pylist()] == [
+        ("a.py", 11_000),  # the largest first
         ("a.py", 10_000),
         ("c.py", 3),
     ]

@@ -48,6 +48,11 @@ def test_yaml_is_read_as_plain_values_with_places_in_characters():
     ]
 
 
+@pytest.mark.parametrize("text", ['{"a": {"b": {"c": {"d": {"e": 1}}}}}', "a:\n b:\n  c:\n   d:\n    e: 1\n"])
+def test_keys_have_places_down_to_those_of_an_operation(text):
+    assert [path for path, _ in parse_yaml(text).key_positions] == [tuple("abcd"[:n]) for n in (1, 2, 3, 4)]
+
+
 @pytest.mark.parametrize("text", ["\ufeffa: 1\nb: 2\n", '\ufeff{"a": 1, "b": 2}'])
 def test_a_byte_order_mark_shifts_no_place(text):
     placed = parse_yaml(text)

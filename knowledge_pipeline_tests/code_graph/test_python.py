@@ -159,6 +159,15 @@ def test_a_method_that_only_subclasses_have_is_found_below() -> None:
     assert targets(texts, "calls", "a.py:A.run") == {"b.py:B.step"}
 
 
+def test_what_an_instance_holds_is_known_in_its_subclasses() -> None:
+    texts = {
+        "a.py": "class Other:\n    def put(self): ...\nclass Rows:\n    def put(self): ...\n"
+        "class Base:\n    def __init__(this):\n        this.rows = Rows()\n",
+        "b.py": "from a import Base\nclass Shop(Base):\n    def add(self):\n        self.rows.put()\n",
+    }
+    assert targets(texts, "calls", "b.py:Shop.add") == {"a.py:Rows.put"}
+
+
 def test_the_only_method_of_a_name_is_a_guess() -> None:
     texts = {"a.py": "class A:\n    def frobnicate(self): ...\n", "b.py": "def main(x): x.frobnicate()\n"}
     edges = [edge for edge in resolve("b.py", Files(texts)).edges if edge.kind == "calls"]
