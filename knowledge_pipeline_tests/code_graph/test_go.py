@@ -213,6 +213,14 @@ _PIECES = sorted(
 )
 
 
+def test_what_is_converted_to_a_slice_holds_what_the_slice_does() -> None:
+    texts = {
+        "a.go": "package a\ntype Other struct{}\nfunc (o *Other) Put() {}\ntype Row struct{}\n"
+        "func (r *Row) Put() {}\nfunc f(given any) { for _, each := range []*Row(given) { each.Put() } }\n"
+    }
+    assert targets(texts, "calls", "a.go:f") == {"a.go:Row.Put"}
+
+
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
 def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
