@@ -81,7 +81,11 @@ def test_some_lines_of_an_excerpt_are_the_document_s_and_say_how_many_are_missin
         assert some.text == "\n".join(whole.lines[first - whole.start_line : last - whole.start_line + 1])
         assert text[some.start_char : some.end_char] == some.body
         assert (some.start_line, some.end_line) == (first, last)
-        assert {part.id for part in some.parts} <= {part.id for part in whole.parts}
+        at = range(first, last + 1)
+        within = [
+            each for each in whole.parts if {*range(each.span.start_line, each.span.end_line + 1)} & {*at}
+        ]
+        assert list(some.parts) == within
         if some.parts:
             assert some.missing_lines == max(0, max(each.span.end_line for each in some.parts) - last)
 
