@@ -184,6 +184,15 @@ def test_what_lambdas_are_given_is_known() -> None:
     assert targets(SHOP, "calls", f"{MAIN}:listed") >= {f"{MODEL}:Special.only", f"{MODEL}:Item.self"}
 
 
+def test_this_is_the_class_around_or_what_is_extended() -> None:
+    texts = {
+        "a.kt": "class Other { fun put() {} }\nclass Shop { fun put() {}\n fun add() { this.put() }\n}\n"
+        "fun Shop.more() { this.put() }\n"
+    }
+    for each in ("Shop.add", "more"):
+        assert targets(texts, "calls", f"a.kt:{each}") == {"a.kt:Shop.put"}
+
+
 def test_inner_classes_see_what_is_around_them() -> None:
     assert targets(SHOP, "calls", f"{STORE}:Store.Cursor.next") == {f"{STORE}:Store.get"}
     assert f"{STORE}:Store.spare" in targets(SHOP, "references", f"{STORE}:Store.Cursor.all")
