@@ -12,7 +12,7 @@ from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefini
 _MAX_HEADER_CHARS = 160  # characters, about 48 tokens
 _MAX_LINE_CHARS = 80
 _DOCSTRING = re.compile(r"""\s*[rRuU]?("{3}|'{3}|"|')(.+)""")
-_COMMENT_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
+COMMENT_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
 
 
 def build_header(
@@ -50,22 +50,24 @@ def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
         body = definition.body_start_char
         found = _DOCSTRING.match(text, body) if body is not None else None
         return found[2].split(found[1])[0].strip() if found else ""
-    comment = _find_comment_before(definition.node)
-    lines = outline.tree.slice(comment).splitlines() if comment is not None else []
-    return next((line for line in (_COMMENT_MARKS.sub("", line).strip() for line in lines) if line), "")
+    comments = find_comments_before(definition.node)
+    lines = outline.tree.slice(comments[0]).splitlines() if comments else []
+    return next((line for line in (COMMENT_MARKS.sub("", line).strip() for line in lines) if line), "")
 
 
-def _find_comment_before(node: Node) -> Node | None:
+def find_comments_before(node: Node) -> list[Node]:
+    """The comments before a definition, or before what it is wrapped in, in the order of the text."""
     for each in (node, node.parent):
         before = each.prev_sibling if each else None
         while before is not None and before.type == "attribute_item":
             before = before.prev_sibling
-        first = None
+        found: list[Node] = []
         while before is not None and before.type.endswith("comment"):
-            first, before = before, before.prev_sibling
-        if first is not None:
-            return first
-    return None
+            found.append(before)
+            before = before.prev_sibling
+        if found:
+            return found[::-1]
+    return []
 
 
 def _fit_header(path: str, lines: list[str], required: int) -> str:
