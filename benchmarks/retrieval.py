@@ -103,7 +103,7 @@ def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> l
     query = settings.query.model_copy(update=how)
     changed = settings.model_copy(update={"query": query})
     return evaluate.run_questions(
-        lake, changed, one.questions(), evaluate.newest_index_versions(lake), limit=limit
+        lake, changed, one.questions(), evaluate.newest_index_versions(lake), None, limit=limit
     )
 
 

@@ -18,7 +18,8 @@ import json
 import pickle
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,115 +29,44 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import repositories, retrieval
-from benchmarks.ranker_examples import (
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.evaluation.golden_files import load_golden_set
+from knowledge_pipeline.query.search.engine import Engine
+from knowledge_pipeline.query.search.features import FEATURES
+from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.ranker import MODEL_PATH
+from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.tuning import examples
+from knowledge_pipeline.stages.tuning.examples import (
     ANSWER,
     Example,
     build_example,
-    collect_hits,
     judge_by_file,
     judge_by_symbol,
 )
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.evaluation.golden_files import load_golden_set
-from knowledge_pipeline.query.search.features import FEATURES
-from knowledge_pipeline.query.search.ranker import MODEL_PATH
-from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.tuning.training import (
+    REPEAT_FACTORS,
+    SIGNS,
+    TRAINED,
+    ExampleBatch,
+    Values,
+    Weights,
+    ascend,
+)
 from knowledge_pipeline.store.lake import Lake
 
 HERE = Path(__file__).resolve().parents[1]
 OWN = "this repository"
-TRAINED = ("coherence", "symbol", "file_name", "role")
-"""No question of the sets names a file, so `path` gets the weight of `symbol`."""
-
-GRID = (0.0, 0.03, 0.06, 0.09, 0.12, 0.16, 0.2, 0.3)
-REPEAT_FACTORS = (0.9, 1.0, 0.95)  # less would take from readers of a whole list what the first ten gain
 STARTS = (0.06, 0.2)  # of each weight: the better of two ascents counts
-_SIGNS = {"role": -1}
 PRICE = 0.01  # of a weight of 1, in nDCG: a weight that does not pay it stays at 0
 MEASURES = {OWN: ("file", "symbol, as returned"), "repositories-dev": ("file", "file, as returned")}
 """What is trained for, by set; of other sets files alone."""
 
 IMPORTANCE = {"repositories-dev": 3.0}
 """Of a set, 1 where it is not named: this one has ten repositories, each of the others two or none."""
-
-Weights = Mapping[str, float]
-Values = Mapping[str, np.ndarray]
-"""Measure -> its value for each question; NaN where it does not apply."""
-
-
-class ExampleBatch:
-    """All questions as flat arrays: one pass judges a model on all of them."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self.groups = np.array([each.group for each in examples])
-        self.sets = np.array([each.set for each in examples])
-        self._features = np.concatenate([each.features for each in examples])
-        sizes = [len(each.features) for each in examples]
-        self._question = np.repeat(np.arange(len(examples)), sizes)
-        starts = np.cumsum([0, *(each.files.max(initial=-1) + 1 for each in examples)])
-        self._file = np.concatenate(
-            [each.files + start for each, start in zip(examples, starts, strict=False)]
-        )
-        self._views = {
-            name: _FlatView(name, examples, sizes)
-            for name in sorted({view.name for each in examples for view in each.views})
-        }
-
-    def list_sets(self) -> list[str]:
-        """The sets, by name."""
-        return sorted(set(self.sets.tolist()))
-
-    def judge(self, weights: Weights, repeat_factor: float) -> Values:
-        """nDCG@10 of each question, over places and as the results are returned."""
-        shares = np.array([1.0, *(weights.get(name, 0.0) for name in FEATURES[1:])])
-        scores = (self._features @ shares).clip(min=0.0)
-        if repeat_factor < 1.0:
-            scores *= repeat_factor ** _rank_within(self._file, scores)
-        ranks = _rank_within(self._question, scores)
-        return {
-            measure: values for view in self._views.values() for measure, values in view.judge(ranks).items()
-        }
-
-
-class _FlatView:
-    """One view of all questions that have it."""
-
-    def __init__(self, name: str, examples: Sequence[Example], sizes: Sequence[int]) -> None:
-        self._name = name
-        found = [next((view for view in each.views if view.name == name), None) for each in examples]
-        starts = np.cumsum([0, *(len(view.gains) if view else 0 for view in found)])
-        places = [
-            view.places + start if view else np.full(size, -1)
-            for view, size, start in zip(found, sizes, starts, strict=False)
-        ]
-        place = np.concatenate(places)
-        judged = np.flatnonzero(place >= 0)
-        self._order = judged[np.argsort(place[judged], kind="stable")]
-        self._starts = np.flatnonzero(np.diff(place[self._order], prepend=-1))
-        self._gains = np.concatenate([view.gains for view in found if view])
-        self._question = np.repeat(np.arange(len(found)), [len(view.gains) if view else 0 for view in found])
-        self._ideal = np.array([view.ideal if view else np.nan for view in found])
-
-    def judge(self, ranks: np.ndarray) -> Values:
-        """Places are ranked by their first hit; `as returned` other hits take up ranks as well."""
-        first = np.minimum.reduceat(ranks[self._order], self._starts)
-        over = _rank_within(self._question, -first / (1.0 + first.max(initial=0.0)))
-        return {self._name: self._discount(over), f"{self._name}, as returned": self._discount(first)}
-
-    def _discount(self, ranks: np.ndarray) -> np.ndarray:
-        gains = np.where(ranks < 10, self._gains / np.log2(ranks + 2), 0.0)
-        found = np.bincount(self._question, gains, minlength=len(self._ideal))
-        return np.minimum(found / self._ideal, 1.0)
-
-
-def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The rank of each score among those of its key, from 0; scores are between -1 and 3."""
-    order = np.argsort(4.0 * keys - scores, kind="stable")
-    positions = np.arange(len(keys))
-    is_start = np.diff(keys[order], prepend=-1) != 0
-    ranks = np.empty(len(keys))
-    ranks[order] = positions - np.maximum.accumulate(np.where(is_start, positions, 0))
-    return ranks
 
 
 def train(
@@ -145,35 +75,12 @@ def train(
     """Weights and the factor of repeats that are best on some groups."""
 
     def evaluate(weights: Weights, factor: float) -> float:
-        gain = compute_mean(batch, batch.judge(_complete(weights), factor), groups)
-        return gain - PRICE * sum(map(abs, weights.values()))
+        gain = compute_mean(batch, batch.judge(weights, factor), groups)
+        return gain - PRICE * sum(abs(weights.get(name, 0.0)) for name in trained)
 
-    found = [_ascend(evaluate, trained, start) for start in STARTS]
-    weights, factor = max(found, key=lambda each: evaluate(*each))
-    return _complete(weights), factor
-
-
-def _ascend(
-    evaluate: Callable[[Weights, float], float], trained: Sequence[str], start: float
-) -> tuple[Weights, float]:
-    weights: Weights = {name: start * _SIGNS.get(name, 1) for name in trained}
-    factor, before = REPEAT_FACTORS[0], -1.0
-    best = evaluate(weights, factor)
-    while best > before:
-        before = best
-        for name in trained:
-            for value in GRID:
-                changed = {**weights, name: value * _SIGNS.get(name, 1)}
-                if (gained := evaluate(changed, factor)) > best + 1e-9:
-                    best, weights = gained, changed
-        for each in REPEAT_FACTORS:
-            if (gained := evaluate(weights, each)) > best + 1e-9:
-                best, factor = gained, each
-    return weights, factor
-
-
-def _complete(weights: Weights) -> Weights:
-    return {**weights, "path": weights.get("symbol", 0.0)}
+    starts = ({name: start * SIGNS.get(name, 1) for name in trained} for start in STARTS)
+    found = [ascend(evaluate, start, REPEAT_FACTORS[0], trained) for start in starts]
+    return max(found, key=lambda each: evaluate(*each))
 
 
 def compute_mean(batch: ExampleBatch, values: Values, groups: Collection[str]) -> float:
@@ -209,12 +116,12 @@ def estimate_change(before: np.ndarray, after: np.ndarray, *, draws: int = 2000)
 
 def collect_examples(options: argparse.Namespace) -> list[Example]:
     """The questions of all sets, indexed and asked where the store does not have them yet."""
-    examples: list[Example] = []
+    built: list[Example] = []
     for name in ("repositories-dev", "sweqa-dev"):
-        examples += _keep(options.store, name, lambda name=name: _ask_repositories(options, name))
+        built += _keep(options.store, name, lambda name=name: _ask_repositories(options, name))
     for folder in sorted(path.parent for path in options.sets.glob("*/corpus.jsonl")):
-        examples += _keep(options.store, folder.name, lambda folder=folder: _ask_documents(options, folder))
-    return examples + _keep(options.store, OWN.replace(" ", "-"), lambda: _ask_own(options))
+        built += _keep(options.store, folder.name, lambda folder=folder: _ask_documents(options, folder))
+    return built + _keep(options.store, OWN.replace(" ", "-"), lambda: _ask_own(options))
 
 
 def _keep(store: Path, name: str, collect: Callable[[], list[Example]]) -> list[Example]:
@@ -226,6 +133,17 @@ def _keep(store: Path, name: str, collect: Callable[[], list[Example]]) -> list[
     return pickle.loads(path.read_bytes())
 
 
+def collect_hits(
+    settings: Settings,
+    questions: Iterable[str],
+    type: SearchType,
+    filters: Filters = Filters(),  # noqa: B008 - frozen
+) -> list[tuple[list[Hit], ParsedQuery]]:
+    """The fused hits of each question, before they are ranked."""
+    with closing(Engine(settings, Lake(settings.store))) as engine:
+        return examples.collect_hits(engine, questions, type, filters)
+
+
 def _ask_repositories(options: argparse.Namespace, name: str) -> list[Example]:
     questions: defaultdict[tuple[str, str, str], list[tuple[str, list[str]]]] = defaultdict(list)
     for line in (options.sets / name / "questions.jsonl").read_text().splitlines():
@@ -234,7 +152,7 @@ def _ask_repositories(options: argparse.Namespace, name: str) -> list[Example]:
         paths = [place if isinstance(place, str) else place["path"] for place in places]
         key = row["repository"], row["commit"], row.get("folder") or ""
         questions[key].append((row.get("query") or row["question"], paths))
-    examples: list[Example] = []
+    built: list[Example] = []
     for (repository, commit, folder), asked in questions.items():
         place = options.store / name / repository.replace("/", "+")
         mirror = repositories.find_mirror(options.mirrors, repository)
@@ -242,8 +160,8 @@ def _ask_repositories(options: argparse.Namespace, name: str) -> list[Example]:
         found = collect_hits(repositories.index_repository(place, None), (text for text, _ in asked), "code")
         for (hits, query), (_, paths) in zip(found, asked, strict=True):
             gains = {"file": dict.fromkeys(paths, 1.0)}
-            examples.append(build_example((name, repository), hits, query, judge_by_file(paths), gains))
-    return examples
+            built.append(build_example((name, repository), hits, query, judge_by_file(paths), gains))
+    return built
 
 
 def _ask_documents(options: argparse.Namespace, folder: Path) -> list[Example]:
@@ -252,13 +170,13 @@ def _ask_documents(options: argparse.Namespace, folder: Path) -> list[Example]:
     pipeline.refresh_release(Lake(settings.store), settings)
     questions = one.questions()
     found = collect_hits(settings, (question.text for question in questions), "semantic")
-    examples: list[Example] = []
+    built: list[Example] = []
     for (hits, query), question in zip(found, questions, strict=True):
         gains = {answer.path: float(answer.relevance) for answer in question.answers}
-        examples.append(
+        built.append(
             build_example((folder.name, folder.name), hits, query, judge_by_file(gains), {"file": gains})
         )
-    return examples
+    return built
 
 
 def _ask_own(options: argparse.Namespace) -> list[Example]:
@@ -271,11 +189,11 @@ def _ask_own(options: argparse.Namespace) -> list[Example]:
     settings = repositories.index_repository(place, None)
     inside = Filters(paths=("knowledge_pipeline/",))
     found = collect_hits(settings, (question.text for question in golden), "code", inside)
-    examples: list[Example] = []
+    built: list[Example] = []
     for (hits, query), question in zip(found, golden, strict=True):
         gains = {"file": {answer.path: 1.0 for answer in question.answers}, "symbol": {ANSWER: 1.0}}
-        examples.append(build_example((OWN, OWN), hits, query, judge_by_symbol(question.answers), gains))
-    return examples
+        built.append(build_example((OWN, OWN), hits, query, judge_by_symbol(question.answers), gains))
+    return built
 
 
 def show(batch: ExampleBatch, columns: Mapping[str, Values]) -> None:

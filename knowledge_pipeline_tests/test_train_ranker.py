@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.ranker_examples import Example, View
-from benchmarks.train_ranker import ExampleBatch, estimate_change, train
+from benchmarks.train_ranker import estimate_change, train
 from knowledge_pipeline.query.search.features import FEATURES
+from knowledge_pipeline.stages.tuning.examples import Example, View
+from knowledge_pipeline.stages.tuning.training import ExampleBatch
 
 
 def example(fused: list[float], named: list[float], files: list[int], *, answer: int, group: str) -> Example:

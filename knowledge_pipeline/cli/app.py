@@ -34,6 +34,7 @@ SUMMARIES = {
     "debug": "Show how a question is answered, step by step.",
     "context": "Gather what an agent should read before it does a task.",
     "eval": "Ask the golden questions, and score the answers.",
+    "tune": "Learn the ranking from the corpus, and release it if better.",
     "feedback": "Record whether a result was opened, useful or useless.",
     "doctor": "Check what indexing and searching need here, and say what to do where something is missing.",
     "status": "Show what is live and what is stored of every source.",
@@ -51,7 +52,10 @@ SUMMARIES = {
 }
 """The first line of each command's help: `knowledge --help` imports no command."""
 
-_MODULES = {"watch": "cli.watch.command", "sources": "cli.sources.commands"}
+_MODULES = {
+    **{"watch": "cli.watch.command", "sources": "cli.sources.commands"},
+    **{"eval": "cli.quality.eval", "tune": "cli.quality.tune"},
+}
 _GROUPS = ("graph", "sources", "token")
 
 

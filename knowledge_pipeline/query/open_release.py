@@ -119,13 +119,13 @@ class Index(Protocol):
 
 
 class PinnedIndex:
-    """Chosen versions, whatever is live: an index is evaluated before its release. Its release is 0.
+    """Chosen versions and weights, whatever is live: an index is evaluated before its release, which is 0.
 
     Its code graph is that of the last release of exactly these versions, else the newest.
     """
 
-    def __init__(self, lake: Lake, tables: Mapping[str, int]) -> None:
-        self._lake = lake
+    def __init__(self, lake: Lake, tables: Mapping[str, int], ranker: str | None) -> None:
+        self._lake, self._ranker = lake, ranker
         self._tables = dict(tables)  # space -> version
         self._opened: OpenRelease | None = None
 
@@ -136,7 +136,7 @@ class PinnedIndex:
             graphs = [each.graph for each in listed if each.tables == self._tables]
             if not graphs:
                 graphs = [await asyncio.to_thread(releases.newest_graph_versions, self._lake)]
-            release = Release(0, datetime.now(UTC), self._tables, 0, graph=graphs[-1])
+            release = Release(0, datetime.now(UTC), self._tables, 0, graph=graphs[-1], ranker=self._ranker)
             self._opened = OpenRelease(release, self._lake)
         return self._opened
 

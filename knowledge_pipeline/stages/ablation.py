@@ -49,6 +49,7 @@ def run_steps(
     settings: Settings,
     questions: Sequence[GoldenQuestion],
     tables: Mapping[str, int],
+    ranker: str | None,
     *,
     progress_for: ProgressForStep,
 ) -> dict[str, list[QuestionResponse]]:
@@ -59,7 +60,12 @@ def run_steps(
     """
     return {
         step: run_questions(
-            lake, settings.model_copy(update={"query": query}), questions, tables, report=progress_for(step)
+            lake,
+            settings.model_copy(update={"query": query}),
+            questions,
+            tables,
+            ranker,
+            report=progress_for(step),
         )
         for step, query in build_step_settings(settings.query).items()
     }

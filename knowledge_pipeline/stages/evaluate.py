@@ -64,14 +64,15 @@ def refresh(
     if not settings.evaluation.questions or not tables:
         return None
     golden = load_golden_set(settings.evaluation.questions)
-    key = evaluation_key(golden, settings)
+    live = find_live_release(lake)
+    ranker = live.ranker if live else None  # the next release keeps it
+    key = evaluation_key(golden, settings, ranker)
     if scores := load_scores(lake, tables, key):
         return EvaluationResult(tables, key, scores)
-    result = _evaluate_tables(lake, settings, golden, tables, report)
-    live = find_live_release(lake)
+    result = _evaluate_tables(lake, settings, golden, tables, ranker, report)
     if live and live.tables != tables and not load_scores(lake, live.tables, key):
         with suppress(StoreError):  # a broken release must not block the one that replaces it
-            _evaluate_tables(lake, settings, golden, live.tables, report)
+            _evaluate_tables(lake, settings, golden, live.tables, ranker, report)
     return result
 
 
@@ -86,7 +87,8 @@ def find_release_problem(lake: Lake, settings: Settings) -> str | None:
     tables, live, limits = newest_index_versions(lake), find_live_release(lake), settings.evaluation
     if not limits.questions or not tables or (live and live.tables == tables):
         return None
-    key = evaluation_key(load_golden_set(limits.questions), settings)
+    ranker = live.ranker if live else None
+    key = evaluation_key(load_golden_set(limits.questions), settings, ranker)
     score = _overall_quality(load_scores(lake, tables, key))
     if score is None:
         return "the newest index is not evaluated by the golden questions: run `knowledge refresh`"
@@ -105,7 +107,9 @@ def needs_evaluation(lake: Lake, settings: Settings) -> bool:
     tables, questions = newest_index_versions(lake), settings.evaluation.questions
     if not questions or not tables:
         return False
-    return not load_scores(lake, tables, evaluation_key(load_golden_set(questions), settings))
+    live = find_live_release(lake)
+    key = evaluation_key(load_golden_set(questions), settings, live.ranker if live else None)
+    return not load_scores(lake, tables, key)
 
 
 def run_questions(
@@ -113,11 +117,12 @@ def run_questions(
     settings: Settings,
     questions: Sequence[GoldenQuestion],
     tables: Mapping[str, int],
+    ranker: str | None,
     *,
     limit: int = JUDGED_DEPTH,
     report: ProgressCallback = ignore_progress,
 ) -> list[QuestionResponse]:
-    """Ask chosen index versions, one question after the other, so that the times are comparable.
+    """Ask chosen index versions with a release's weights, one question after the other, for their times.
 
     Ten results are ten chunks; where files are judged, a higher `limit` gives ten files.
 
@@ -133,7 +138,7 @@ def run_questions(
     async def run() -> list[QuestionResponse]:
         spaces = {resolve_space(settings.resolve_embedding(source)).name for source in settings.sources}
         calls, responses = ModelCallLog(lake), list[QuestionResponse]()
-        engine = Engine(settings, lake, index=PinnedIndex(lake, tables), record=calls.record)
+        engine = Engine(settings, lake, index=PinnedIndex(lake, tables, ranker), record=calls.record)
         try:
             for question in questions[:1]:  # loads models and tables, which is not part of the search's time
                 await _search(engine, question, limit)
@@ -158,9 +163,11 @@ def run_questions(
     return asyncio.run(run())
 
 
-def evaluation_key(golden: GoldenSet, settings: Settings) -> str:
+def evaluation_key(golden: GoldenSet, settings: Settings, ranker: str | None) -> str:
     """Equal where the same questions are asked in the same way: only then do scores compare."""
     parts = [VERSION, golden.digest, settings.query.model_dump_json(by_alias=True)]
+    if ranker is not None:
+        parts.append(ranker)
     model, keys = settings.language_model, {"model", "base_url", "max_input_tokens", "reasoning_effort"}
     if model is not None and settings.query.list_language_model_keys():
         parts.append(model.model_dump_json(include=keys))
@@ -201,11 +208,16 @@ def summary_metrics(summary: Summary) -> dict[str, float]:
 
 
 def _evaluate_tables(
-    lake: Lake, settings: Settings, golden: GoldenSet, tables: Mapping[str, int], report: ProgressCallback
+    lake: Lake,
+    settings: Settings,
+    golden: GoldenSet,
+    tables: Mapping[str, int],
+    ranker: str | None,
+    report: ProgressCallback,
 ) -> EvaluationResult:
-    responses = run_questions(lake, settings, golden.questions, tables, report=report)
+    responses = run_questions(lake, settings, golden.questions, tables, ranker, report=report)
     scores = {summary.type: summary_metrics(summary) for summary in summarize(responses)}
-    key = evaluation_key(golden, settings)
+    key = evaluation_key(golden, settings, ranker)
     shared = {"at": datetime.now(UTC), "tables": _tables_key(tables), "golden": key}
     rows = [
         {**shared, "type": type_, "metric": metric, "value": value}

@@ -7,6 +7,9 @@ pinned release is live, refreshes write and publish nothing.
 
 The row's column `tables` is a JSON object: a space, or "graph/symbols" and "graph/edges", -> version of the
 table; and "rows/unembedded", where some rows have no vector yet, -> their number.
+
+Every release after one with a `ranker` has the same, whatever it releases, until another is published or a
+rollback returns to a release from before.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ class Release:
     graph: Mapping[str, int] = field(default_factory=dict[str, int])  # "symbols", "edges" -> version
     unembedded: int = 0  # rows without a vector, which only full text finds
     pinned_since: datetime | None = None  # when refreshes were told to publish nothing instead of it
+    ranker: str | None = None  # JSON: the weights that rank its results; None: those of the package
 
     @property
     def embedded_share(self) -> float:
@@ -90,6 +94,7 @@ def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Rel
             graph,
             unembedded,
             row["pinned_since"],
+            row["ranker"],
         )
         found.append(release)
     return tuple(found)
@@ -120,8 +125,22 @@ def publish_release(lake: Lake, *, keep: int, pinned_since: datetime | None = No
     tables = [lake.index(space, dimensions[space]) for space in versions]
     rows = sum(table.count_rows() for table in tables)
     unembedded = sum(table.count_rows(UNEMBEDDED) for table in tables)
-    new = Release(0, datetime.now(UTC), versions, rows, None, graph, unembedded, pinned_since)
+    ranker = last.ranker if last else None
+    new = Release(0, datetime.now(UTC), versions, rows, None, graph, unembedded, pinned_since, ranker)
     return _append_release(lake, new, keep)
+
+
+def publish_ranker(lake: Lake, ranker: str | None, *, keep: int) -> Release:
+    """Make the content of the live release live with other weights; None: those of the package.
+
+    Needs the index lock.
+
+    Raises:
+        NotFound: nothing is released yet.
+    """
+    if (live := find_live_release(lake)) is None:
+        raise NotFound("nothing is released yet: run `knowledge index`")
+    return _append_release(lake, replace(live, restores=None, ranker=ranker), keep)
 
 
 def newest_index_versions(lake: Lake) -> dict[str, int]:
@@ -206,6 +225,7 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
     row = {
         **{"release": new.release, "created_at": now, "tables": json.dumps(named, sort_keys=True)},
         **{"rows": new.rows, "restores": new.restores, "pinned_since": new.pinned_since},
+        "ranker": new.ranker,
     }
     table = lake.releases()
     table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())

@@ -189,6 +189,7 @@ RELEASES = _build_schema(
     *_require("rows", type_=pa.int64()),
     *_allow_null("restores", type_=pa.int64()),  # the release that a rollback went back to
     *_allow_null("pinned_since", type_=_TIMESTAMP),  # while it is live, refreshes publish nothing
+    *_allow_null("ranker"),  # JSON object: the weights that rank its results; null: those of the package
 )
 """One row per release; the newest is live."""
 

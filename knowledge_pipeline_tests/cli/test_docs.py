@@ -63,6 +63,7 @@ def test_the_commands_are_these():
         "context",
         *(
             "eval",
+            "tune",
             "feedback",
             "doctor",
             "status",

@@ -63,6 +63,7 @@ def test_the_same_questions_are_asked_of_every_step(project: Project, tmp_path: 
         project.settings,
         asked,
         newest_index_versions(project.lake),
+        None,
         progress_for=lambda step: lambda stage, done, total: reported.append(step),
     )
     assert reported == list(made) == ["vector", "bm25", "fused"]

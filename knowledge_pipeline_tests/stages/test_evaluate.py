@@ -231,7 +231,9 @@ def test_scores_compare_where_the_same_language_model_was_asked() -> None:
     golden = GoldenSet((GoldenQuestion("what", (GoldenAnswer("a.py"),)),))
 
     def mark(model: dict[str, object] | None, **query: object) -> str:
-        return evaluation_key(golden, Settings.model_validate({"language_model": model, "query": query}))
+        return evaluation_key(
+            golden, Settings.model_validate({"language_model": model, "query": query}), None
+        )
 
     used = {"model": "one", "api_key": "first"}
     assert mark(used, hyde=True) == mark({**used, "api_key": "second", "timeout_s": 5}, hyde=True)

@@ -181,8 +181,11 @@ def test_a_purge_leaves_out_what_no_release_has_and_the_next_refresh_brings_it(
     assert found(project) == ["gamma = 3", "second = 2"]
 
 
-def test_a_store_of_before_pins_opens_without_a_new_index(project: Project, folder: Path) -> None:
-    project.lake.releases().open_newest().drop_columns(["pinned_since"])
+@pytest.mark.parametrize("later_columns", [["pinned_since", "ranker"], ["ranker"]])
+def test_a_store_of_before_pins_or_tuning_opens_without_a_new_index(
+    project: Project, folder: Path, later_columns: list[str]
+) -> None:
+    project.lake.releases().open_newest().drop_columns(later_columns)
     assert [known.pin for known in list_releases(project.lake)] == [None]
     release.roll_back_release(project.lake, project.settings, 1)
     assert [bool(known.pin) for known in list_releases(project.lake)] == [False, True]

@@ -25,7 +25,8 @@ def feedback(
 ) -> None:
     """Record whether a result was opened, useful or useless.
 
-    Feedback is stored for reports on answer quality; it does not change any search.
+    Feedback is stored for reports on answer quality, and `knowledge tune` learns from it; by itself
+    it does not change any search.
     """
     if clicked + useful + useless != 1:
         raise WrongUsage("give one of --clicked, --useful and --useless")

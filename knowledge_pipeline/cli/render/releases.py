@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.render.terminal_text import format_time
@@ -19,6 +20,7 @@ def release_json(release: Release, *, live: bool) -> dict[str, Any]:
         "rows": release.rows,
         "restores": release.restores,
         "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
+        "ranker": release.ranker and json.loads(release.ranker),
         "spaces": dict(release.tables),
     }
 
@@ -27,4 +29,5 @@ def format_release_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row of `release_json` for people."""
     tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
     times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
-    return {**row, **times, "spaces": tables}
+    ranker = "tuned" if row["ranker"] else "shipped"
+    return {**row, **times, "ranker": ranker, "spaces": tables}

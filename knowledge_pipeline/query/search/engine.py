@@ -22,12 +22,14 @@ from knowledge_pipeline.query.relations import describe_relations
 from knowledge_pipeline.query.search.assemble import build_response, to_result
 from knowledge_pipeline.query.search.cache import AnswerCache, reissue_response
 from knowledge_pipeline.query.search.enrichment import Enricher
+from knowledge_pipeline.query.search.hits import Hit
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
-from knowledge_pipeline.query.search.pipeline import SearchPipeline
+from knowledge_pipeline.query.search.pipeline import AdjustCandidates, SearchPipeline, keep_candidates
 from knowledge_pipeline.query.search.plan import plan_search, plan_similar
 from knowledge_pipeline.query.search.query_expansion import QueryExpander
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder
 from knowledge_pipeline.query.search.rerank import Reranker
+from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.lake import Lake
 
@@ -122,6 +124,25 @@ class Engine:
         response = await self._pipeline.run(plan, open_release, watch)
         self._cache.put(open_release.release, key, response)
         return response
+
+    async def find_unranked(
+        self,
+        text: str,
+        access: Access,
+        *,
+        type: SearchType,
+        filters: Filters,
+        adjust: AdjustCandidates = keep_candidates,
+    ) -> tuple[list[Hit], ParsedQuery]:
+        """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
+
+        Raises:
+            InvalidQuery: the question, its filters or type make no sense.
+            NotFound: nothing is released yet.
+        """
+        plan = plan_search(text, access, type=type, filters=filters, limit=None, explain=False, diverse=True)
+        open_release = await self._index.open_release()
+        return await self._pipeline.find_unranked(plan, open_release, adjust), plan.query
 
     async def similar(
         self,

@@ -18,7 +18,7 @@ retrieved, fused and ranked on its own, with a second look at what it found wher
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
 from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, keep_relevant, merge_hits
-from knowledge_pipeline.query.search.ranker import rank_hits
+from knowledge_pipeline.query.search.ranker import load_model, rank_hits
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import SearchScope, SubQuery, replace_keyword_matches, retrieve
 from knowledge_pipeline.query.search.row_cache import RowCache
@@ -51,6 +51,15 @@ from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
 MIN_CANDIDATES = 100  # of each search of each space, at least: fusion sees more than it hands on
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
+
+
+AdjustCandidates = Callable[[SearchScope, Candidates], Awaitable[Candidates]]
+"""Changes what the searches found before it is fused; called again for each second look."""
+
+
+async def keep_candidates(_scope: SearchScope, candidates: Candidates) -> Candidates:
+    """Change nothing."""
+    return candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,8 @@ class SearchPipeline:
             limit = max(MIN_CANDIDATES, plan.rerank_limit)
             scope = SearchScope(readers, plan.condition, limit, self._rows)
             try:
-                searches = (self._retrieve(plan, sub_query, scope, watch) for sub_query in sub_queries)
+                ranker = open_release.release.ranker
+                searches = (self._retrieve(plan, each, scope, watch, ranker) for each in sub_queries)
                 found = await asyncio.gather(*searches)
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
@@ -151,10 +161,38 @@ class SearchPipeline:
                 problems.setdefault("vector", {})[space] = problem
             return found, problems
 
+    async def find_unranked(
+        self, plan: SearchPlan, open_release: OpenRelease, adjust: AdjustCandidates
+    ) -> list[Hit]:
+        """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
+        readers = await open_release.open_readers()
+        limit = max(MIN_CANDIDATES, plan.rerank_limit)
+        scope = SearchScope(readers, plan.condition, limit, self._rows)
+        whole, *_ = _build_sub_queries(plan, QueryExpansion())
+        hits, _, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
+        return hits
+
     async def _retrieve(
-        self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch
+        self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
     ) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
+        hits, problems, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        if not plan.profile.is_example:
+            model = load_model(ranker)
+            hits = rank_hits(hits, sub_query.query, diverse=plan.diverse, explain=plan.explain, model=model)
+        if plan.profile.recency_boost:
+            hits = boost_recent(hits, plan.profile.recency_boost)
+        return RetrievalResult(hits, problems, names)
+
+    async def _find_hits(
+        self,
+        plan: SearchPlan,
+        sub_query: SubQuery,
+        scope: SearchScope,
+        watch: Stopwatch,
+        adjust: AdjustCandidates,
+    ) -> tuple[list[Hit], Mapping[str, str], tuple[str, ...]]:
+        """Steps 2 and 3 for one sub-query, the second look with them; the rest as in `RetrievalResult`."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
             if reader.space in plan.known_vectors:
@@ -166,7 +204,7 @@ class SearchPipeline:
         settings, names = self._settings, ()
         with watch.step("retrieve"):
             async with self._slots:
-                candidates = await retrieve(scope, sub_query, embed_query)
+                candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
         with watch.step("fuse"):
             hits = self._fuse(candidates)
         if not plan.profile.is_example:
@@ -174,20 +212,18 @@ class SearchPipeline:
                 with watch.step("expand"):
                     words = (sub_query.keywords, *(name.replace("_", "") for name in names))
                     async with self._slots:
-                        candidates = await replace_keyword_matches(scope, candidates, " ".join(words))
+                        found = await replace_keyword_matches(scope, candidates, " ".join(words))
+                        candidates = await adjust(scope, found)
                     hits = self._fuse(candidates)
             if share := settings.feedback:
                 with watch.step("refine"):
                     async with self._slots:
-                        candidates = await apply_relevance_feedback(scope, candidates, hits, share=share)
+                        found = await apply_relevance_feedback(scope, candidates, hits, share=share)
+                        candidates = await adjust(scope, found)
                     hits = self._fuse(candidates)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
-        if not plan.profile.is_example:
-            hits = rank_hits(hits, sub_query.query, diverse=plan.diverse, explain=plan.explain)
-        if plan.profile.recency_boost:
-            hits = boost_recent(hits, plan.profile.recency_boost)
-        return RetrievalResult(hits, candidates.vector_problems, names)
+        return hits, candidates.vector_problems, names
 
     def _fuse(self, candidates: Candidates) -> list[Hit]:
         scaled = [

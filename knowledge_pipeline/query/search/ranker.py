@@ -4,7 +4,8 @@
 
 So scores stay in [0, 1], and those of different questions compare as far as fused scores do. Then each
 further chunk of a file counts for less, so that one file does not crowd out others. The weights are in
-`ranker.json`, written by `python -m benchmarks.train_ranker`. (docs/decisions/0034-learned-ranking.md)
+`ranker.json`, written by `python -m benchmarks.train_ranker`, unless a release has others that `knowledge
+tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0042-tuning.md)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ class RankingModel:
     weights: Mapping[str, float]  # feature -> weight; below 0 only for `role`
     repeat_factor: float  # in (0, 1]
 
+    def to_json(self) -> str:
+        """The model as a release keeps it: equal texts for equal models."""
+        return json.dumps(
+            {"weights": dict(self.weights), "repeat_factor": self.repeat_factor}, sort_keys=True
+        )
+
     @cached_property
     def shares(self) -> np.ndarray:
         """The weights as shares of the highest possible score; shape (`FEATURES`,)."""
@@ -41,10 +48,13 @@ class RankingModel:
         return weights / weights.clip(min=0.0).sum()
 
 
-@cache
-def load_model() -> RankingModel:
-    """The model that comes with the package."""
-    content: dict[str, Any] = json.loads(MODEL_PATH.read_text())
+@lru_cache(maxsize=16)
+def load_model(text: str | None = None) -> RankingModel:
+    """The model of a release, as `RankingModel.to_json` wrote it; None: the one of the package.
+
+    A feature that a later version knows and the model does not counts nothing.
+    """
+    content: dict[str, Any] = json.loads(MODEL_PATH.read_text() if text is None else text)
     return RankingModel(content["weights"], content["repeat_factor"])
 
 

@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _EvaluationTarget:
-    """What answers the questions: settings, and versions of the index."""
+    """What answers the questions: settings, versions of the index, and a release's weights."""
 
     settings: Settings
     tables: Mapping[str, int]
+    ranker: str | None
     release: int | None  # None: the newest index
 
     def as_json(self, golden: GoldenSet) -> dict[str, Any]:
         """What is asked, and which index, for programs."""
         from knowledge_pipeline.stages.evaluate import evaluation_key
 
-        key = evaluation_key(golden, self.settings)
+        key = evaluation_key(golden, self.settings, self.ranker)
         return {"golden": key, "tables": dict(self.tables), "release": self.release}
 
 
@@ -110,16 +111,22 @@ def eval_(
     golden = load_golden_set(files)
     asked = list(_assign_search_types(golden.questions, type))
     settings = apply_overrides(session.settings, set_ or ())
-    target = _EvaluationTarget(settings, _find_index_versions(session, release), release)
+    target = _EvaluationTarget(settings, *_find_index(session, release), release)
     metadata = target.as_json(golden)
     if steps:
         with show_progress(session.screen) as report_for:
-            by_step = run_steps(session.lake, settings, asked, target.tables, progress_for=report_for)
+            by_step = run_steps(
+                session.lake, settings, asked, target.tables, target.ranker, progress_for=report_for
+            )
         show_step_scores(session.screen, by_step, metadata, combined=not type)
     elif compares:
         against = _EvaluationTarget(
             _load_comparable_settings(session, settings, against_config),
-            target.tables if against_release is None else _find_index_versions(session, against_release),
+            *(
+                (target.tables, target.ranker)
+                if against_release is None
+                else _find_index(session, against_release)
+            ),
             release if against_release is None else against_release,
         )
         before, after = _ask_questions(session, against, asked), _ask_questions(session, target, asked)
@@ -137,7 +144,9 @@ def _ask_questions(
 
     with show_progress(session.screen) as report_for:
         report = report_for("questions")
-        return run_questions(session.lake, target.settings, questions, target.tables, report=report)
+        return run_questions(
+            session.lake, target.settings, questions, target.tables, target.ranker, report=report
+        )
 
 
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
@@ -164,20 +173,22 @@ def _format_spaces(settings: Settings) -> str:
     return ", ".join(sorted({resolve_space(each).name for each in settings.list_embeddings()}))
 
 
-def _find_index_versions(session: Session, release: int | None) -> Mapping[str, int]:
+def _find_index(session: Session, release: int | None) -> tuple[Mapping[str, int], str | None]:
+    """The versions of a release and its weights; None: the newest versions, with the live weights."""
     from knowledge_pipeline.stages.evaluate import newest_index_versions
     from knowledge_pipeline.store.release import list_releases
 
+    releases = list_releases(session.lake)
     if release is None:
         tables = newest_index_versions(session.lake)
         if not tables:
             raise NotFound("nothing is indexed yet: run `knowledge index`")
-        return tables
-    by_number = {each.release: each.tables for each in list_releases(session.lake)}
-    if release not in by_number:
-        known = ", ".join(map(str, by_number)) or "none"
+        return tables, releases[-1].ranker if releases else None
+    found = {each.release: each for each in releases}
+    if release not in found:
+        known = ", ".join(map(str, found)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {known}")
-    return by_number[release]
+    return found[release].tables, found[release].ranker
 
 
 def _assign_search_types(

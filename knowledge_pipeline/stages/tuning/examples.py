@@ -1,24 +1,21 @@
 """What the ranker learns from: the features of what was found for each question, and what answers it.
 
-A repository's or a set's questions are asked of an index that `benchmarks.repositories` or
-`benchmarks.retrieval` built. Each question is one `Example`.
+Each question is one `Example`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge_pipeline.config.query import CacheSettings
-from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.evaluation.golden import GoldenAnswer
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search import pipeline
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.features import compute_features, has_path
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
@@ -54,36 +51,15 @@ Judge = Callable[[IndexedChunk], Mapping[str, str]]
 
 
 def collect_hits(
-    settings: Settings,
-    questions: Iterable[str],
-    type: SearchType,
-    filters: Filters = Filters(),  # noqa: B008 - frozen
+    engine: Engine, questions: Iterable[str], type: SearchType, filters: Filters
 ) -> list[tuple[list[Hit], ParsedQuery]]:
-    """The fused hits of each question, before they are ranked."""
-    query = settings.query.model_copy(update={"cache": CacheSettings(ttl_minutes=0)})
-    collected: list[tuple[list[Hit], ParsedQuery]] = []
-    with _record_hits() as recorded, KnowledgeBase(settings.model_copy(update={"query": query})) as knowledge:
-        for question in questions:
-            knowledge.search(question, type=type, filters=filters)
-            collected.append(recorded[-1])
-    return collected
+    """The fused hits of each question, before they are ranked. Raises as `Engine.find_unranked` does."""
 
+    async def collect() -> list[tuple[list[Hit], ParsedQuery]]:
+        access = Access.operator()
+        return [await engine.find_unranked(text, access, type=type, filters=filters) for text in questions]
 
-@contextmanager
-def _record_hits() -> Generator[list[tuple[list[Hit], ParsedQuery]]]:
-    """What the search hands to the ranker while the context lasts."""
-    recorded: list[tuple[list[Hit], ParsedQuery]] = []
-    rank_hits = pipeline.rank_hits
-
-    def record(hits: Sequence[Hit], query: ParsedQuery, *, diverse: bool = True) -> list[Hit]:
-        recorded.append((list(hits), query))
-        return rank_hits(hits, query, diverse=diverse)
-
-    pipeline.rank_hits = record
-    try:
-        yield recorded
-    finally:
-        pipeline.rank_hits = rank_hits
+    return asyncio.run(collect())
 
 
 def build_example(
@@ -138,11 +114,16 @@ def judge_by_file(paths: Iterable[str]) -> Judge:
 
 
 def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:
-    """A chunk shows its file, and the answer if it defines one of the symbols."""
+    """A chunk shows its file, and the answer if it defines one of the symbols.
+
+    An answer's path is within its source, or "source:uri".
+    """
+    paths = {answer.path for answer in answers}
 
     def judge(chunk: IndexedChunk) -> Mapping[str, str]:
         names = {*chunk.symbols, *(symbol.rpartition(".")[2] for symbol in chunk.symbols)}
-        is_answer = any(each.path == chunk.path and each.symbol in {None, *names} for each in answers)
-        return {"file": chunk.path, "symbol": ANSWER if is_answer else chunk.id}
+        path = chunk.path if chunk.path in paths else f"{chunk.source}:{chunk.uri}"
+        is_answer = any(each.path == path and each.symbol in {None, *names} for each in answers)
+        return {"file": path, "symbol": ANSWER if is_answer else chunk.id}
 
     return judge

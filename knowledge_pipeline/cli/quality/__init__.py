@@ -1,0 +1,1 @@
+"""`eval` and `tune`: how well questions are answered, and what makes it better."""

@@ -1,0 +1,163 @@
+"""Takes a docstring out of what is scored, so that it does not find itself.
+
+A chunk is indexed with its docstring: in its text, maybe in the header of what continues it, and in the
+words that the chunks of a small file share. Before the hits are fused, each chunk of the answer's file that
+holds any of that is scored as if it were indexed without: its text is embedded anew, and its BM25 score is
+that of the search, times what BM25 gives its words without the docstring over what it gives all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import Stemmer
+
+from knowledge_pipeline.identifiers import expand_identifiers
+from knowledge_pipeline.query.search.hits import Candidates, IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.retrieve import SearchScope
+from knowledge_pipeline.records import build_embedded_text
+from knowledge_pipeline.stages.tuning.pairs import Pair
+from knowledge_pipeline.store.readers import IndexReader
+
+K1, B = 1.2, 0.75  # of Lance's BM25
+_WORD = re.compile(r"[^\W_]+")
+
+EmbedText = Callable[[str, str], np.ndarray]
+"""The vector of a text in a space: float32, shape (dimensions,), length 1."""
+
+
+@dataclass(frozen=True)
+class TermStatistics:
+    """How common some terms are in an index."""
+
+    rows: int
+    mean_terms: float  # of a row
+    rows_with: Mapping[str, int]  # term -> how many rows have it
+
+    def score(self, question: Iterable[str], words: str) -> float:
+        """BM25 of a row's words. Source: Robertson & Zaragoza 2009, section 3."""
+        counts = Counter(split_terms(words))
+        length = K1 * (1 - B + B * counts.total() / self.mean_terms)
+        score = 0.0
+        for term in question:
+            with_term = self.rows_with.get(term, 0)
+            rarity = np.log(1 + (self.rows - with_term + 0.5) / (with_term + 0.5))
+            score += rarity * counts[term] * (K1 + 1) / (counts[term] + length)
+        return float(score)
+
+
+def count_terms(words: Iterable[str], questions: Iterable[str]) -> TermStatistics:
+    """Statistics of the terms of some questions over the words of all rows of an index."""
+    asked = {term for question in questions for term in split_terms(question)}
+    rows, terms = 0, 0
+    rows_with: Counter[str] = Counter()
+    for each in words:
+        found = split_terms(each)
+        rows, terms = rows + 1, terms + len(found)
+        rows_with.update(asked.intersection(found))
+    return TermStatistics(rows, max(terms / max(rows, 1), 1.0), rows_with)
+
+
+def split_terms(text: str) -> list[str]:
+    """The terms that full text finds in words: lower case, by their stems."""
+    return [_stem(word) for word in _WORD.findall(text.lower())]
+
+
+@lru_cache(maxsize=200_000)
+def _stem(word: str) -> str:
+    return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
+
+
+@dataclass(frozen=True)
+class DocstringMask:
+    """Scores the chunks of a pair's answer without the docstring that asks. For one question."""
+
+    pair: Pair
+    words: str  # of the question, as full text searches for them
+    statistics: Mapping[str, TermStatistics]  # by space
+    embed: EmbedText
+
+    async def __call__(self, scope: SearchScope, candidates: Candidates) -> Candidates:
+        """The candidates as if the docstring were not indexed; what only it has found is gone."""
+        spaces = [
+            await self._mask_space(reader, found, scope.limit, candidates.query_vectors.get(reader.space))
+            for reader, found in zip(scope.readers, candidates.by_space, strict=True)
+        ]
+        return replace(candidates, by_space=tuple(spaces))
+
+    async def _mask_space(
+        self, reader: IndexReader, found: SpaceCandidates, limit: int, vector: np.ndarray | None
+    ) -> SpaceCandidates:
+        matches, nearest = found.keyword_matches or (), found.nearest or ()
+        affected = {each.row: each.chunk for each in (*matches, *nearest) if self._is_of_answer(each.chunk)}
+        words = await reader.take_rows(sorted(affected), ["words"])
+        by_words = {
+            row: self._scale_words(reader.space, words[row]["words"], self._list_parts(chunk))
+            for row, chunk in affected.items()
+        }
+        masked_matches = [
+            replace(each, score=each.score * by_words.get(each.row, 1.0))
+            for each in matches
+            if by_words.get(each.row, 1.0) > 0
+        ]
+        matched = _keep_best(masked_matches, by_words, limit)
+        similarities = {} if vector is None else self._compare(reader.space, affected, vector)
+        compared = [replace(each, score=similarities.get(each.row, each.score)) for each in nearest]
+        near = {each.row for each in _keep_best(compared, similarities, limit)}
+        kept = near | {each.row for each in matched}
+        return replace(
+            found,
+            keyword_matches=None if found.keyword_matches is None else matched,
+            nearest=None if found.nearest is None else [each for each in compared if each.row in kept],
+        )
+
+    def _is_of_answer(self, chunk: IndexedChunk) -> bool:
+        return f"{chunk.source}:{chunk.path}" == self.pair.origin
+
+    def _list_parts(self, chunk: IndexedChunk) -> list[str]:
+        """The docstring, and lines of a chunk's header that repeat the beginning of it."""
+        lines = (line.removesuffix("…") for line in chunk.header.splitlines()[1:])
+        repeated = [line for line in lines if len(line.split()) > 1 and line in self.pair.taken_out]
+        return [self.pair.taken_out, *repeated]
+
+    def _scale_words(self, space: str, words: str, parts: Iterable[str]) -> float:
+        """What a match by these words is worth without some parts of them, as a share."""
+        masked = _remove(words, map(expand_identifiers, parts))
+        if masked == words:
+            return 1.0
+        question = frozenset(split_terms(self.words))
+        before = self.statistics[space].score(question, words)
+        return self.statistics[space].score(question, masked) / before if before > 0 else 0.0
+
+    def _compare(
+        self, space: str, chunks: Mapping[int, IndexedChunk], vector: np.ndarray
+    ) -> dict[int, float]:
+        """The similarity of each chunk that holds the docstring, without it."""
+        compared: dict[int, float] = {}
+        for row, chunk in chunks.items():
+            parts = self._list_parts(chunk)
+            header, text = _remove(chunk.header, parts), _remove(chunk.text, parts)
+            if (header, text) != (chunk.header, chunk.text):
+                length = float(np.linalg.norm(vector))
+                masked = self.embed(build_embedded_text(header, text), space)
+                compared[row] = float(masked @ vector) / length if length > 0 else 0.0
+        return compared
+
+
+def _remove(text: str, parts: Iterable[str]) -> str:
+    for part in parts:
+        text = text.replace(part, "")
+    return text
+
+
+def _keep_best(scored: Sequence[ScoredChunk], masked: Iterable[int], limit: int) -> list[ScoredChunk]:
+    """The best first; masked rows only where a search of so many results would have found them."""
+    masked = frozenset(masked)
+    ranked = sorted(scored, key=lambda each: (-each.score, each.row))
+    return [each for rank, each in enumerate(ranked) if each.row not in masked or rank < limit]

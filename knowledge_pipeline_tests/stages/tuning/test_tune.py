@@ -1,0 +1,106 @@
+"""Tuning of a real store: what is learned, what is released, and how it is taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline.errors import Busy, NotFound
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.search.ranker import load_model
+from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.tuning import tune
+from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.sources.repositories import Repository
+
+FILES = 70
+
+
+def write_misleading_names(folder: Path) -> None:
+    """Commits that ask for files whose names say nothing, beside files that are named as the questions."""
+    repository = Repository(folder)
+    for number in range(FILES):
+        topic = f"topic{chr(97 + number % 26)}{chr(97 + number // 26)}"
+        text = f"def run_{number}():\n    let({topic}, handle, its, payment)\n"
+        decoy = f"def stop_{number}(its):\n    return its + {number}\n"
+        files: dict[str, str | bytes] = {f"m{number}.py": text}
+        repository.write(files).commit(f"Let {topic} handle its payment")
+        repository.write({f"{topic}_payment.py": decoy}).commit("decoy")
+
+
+@pytest.fixture
+def misled(project: Project, tmp_path: Path) -> Project:
+    """A store in which the weight of file names is wrong."""
+    write_misleading_names(tmp_path / "app")
+    project.declare("app", "code", tmp_path / "app")
+    project.declare("past", "git_history", tmp_path / "app")
+    project.refresh()
+    return project
+
+
+def find_first(project: Project, question: str) -> str:
+    with KnowledgeBase(project.settings, access=Access.operator()) as knowledge:
+        return knowledge.search(question, type="code").results[0].citation.path
+
+
+def test_weights_are_learned_released_kept_by_refreshes_and_rolled_back(
+    misled: Project, tmp_path: Path
+) -> None:
+    question = "Let topicaa handle its payment"
+    assert find_first(misled, question) == "topicaa_payment.py"
+    dry = tune.refresh(misled.lake, misled.settings, dry_run=True)
+    assert dry.problem is None and dry.released is None and dry.pairs == {"commit": FILES}
+    assert dry.after.weights["file_name"] < load_model().weights["file_name"]
+    assert {name: dry.after.weights[name] for name in ("role", "path")} == {"role": -0.09, "path": 0.16}
+    assert (len(dry.held_out), dry.gain.verdict) == (FILES // 5, "better")
+    live = find_live_release(misled.lake)
+    assert live is not None and (live.release, live.ranker) == (1, None), "a dry run stores nothing"
+
+    made = tune.refresh(misled.lake, misled.settings)
+    assert made.after == dry.after, "the same store gives the same weights"
+    assert made.released is not None
+    assert (made.released.release, made.released.ranker) == (2, made.after.to_json())
+    assert made.released.tables == live.tables
+    assert find_first(misled, question) == "m0.py"
+
+    (tmp_path / "app" / "new.py").write_text("def something_new():\n    return 1\n")
+    misled.refresh()
+    refreshed = find_live_release(misled.lake)
+    assert refreshed is not None and (refreshed.release, refreshed.ranker) == (3, made.released.ranker)
+
+    again = tune.refresh(misled.lake, misled.settings)
+    assert again.problem == "training changed nothing" and again.released is None
+
+    back = roll_back_release(misled.lake, misled.settings, 1)
+    assert back.ranker is None
+    assert find_first(misled, question) == "topicaa_payment.py"
+    with pytest.raises(Busy, match="release 4 is pinned"):
+        tune.refresh(misled.lake, misled.settings)
+
+
+def test_weights_that_golden_questions_do_not_like_are_not_released(misled: Project, tmp_path: Path) -> None:
+    golden = tmp_path / "golden.yaml"
+    golden.write_text(
+        "type: code\nquestions:\n"
+        "  - {question: where is the payment of topicaa, answers: [{path: topicaa_payment.py}]}\n"
+    )
+    evaluation = misled.settings.evaluation.model_copy(update={"questions": (golden,)})
+    settings = misled.settings.model_copy(update={"evaluation": evaluation})
+    result = tune.refresh(misled.lake, settings)
+    assert result.gain.verdict == "better" and result.golden_gain is not None
+    assert result.problem == "the golden questions are not answered better, by the paired bootstrap"
+    assert result.released is None and find_live_release(misled.lake).release == 1  # type: ignore[union-attr]
+
+
+def test_too_few_pairs_and_nothing_released_are_said(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="nothing is released yet"):
+        tune.refresh(project.lake, project.settings)
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "a.py").write_text('def f():\n    """Do what is needed here."""\n')
+    project.declare("app", "code", tmp_path / "app")
+    project.refresh()
+    with pytest.raises(NotFound, match="found 1 pairs of a question and its answer, 50 are needed"):
+        tune.refresh(project.lake, project.settings)
