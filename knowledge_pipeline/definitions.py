@@ -24,6 +24,7 @@ from knowledge_pipeline.defs.sensors.configuration import (
 )
 from knowledge_pipeline.defs.settings_assets import build_settings_specs, changed_settings
 from knowledge_pipeline.defs.sql_models import SQL_MODELS_JOB, build_model_assets
+from knowledge_pipeline.defs.tuning import TUNING_JOB, build_tuning_asset
 
 with translate_load_errors():
     project = ProjectResource()
@@ -36,6 +37,7 @@ with translate_load_errors():
             *(build_stage_assets(type_, settings) for type_ in types),
             build_evaluation_asset(types, owners),
             build_release_asset(types, settings),
+            build_tuning_asset(owners),
             build_model_assets(types, owners=owners, evaluation=EVALUATION),
         ],
         asset_checks=checks,
@@ -45,13 +47,12 @@ with translate_load_errors():
             purge,
             maintenance,
             RELEASE_JOB,
+            TUNING_JOB,
             SQL_MODELS_JOB,
             *([build_checks_job(checks)] if checks else []),
             *(build_refresh_job(type_) for type_ in types),
         ],
-        schedules=build_schedules(
-            settings, jobs=["maintenance", "sql_models", *(["checks"] if checks else [])]
-        ),
+        schedules=build_schedules(settings, has_checks=bool(checks)),
         sensors=[
             build_sources_sensor(types),
             removed_sources,

@@ -26,6 +26,7 @@ class ScheduleSettings(SettingsModel):
     maintenance: Cron = "30 5 * * *"
     checks: Cron = "0 6 * * *"
     sql_models: Cron = "15 6 * * *"
+    tuning: Cron = "0 5 * * 0"  # Sunday; where tuning.trigger is weekly
 
 
 class CheckSettings(SettingsModel):
@@ -66,6 +67,12 @@ class EvaluationSettings(SettingsModel):
     questions: tuple[Path, ...] = ()
     floor: Ratio = 0.0  # of nDCG@10
     allowed_drop: Ratio = 0.05  # of nDCG@10, against the live release
+
+
+class TuningSettings(SettingsModel):
+    """Whether the ranking is learned from the corpus by itself."""
+
+    trigger: Literal["manual", "weekly"] = "manual"
 
 
 class LogSettings(SettingsModel):

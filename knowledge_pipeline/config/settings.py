@@ -34,6 +34,7 @@ from knowledge_pipeline.config.operation import (
     ScheduleSettings,
     ServeSettings,
     SettingsModel,
+    TuningSettings,
 )
 from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
@@ -249,6 +250,7 @@ class Settings(SettingsModel):
     checks: CheckSettings = CheckSettings()
     alerts: AlertSettings = AlertSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    tuning: TuningSettings = TuningSettings()
     logs: LogSettings = LogSettings()
     serve: ServeSettings = ServeSettings()
     sources: tuple[SourceConfig, ...] = ()

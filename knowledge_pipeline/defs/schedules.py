@@ -36,14 +36,15 @@ _STORE_SCHEDULES: dict[str, str] = {
     "maintenance": "Compacts the tables, updates their indexes, deletes what is no longer needed.",
     "checks": "Checks everything that is stored: duplicates, skipped documents, sizes, age, cost.",
     "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
+    "tuning": "Learns the ranking from the corpus, and releases it if it is better.",
 }
 """Jobs without sources; each has a schedule of its name."""
 
 
-def build_schedules(
-    settings: Settings, *, jobs: Sequence[str] = tuple(_STORE_SCHEDULES)
-) -> list[dg.ScheduleDefinition]:
-    """All schedules; they run unless someone stops them. A tick reads the settings again, except the times.
+def build_schedules(settings: Settings, *, has_checks: bool = True) -> list[dg.ScheduleDefinition]:
+    """All schedules, that of tuning where it is asked for; they run unless someone stops them.
+
+    A tick reads the settings again, except the times.
 
     Raises:
         ConfigError: a time zone or a cron expression does not exist.
@@ -55,9 +56,10 @@ def build_schedules(
         close = get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
         raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
+    optional = {"checks": has_checks, "tuning": settings.tuning.trigger == "weekly"}
     return [
         *(_build_refresh_schedule(schedule, times) for schedule in _REFRESH_SCHEDULES),
-        *(_build_job_schedule(job, times) for job in jobs),
+        *(_build_job_schedule(job, times) for job in _STORE_SCHEDULES if optional.get(job, True)),
     ]
 
 

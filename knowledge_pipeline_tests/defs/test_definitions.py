@@ -37,6 +37,7 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
         "evaluation": ["code/index", "markdown/index"],
         "code/graph": ["code/access", "code/chunking", "code/snapshot"],
         "release": ["code/graph", "code/index", "evaluation", "markdown/index"],
+        "tuning": ["release"],
     }
     assert sorted(job.name for job in definitions.resolve_all_job_defs()) == [
         "__ASSET_JOB",
@@ -49,6 +50,7 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
         "refresh_markdown",
         "release",
         "sql_models",
+        "tuning",
     ]
 
 
@@ -96,6 +98,13 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
         ],
         "RUNNING",
     )
+
+
+def test_tuning_has_a_schedule_where_it_is_asked_for(workplace: Workplace, load) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    workplace.path.write_text(f"{workplace.path.read_text()}\ntuning: {{trigger: weekly}}\n")
+    schedules = {schedule.name: schedule for schedule in load().get_repository_def().schedule_defs}
+    assert (schedules["tuning"].cron_schedule, schedules["tuning"].job_name) == ("0 5 * * 0", "tuning")
 
 
 def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:

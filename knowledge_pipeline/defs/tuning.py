@@ -1,0 +1,118 @@
+"""The tuning as an asset after the release: off until it is materialized, or its schedule is asked for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from knowledge_pipeline.defs.failures import translate_failures
+from knowledge_pipeline.defs.metadata.plots import render_plot
+from knowledge_pipeline.defs.metadata.tables import build_table
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs.event_log import RELEASE, log_release
+from knowledge_pipeline.defs.runs.progress import build_progress_report
+from knowledge_pipeline.evaluation.compare import MeasureDifference
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.sql_models.model import Plot
+from knowledge_pipeline.stages.context import Stats
+from knowledge_pipeline.stages.tuning import tune
+from knowledge_pipeline.stages.tuning.tune import TuningResult, describe_weights, list_worst_losses
+
+TUNING = dg.AssetKey("tuning")
+
+_MAX_LOSSES = 20
+_MAX_CELL_CHARS = 120
+_TRAINING_PLOT = Plot(kind="line", x="pass_over_the_weights", y="ndcg_10", by="pairs")
+
+TUNING_JOB = dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+    "tuning",
+    selection=dg.AssetSelection.assets(TUNING),
+    description="Learn the ranking from the corpus, and release it if it is better.",
+)
+
+
+def build_tuning_asset(owners: Sequence[str] = ()) -> dg.AssetsDefinition:
+    """The asset that learns the ranker's weights from what is released."""
+    spec = dg.AssetSpec(
+        TUNING,
+        deps=[RELEASE],
+        group_name="release",
+        kinds={"python", "lancedb"},
+        owners=list(owners),
+        description="One row per learned weight of the ranking: trained on docstrings, commits, pull "
+        "requests, tickets and judged results of the live release, which are questions with known answers. "
+        "They are released only if the held-out pairs and the golden questions are answered better; "
+        "`knowledge rollback` takes the former ones back. Off until it is materialized, or `tuning.trigger` "
+        "is weekly: docs/tuning.md",
+        code_version=tune.VERSION,
+    )
+
+    @dg.multi_asset(name="tune", specs=[spec], pool="release")
+    def tuning(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
+        with translate_failures(context, project.retry_policy()):
+            report = build_progress_report(context.log, "tuning")
+            result = tune.refresh(project.open_lake(), project.load_settings(), report=report)
+        if released := result.released:
+            log_release(context, Stats("release", "", rows=released.rows, version=released.release))
+        return dg.MaterializeResult(
+            metadata=build_tuning_metadata(result),
+            data_version=dg.DataVersion(hash_strings(result.after.to_json())[:16]),
+        )
+
+    return tuning
+
+
+def build_tuning_metadata(result: TuningResult) -> dict[str, Any]:
+    """Pairs, gains, weights, the course of the training, and the worst losses."""
+    gains = {"all held out": result.gain, **result.gain_by_kind}
+    if result.golden_gain:
+        gains["golden questions"] = result.golden_gain
+    before, after = describe_weights(result.before), describe_weights(result.after)
+    metadata: dict[str, Any] = {
+        "outcome": result.problem or "the learned weights are released",
+        "pairs": sum(result.pairs.values()),
+        "gain": round(result.gain.change.mean, 4),
+        "asked_release": result.asked_release,
+        "gains": build_table([_to_row(name, gain) for name, gain in gains.items()]),
+        "pairs_by_kind": build_table(
+            [{"kind": kind, "pairs": count} for kind, count in result.pairs.items()]
+        ),
+        "weights": build_table(
+            [{"weight": each, "live": before[each], "learned": after[each]} for each in after]
+        ),
+    }
+    if result.released:
+        metadata["release"] = result.released.release
+    if plot := render_plot(_TRAINING_PLOT, _list_points(result)):
+        metadata["training"] = plot
+    if losses := list_worst_losses(result, limit=_MAX_LOSSES):
+        rows = [
+            {
+                "lost": loss.pair.question.text,
+                "kind": loss.pair.kind,
+                "wanted": ", ".join(f"{one.path} {one.symbol or ''}" for one in loss.pair.question.answers),
+                "before": round(loss.before, 3),
+                "after": round(loss.after, 3),
+            }
+            for loss in losses
+        ]
+        metadata["worst_losses"] = build_table(rows, max_chars=_MAX_CELL_CHARS)
+    return metadata
+
+
+def _to_row(name: str, gain: MeasureDifference) -> dict[str, Any]:
+    values = (gain.before, gain.after, gain.change.mean, gain.change.low, gain.change.high)
+    names = ("before", "after", "change", "low", "high")
+    numbers = {key: round(value, 4) for key, value in zip(names, values, strict=True)}
+    return {"ndcg_10_of": name, **numbers, "better": gain.better, "worse": gain.worse}
+
+
+def _list_points(result: TuningResult) -> pa.Table:
+    """Mean nDCG@10 after each pass over the weights, of the pairs learned from and of those held out."""
+    points = [
+        {"x": number, "y": value, "series": name}
+        for number, step in enumerate(result.steps)
+        for name, value in (("learned from", step.learned), ("held out", step.held_out))
+    ]
+    return pa.Table.from_pylist(points)
