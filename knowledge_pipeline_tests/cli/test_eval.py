@@ -94,3 +94,21 @@ def test_feedback_that_makes_no_sense_is_refused(indexed: Path, run: Run) -> Non
     assert "give one of" in run("feedback", "q", "r", "--useful", "--useless", code=2).err
     unknown = run("feedback", "q", "r", "--useful", "--json", code=3).error
     assert "no query 'q'" in unknown["error"] and json.dumps(unknown)
+
+
+def test_questions_are_proposed_into_a_new_file_and_count_when_they_are_reviewed(indexed: Path, run: Run):
+    shown = run("eval", "--mine", "proposed.yaml").out
+    assert "None counts until you have reviewed it" in shown
+    text = (indexed / "proposed.yaml").read_text()
+    assert "Sign the payload of a session" in text
+    assert "found no questions" in run("eval", "--questions", "proposed.yaml", code=2).err
+    again = run("eval", "--mine", "proposed.yaml", code=2)
+    assert "never overwritten" in again.err and (indexed / "proposed.yaml").read_text() == text
+    assert "give no other option" in run("eval", "--mine", "other.yaml", "--misses", code=2).err
+    made = run("eval", "--mine", "other.yaml", "--json").json
+    assert made["questions"] == sum(made["kinds"].values()) > 0
+
+
+def test_an_empty_store_proposes_nothing_in_one_sentence(home: Path, run: Run):
+    assert "nothing that is indexed asks a question" in run("eval", "--mine", "proposed.yaml", code=3).err
+    assert not (home / "proposed.yaml").exists()

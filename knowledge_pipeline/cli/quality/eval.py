@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
     from knowledge_pipeline.evaluation.judge import QuestionResponse
+
+
+_PROPOSED_QUESTIONS = 60  # as many as one reviews in an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class _EvaluationTarget:
     knowledge eval --against-release 3
     knowledge eval --against-config other.yaml
     knowledge eval --set query.vector_weight=0.7 --against-config knowledge.yaml
+    knowledge eval --mine proposed.yaml
 """)
 def eval_(
     session: Session,
@@ -86,6 +91,13 @@ def eval_(
             help="Compare with the query settings of this knowledge.yaml, over the same store.",
         ),
     ] = None,
+    mine: Annotated[
+        Path | None,
+        Option(
+            metavar="PATH",
+            help="Ask nothing; propose questions with indexed answers in this new file, to be reviewed.",
+        ),
+    ] = None,
 ) -> None:
     """Ask the golden questions, and score the answers.
 
@@ -94,6 +106,12 @@ def eval_(
     file, any result from the file counts. A comparison shows the interval of the change, and
     the questions that were won and lost. Only a refresh stores scores.
     """
+    if mine is not None:
+        if questions or type or release or misses or steps or set_ or against_release or against_config:
+            raise WrongUsage("--mine asks nothing, so give no other option of eval with it")
+        _propose_questions(session, mine)
+        return
+
     from knowledge_pipeline.cli.render.eval import show_comparison, show_scores, show_step_scores
     from knowledge_pipeline.cli.setting_overrides import apply_overrides
     from knowledge_pipeline.evaluation.golden_files import load_golden_set
@@ -135,6 +153,33 @@ def eval_(
     else:
         responses = _ask_questions(session, target, asked)
         show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
+
+
+def _propose_questions(session: Session, path: Path) -> None:
+    """Write proposed questions to a file that does not exist yet."""
+    from knowledge_pipeline.stages.tuning.mine import mine_pairs
+    from knowledge_pipeline.stages.tuning.propose import format_proposals, select_proposals
+
+    path = path.expanduser()
+    if path.exists():
+        raise WrongUsage(f"{path} exists, and what was reviewed is never overwritten: name another file")
+    pairs = select_proposals(mine_pairs(session.lake, session.settings), limit=_PROPOSED_QUESTIONS)
+    if not pairs:
+        raise NotFound(
+            "nothing that is indexed asks a question: index code with docstrings, or its history "
+            "(a source of type git_history)"
+        )
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(format_proposals(pairs))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+    counts = Counter(pair.kind for pair in pairs)
+    session.screen.print_json({"file": str(path), "questions": len(pairs), "kinds": counts})
+    session.screen.print_text(
+        f"{len(pairs)} questions are proposed in {path}. None counts until you have reviewed it: take the "
+        "comment marks off those that are good, and name the file in evaluation.questions."
+    )
 
 
 def _ask_questions(
