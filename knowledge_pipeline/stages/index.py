@@ -66,7 +66,9 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
     with measure_stage("index", ctx.source.id) as stats:
         plan, duplicate_ids, fingerprints = _plan_index(ctx, space)
         embedded = _find_embedded_rows(ctx, space, [*plan.changed, *plan.removed])
-        if plan or len(embedded) or find_stale_tables(ctx, space.name):
+        table = ctx.lake.index(space.name, space.dimensions)
+        lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
+        if plan or len(embedded) or lacks_index or find_stale_tables(ctx, space.name):
             written = len(plan.keys_to_write) + len(embedded)
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
@@ -82,7 +84,6 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
                     stale.compact_if_due()
                 table.compact_if_due()
                 indexes.maintain_indexes(table, with_vectors=not more_vectors)
-        table = ctx.lake.index(space.name, space.dimensions)
         stats.seen = len(plan.keys_to_write) + plan.unchanged
         stats.add_plan(plan)
         stats.changed, stats.unchanged = stats.changed + len(embedded), stats.unchanged - len(embedded)

@@ -17,10 +17,21 @@ from knowledge_pipeline.store.tables import Table
 SCALAR_INDEX_MIN_ROWS = 10_000  # below, a scan is as fast
 VECTOR_INDEX_MIN_ROWS = 5_000  # brute force over 7,000 x 768 takes 21 ms on two cores, the index 7
 GRAPH_INDEX_MIN_ROWS = 5_000  # below, a scan takes 2 ms
-HNSW_BUILD_CANDIDATES = 150  # LanceDB's 300 takes 1.8 times the processor, and finds as many neighbours
+HNSW_PARTITION_ROWS = 25_000  # four graphs of so many take two thirds of the work of one, and find no less
+HNSW_MAX_PARTITIONS = 4  # a search looks through all: each costs it a third of a millisecond
 MAX_UNINDEXED_ROWS = 128  # a longer tail is taken into the indexes
 GRAPH_MAX_UNINDEXED_ROWS = 1_000  # with a tail of 5,000, each read takes 2 ms more
 
+_HNSW_OPTIONS = {"metric": "cosine", "m": 20, "ef_construction": 150}
+"""Lance's 300 candidates take 1.8 times the processor, and find as many neighbours."""
+
+_FTS_OPTIONS = {
+    "base_tokenizer": "simple",
+    "stem": True,
+    "remove_stop_words": False,
+    "max_token_length": 80,
+    "with_position": False,
+}
 _BTREE_PAGE_ROWS = 1_024  # in the code graph: a lookup reads all of a key's page
 _SCALAR_INDEXES = {
     **dict.fromkeys(("source", "source_type", "language", "visibility", "tenant", "archived"), "BITMAP"),
@@ -61,9 +72,14 @@ def merge_segments(table: Table) -> None:
 def needs_maintenance(table: Table) -> bool:
     """Whether an index is missing, has a long unindexed tail, or is in many pieces."""
     built = table.indexes
-    if not _required_indexes(table).keys() <= built.keys() or _has_long_tail(table, built):
+    if lacks_index(table) or _has_long_tail(table, built):
         return True
     return bool(built) and index_segments.has_many_graphs(table.open_newest())
+
+
+def lacks_index(table: Table) -> bool:
+    """Whether an index that the table needs at its size was never built."""
+    return not _required_indexes(table).keys() <= table.indexes.keys()
 
 
 def rebuild_indexes(table: Table) -> None:
@@ -106,23 +122,19 @@ def _required_indexes(table: Table) -> dict[str, str]:
 
 
 def _build_index(table: Table, column: str, kind: str) -> None:
-    """Uses Lance directly in the code graph: LanceDB does not let callers choose the page size of a tree."""
-    if table.name in GRAPH:
-        from lance.indices import IndexConfig
+    """Uses Lance directly: importing LanceDB takes a second, and hides how large the pages of a tree are."""
+    from lance.indices import IndexConfig
 
-        tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
-        create, config = table.open_newest().create_scalar_index, tree if kind == "BTREE" else kind
-        table.build_index(lambda: create(column, config, replace=True))
-        return
-    from lancedb.index import FTS, Bitmap, BTree, HnswSq, LabelList
-
-    if kind == "FTS":
-        config = FTS(base_tokenizer="simple", stem=True, remove_stop_words=False, max_token_length=80)
-    elif kind == "HNSW":
-        partitions = max(1, table.count_rows() // 1_000_000)
-        config = HnswSq(
-            distance_type="cosine", num_partitions=partitions, ef_construction=HNSW_BUILD_CANDIDATES
+    dataset = table.open_newest()
+    if kind == "HNSW":
+        partitions = max(1, min(table.count_rows() // HNSW_PARTITION_ROWS, HNSW_MAX_PARTITIONS))
+        create = partial(
+            dataset.create_index, column, "IVF_HNSW_SQ", num_partitions=partitions, **_HNSW_OPTIONS
         )
+    elif kind == "BTREE" and table.name in GRAPH:
+        tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
+        create = partial(dataset.create_scalar_index, column, tree)
     else:
-        config = {"BITMAP": Bitmap, "BTREE": BTree, "LABEL_LIST": LabelList}[kind]()
-    table.build_index(lambda: table.open_lancedb().create_index(column, config=config, replace=True))
+        options = _FTS_OPTIONS if kind == "FTS" else {}
+        create = partial(dataset.create_scalar_index, column, kind, **options)
+    table.build_index(partial(create, replace=True))

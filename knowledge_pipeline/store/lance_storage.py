@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.store.object_store import ObjectPath
 
 if TYPE_CHECKING:
-    import lancedb
     import pyarrow as pa
 
 StorePath = Path | ObjectPath
@@ -30,15 +29,6 @@ def build_storage_options(path: StorePath) -> dict[str, str] | None:
         return None
     keys = path.store.storage_options
     return {**keys, "allow_http": "true"} if keys.get("endpoint", "").startswith("http://") else keys
-
-
-def open_connection(folder: StorePath) -> lancedb.DBConnection:
-    """LanceDB's connection to the tables of a folder."""
-    import lancedb
-
-    if isinstance(folder, Path):
-        return lancedb.connect(folder)
-    return lancedb.connect(str(folder), storage_options=build_storage_options(folder))
 
 
 @cache

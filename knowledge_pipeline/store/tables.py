@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,9 +23,6 @@ from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import VERSION
-
-if TYPE_CHECKING:
-    import lancedb.table
 
 KEYS_PER_FILTER = 1000  # in one IN list; longer ones cost more to plan than to run
 RETAINED_VERSIONS = 4  # of every table, in addition to the tagged ones
@@ -84,15 +81,6 @@ class Table:
     def version_stamp(self) -> VersionStamp:
         """Identifies the newest version; see `lance_storage.read_version_stamp`."""
         return lance_storage.read_version_stamp(self.path)
-
-    def open_lancedb(self) -> lancedb.table.Table:
-        """A LanceDB handle at the newest version, for building indexes: its import takes two seconds.
-
-        Raises:
-            StoreError: the table was written with another schema.
-        """
-        self.open_newest()
-        return lance_storage.open_connection(self.path.parent).open_table(self.name)
 
     def open_newest(self) -> Any:
         """Lance's dataset at the newest version, to change or to read.

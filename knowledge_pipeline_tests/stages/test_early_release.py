@@ -16,6 +16,7 @@ from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.embedding_order import order_texts
 from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.release import Release, find_live_release, list_releases
 from knowledge_pipeline.store.tables import Table
@@ -234,6 +235,15 @@ def test_an_index_stage_alone_indexes_words_and_the_next_takes_the_vectors_in(
     with_vectors = pipeline.STAGES["index"](ctx)
     assert (with_vectors.added, with_vectors.changed, with_vectors.unembedded) == (0, FILES, 0)
     assert not pipeline.STAGES["index"](ctx).has_changes
+
+
+def test_the_graph_of_vectors_is_built_though_the_last_of_them_went_live_early(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", FILES)
+    project.refresh()  # releases after each commit, the last one too
+    ((space, dimensions),) = project.lake.list_spaces().items()
+    assert "vector" in project.lake.index(space, dimensions).indexes
 
 
 def test_vectors_that_come_rewrite_no_words(project: Project, folder: Path) -> None:

@@ -212,7 +212,7 @@ def test_only_the_configured_number_of_releases_is_kept(project: Project, folder
     pipeline.refresh(project.lake, with_keep, with_keep.sources)
     assert [known.release for known in list_releases(project.lake)] == [6, 7, 8]
     space = next(iter(project.lake.list_spaces()))
-    tags = project.lake.index(space, 32).open_lancedb().tags.list()
+    tags = project.lake.index(space, 32).open_newest().tags.list()
     assert sorted(tags) == ["release-6", "release-7", "release-8"]
 
 

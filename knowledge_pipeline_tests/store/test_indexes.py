@@ -76,8 +76,8 @@ def test_rows_inside_and_beyond_every_index_are_found(
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     write(table, vectors[:1500], 0)
     indexes.maintain_indexes(table)
-    kinds = {index.index_type for index in table.open_lancedb().list_indices()}
-    assert {"FTS", "Bitmap", "BTree"} < kinds
+    kinds = {index.index_type for index in table.open_newest().describe_indices()}
+    assert {"Inverted", "Bitmap", "BTree"} < kinds
     assert any("Hnsw" in kind or "HNSW" in kind for kind in kinds)
     write(table, vectors[1500:], 1500)
     assert indexes.count_unindexed_rows(table) == 100
@@ -85,6 +85,27 @@ def test_rows_inside_and_beyond_every_index_are_found(
     assert asyncio.run(misses(lake, vectors, everything, list(range(0, 1600, 7)))) == (0, 0)
     assert asyncio.run(misses(lake, vectors, only_b, list(range(0, 1600, 70)))) == (0, 0)
     assert asyncio.run(misses(lake, vectors, only_b, [1, 2, 3]))[0] == 3, "the filter holds"
+
+
+def test_a_large_graph_of_vectors_is_built_in_parts_that_are_all_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
+    monkeypatch.setattr(indexes, "HNSW_PARTITION_ROWS", 200)
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.random.default_rng(10).normal(size=(1300, DIMENSIONS)).astype("f4")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    write(table, vectors[:1200], 0)
+    indexes.maintain_indexes(table)
+    assert table.index_stats("vector_idx")["indices"][0]["num_partitions"] == indexes.HNSW_MAX_PARTITIONS
+    write(table, vectors[1200:], 1200)
+    monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 50)
+    indexes.maintain_indexes(table)
+    assert table.index_stats("vector_idx")["num_unindexed_rows"] == 0
+    everything, only_b = Filter("true"), eq("source", "b")
+    assert asyncio.run(misses(lake, vectors, everything, list(range(0, 1300, 7)))) == (0, 0)
+    assert asyncio.run(misses(lake, vectors, only_b, list(range(0, 1300, 70)))) == (0, 0)
 
 
 def test_prewarmed_indexes_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +152,7 @@ def test_a_similarity_is_the_cosine_whether_a_vector_is_indexed_or_not(
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     write(table, vectors[:1100], 0)
     indexes.maintain_indexes(table)
-    assert any("HNSW" in index.index_type.upper() for index in table.open_lancedb().list_indices())
+    assert any("HNSW" in index.index_type.upper() for index in table.open_newest().describe_indices())
     write(table, vectors[1100:], 1100)
 
     async def read() -> list[tuple[float, float]]:
