@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.settings import AccessSettings, SourceConfig
+from knowledge_pipeline.config.access import AccessSettings
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
 
