@@ -68,7 +68,7 @@ class TuningResult:
     def problem(self) -> str | None:
         """Why the weights are not released; None if they are better."""
         if self.after.shares.tolist() == self.before.shares.tolist():
-            return "training changed nothing"
+            return "the weights that it learns are live already"
         if self.gain.verdict != "better":
             return "the held-out pairs are not answered better, by the paired bootstrap"
         if self.golden_gain is not None and self.golden_gain.verdict != "better":

@@ -72,7 +72,7 @@ def test_weights_are_learned_released_kept_by_refreshes_and_rolled_back(
     assert refreshed is not None and (refreshed.release, refreshed.ranker) == (3, made.released.ranker)
 
     again = tune.refresh(misled.lake, misled.settings)
-    assert again.problem == "training changed nothing" and again.released is None
+    assert again.problem == "the weights that it learns are live already" and again.released is None
 
     back = roll_back_release(misled.lake, misled.settings, 1)
     assert back.ranker is None
