@@ -6,6 +6,8 @@ import base64
 import hashlib
 import hmac
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -414,3 +416,16 @@ def test_without_an_identity_server_nothing_of_it_is_there(server: Running) -> N
     refused = client.get(f"{API}/collections")
     assert refused.headers["www-authenticate"] == "Bearer"
     assert ask(server, "a.b.c").status_code == 401
+
+
+def test_a_server_without_an_identity_server_loads_nothing_of_it(world: World) -> None:
+    script = (
+        "import sys; from pathlib import Path; from knowledge_pipeline.config.settings import Settings; "
+        "from knowledge_pipeline.serve.http.app import create_app; "
+        "from knowledge_pipeline.serve.service import Service; "
+        "create_app(Service(Settings(store=Path(sys.argv[1])))); "
+        "print([name for name in sys.modules if name == 'jwt' or '.serve.oidc' in name])"
+    )
+    store = str(world.settings.store)
+    told = subprocess.run([sys.executable, "-c", script, store], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"

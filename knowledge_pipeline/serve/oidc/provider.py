@@ -32,7 +32,7 @@ REFRESH_INTERVAL_S = 300.0  # older keys are read again, while they count
 MAX_AGE_S = 3_600.0  # older keys do not count
 RETRY_INTERVAL_S = 10.0  # between two reads, however many unknown keys are asked for
 TIMEOUT_S = 5.0  # of one request
-MAX_WAITING = 8  # requests that wait for the identity server at once; the threads are needed for others
+MAX_WAITING = 8  # requests that wait for keys at once, and sign-ins; the threads are needed for others
 
 _MAX_BYTES = 1_000_000
 _ALGORITHMS: Mapping[
@@ -87,6 +87,7 @@ class IdentityProvider:
         self._lock = threading.Lock()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="identity-server")
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._exchanging = threading.BoundedSemaphore(MAX_WAITING)  # sign-ins keep no token waiting
 
     def get_metadata(self) -> ProviderMetadata:
         """Its addresses. Raises `IdentityUnavailable`."""
@@ -120,7 +121,7 @@ class IdentityProvider:
             sent["client_id"] = client_id
             if secret is not None:
                 sent["client_secret"] = secret.get_secret_value()
-        with self._wait(), self._open_client() as client:
+        with self._hold(self._exchanging), self._open_client() as client:
             request = client.build_request("POST", metadata.token_endpoint, data=sent)
             return self._read_json(request, client, auth=auth, refusal=IdentityServerRefused)
 
@@ -142,7 +143,7 @@ class IdentityProvider:
         reading = self._start_reading()
         if reading is None:
             raise self._build_error("did not answer a moment ago")
-        with self._wait():
+        with self._hold(self._waiting):
             try:
                 return reading.result(3 * TIMEOUT_S)
             except FutureTimeout:
@@ -193,13 +194,13 @@ class IdentityProvider:
         return value
 
     @contextmanager
-    def _wait(self) -> Generator[None]:
-        if not self._waiting.acquire(blocking=False):
+    def _hold(self, places: threading.BoundedSemaphore) -> Generator[None]:
+        if not places.acquire(blocking=False):
             raise self._build_error("has too many requests waiting for it")
         try:
             yield
         finally:
-            self._waiting.release()
+            places.release()
 
     def _open_client(self) -> httpx2.Client:
         return httpx2.Client(
