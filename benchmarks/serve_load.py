@@ -59,7 +59,7 @@ CANDIDATES = 50  # that a search asks of each of its two ways
 _LINES, _BATCH, _MOST_ERRORS = 30, 2_000, 5
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _REPEATED = 50  # questions, where clients ask the same again
-_KEY = "KNOWLEDGE_LOAD_KEY"  # the variable that knowledge.yaml names
+KEY_VARIABLE = "KNOWLEDGE_LOAD_KEY"  # the variable that knowledge.yaml names
 _ENDPOINT = f"""
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 import sys
@@ -113,15 +113,15 @@ def main() -> None:
     asked = _arguments()
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = asked.folder or Path(temporary)
-        endpoint = stack.enter_context(_endpoint(folder / "port"))
+        endpoint = stack.enter_context(endpoint_process(folder / "port"))
         settings = _declared(folder, endpoint, cached=False)
         words = write(settings, asked.chunks)
         loads = list(_loads(folder, endpoint, asked, words))
     if asked.json:
         told = [{**load.row(), "memory_mb": load.memory_mb, "why": dict(load.errors)} for load in loads]
-        print(json.dumps({"machine": _machine(), "chunks": asked.chunks, "loads": told}, indent=2))
+        print(json.dumps({"machine": machine(), "chunks": asked.chunks, "loads": told}, indent=2))
         return
-    table = Table(title=f"{asked.clients} clients, {asked.chunks:,} chunks, {_machine()}")
+    table = Table(title=f"{asked.clients} clients, {asked.chunks:,} chunks, {machine()}")
     for heading in loads[0].row():
         table.add_column(heading, justify="left" if heading == "load" else "right")
     for load in loads:
@@ -155,8 +155,8 @@ def _loads(
         ("served, cache, repeated", True, _REPEATED),
     ):
         settings = _declared(folder, endpoint, cached=cached)
-        with _serving(folder) as (url, pid):
-            questions = _questions(words, count)
+        with serving(folder) as (url, pid):
+            questions = iter_questions(words, count)
             yield asyncio.run(_served(settings, url, pid, tokens, questions, name, **how))
     yield asyncio.run(_raw(settings, words, "LanceDB alone, again", **how))
 
@@ -178,7 +178,7 @@ async def _raw(settings: Settings, words: list[str], name: str, *, seconds: floa
         )
         return live.release
 
-    return await _loaded(Load(name), ask, _questions(words), seconds, clients)
+    return await _loaded(Load(name), ask, iter_questions(words), seconds, clients)
 
 
 async def _served(
@@ -236,7 +236,7 @@ async def _loaded(load: Load, ask: Ask, questions: Iterator[str], seconds: float
 
 async def _watched(load: Load, pid: int) -> None:
     while True:
-        load.memory_mb.append(_memory_mb(pid))
+        load.memory_mb.append(memory_mb_of(pid))
         await asyncio.sleep(1)
 
 
@@ -250,7 +250,7 @@ async def _released(load: Load, settings: Settings, after_s: float) -> None:
 
 def write(settings: Settings, chunks: int) -> list[str]:
     """The store, unless it is there; words of its passages, for questions."""
-    lake, texts = Lake(settings.store), _passages()
+    lake, texts = Lake(settings.store), iter_passages()
     started, chosen = time.perf_counter(), random.Random(5)
     words = sorted({word for _ in range(400) for word in re.findall(r"[a-z]{4,}", next(texts)[1])})
     if release.find_live_release(lake) is None:
@@ -265,7 +265,7 @@ def write(settings: Settings, chunks: int) -> list[str]:
 def _publish(settings: Settings, chosen: random.Random) -> None:
     lake, table = Lake(settings.store), _index(settings)
     with lake.lock_index():
-        table.append(_batches(table.schema, _passages(), 500, chosen))
+        table.append(_batches(table.schema, iter_passages(), 500, chosen))
         indexes.maintain_indexes(table)
         release.publish_release(lake, keep=3)
 
@@ -275,7 +275,7 @@ def _index(settings: Settings) -> Any:
     return Lake(settings.store).index(space.name, space.dimensions)
 
 
-def _passages() -> Iterator[tuple[str, str]]:
+def iter_passages() -> Iterator[tuple[str, str]]:
     """Paths and texts, over and over."""
     root = Path(sysconfig.get_path("purelib"))
     while True:
@@ -331,7 +331,7 @@ def _nothing(column: pa.Field) -> Any:
     return 0 if pa.types.is_integer(column.type) else ""
 
 
-def _questions(words: list[str], count: int | None = None) -> Iterator[str]:
+def iter_questions(words: list[str], count: int | None = None) -> Iterator[str]:
     """Several words each; endlessly, or some over and over."""
     chosen = random.Random(11)
     some = [" ".join(chosen.sample(words, 5)) for _ in range(count or 0)]
@@ -355,11 +355,16 @@ def _tokens(settings: Settings) -> list[str]:
 
 
 def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Settings:
-    url, os.environ[_KEY] = endpoint
+    url, os.environ[KEY_VARIABLE] = endpoint
     told = {
         "store": "store",
         "embedding": {
-            **{"provider": "openai", "model": "generated", "base_url": url, "api_key": f"${{{_KEY}}}"},
+            **{
+                "provider": "openai",
+                "model": "generated",
+                "base_url": url,
+                "api_key": f"${{{KEY_VARIABLE}}}",
+            },
             "dimensions": DIMENSIONS,
         },
         "serve": {"requests_per_minute": 10_000_000},
@@ -372,7 +377,7 @@ def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Setti
 
 
 @contextmanager
-def _endpoint(kept: Path) -> Iterator[tuple[str, str]]:
+def endpoint_process(kept: Path) -> Iterator[tuple[str, str]]:
     """Its address is part of what the store's vectors are: the port is that of the run before, if any."""
     port = kept.read_text() if kept.exists() else "0"
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -388,7 +393,8 @@ def _endpoint(kept: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[tuple[str, int]]:
+def serving(folder: Path) -> Iterator[tuple[str, int]]:
+    """A real `knowledge serve` process for the knowledge.yaml of a folder: its address and process id."""
     config = str(folder / "knowledge.yaml")
     command = [sys.executable, "-m", "knowledge_pipeline.cli", "--config", config, "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as child:
@@ -402,7 +408,8 @@ def _serving(folder: Path) -> Iterator[tuple[str, int]]:
             child.send_signal(signal.SIGTERM)
 
 
-def _memory_mb(pid: int) -> float:
+def memory_mb_of(pid: int) -> float:
+    """What a process holds in memory now, in millions of bytes."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return round(int(found[1]) / 1000, 1) if found else 0.0
 
@@ -414,7 +421,8 @@ def _course(memory_mb: list[float]) -> str:
     return " ".join(f"{memory_mb[at]:.0f}" for at in (0, len(memory_mb) // 2, -1))
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What this runs on, in words."""
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
