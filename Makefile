@@ -11,7 +11,7 @@ ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-all test-postgres test-cluster check bench eval docs constraints format clean
+.PHONY: help setup demo dev test test-all test-postgres test-cluster check audit bench eval docs constraints format clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,9 @@ check: setup  ## formatting, lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+
+audit:  ## known vulnerabilities of the pinned versions, where their database can be reached
+	./.ci/audit
 
 bench: setup  ## measure speed, memory and disk against other tools; 2 hours, 20 GB in BENCH=.bench
 	$(BIN)/python -m benchmarks.refresh
