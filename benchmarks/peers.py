@@ -1,13 +1,16 @@
 """This project beside CocoIndex, LlamaIndex, haiku.rag and txtai: the same files, model and questions.
 
     python -m benchmarks.peers --envs FOLDER [--only NAME ...] [--repeats 5] [--python312 PROGRAM]
-                               [--kept] [--json | --docs] [--picture FILE]
+                               [--first | --kept] [--json | --docs] [--picture FILE]
 
 Each peer is installed once, pinned, in an environment of its own below `--envs` (1 to 6 GB each), where the
 corpus and the logs are kept too; haiku.rag needs Python 3.12. `peer_scripts/` has one script for each, which
 says how it is used; `peer_scripts/measuring.py` says what is measured, the same for all. Each has a process
 to itself, one after the other, on two cores. A peer that fails is told with where its log lies. `--kept`
-measures nothing anew that was measured before; `--docs` prints the tables as Markdown.
+measures nothing anew that was measured before; `--docs` prints the tables as Markdown. `--first` measures
+first indexes alone, each tool in turn and `--repeats` times so:
+
+    python -m benchmarks.peers --envs FOLDER --first --repeats 3 --only minilm-onnx default cocoindex_lancedb
 """
 
 from __future__ import annotations
@@ -86,6 +89,11 @@ class Bench:
                 log = self.log(name).relative_to(self.folder)
                 yield {"tool": name, "failed": f"exit {error.returncode}, see {log} below --envs"}
 
+    def first_figures(self) -> Iterator[dict[str, Any]]:
+        """Those of first indexes alone, the tools in turn: a busy minute is nobody's alone."""
+        for _ in range(self.options.repeats):
+            yield from self.figures()
+
     def measured(self, name: str) -> dict[str, Any]:
         """The figures of one tool."""
         kept = self.log(name).with_suffix(".json")
@@ -103,8 +111,9 @@ class Bench:
                 "--repeats": self.options.repeats,
             }
             words = [str(word) for pair in given.items() for word in pair]
-            self.run(name, [*command, *words])
-            shutil.copyfile(out, kept)
+            self.run(name, [*command, *words, *(["--first"] if self.options.first else [])])
+            if not self.options.first:
+                shutil.copyfile(out, kept)
             return json.loads(out.read_text("utf-8"))
 
     @staticmethod
@@ -183,7 +192,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[*VARIANTS, *PEERS], help="these, in this order")
     parser.add_argument("--repeats", type=int, default=5, help="of what is quick; medians are told")
     parser.add_argument("--python312", default="python3.12", help="for haiku.rag")
-    parser.add_argument("--kept", action="store_true", help="take figures of an earlier run that are there")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--first", action="store_true", help="first indexes alone")
+    scope.add_argument("--kept", action="store_true", help="take figures of an earlier run that are there")
     parser.add_argument("--picture", type=picture, help="where bars of it are written")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -192,10 +203,10 @@ def main() -> None:
     options.envs.mkdir(parents=True, exist_ok=True)
     bench, console = Bench(options), Console(stderr=True)
     about, found = bench.about(), []
-    for one in bench.figures():
+    for one in bench.first_figures() if options.first else bench.figures():
         console.print(f"{one['tool']}: {one.get('failed', 'measured')}")
         found.append(one)
-    if options.picture:
+    if options.picture and not options.first:
         bars(options.picture, peers_tables.panels(found))
     if options.json:
         print(json.dumps({"about": about, "figures": found}, indent=2))

@@ -30,7 +30,7 @@ VARIANTS = {
         "MiniLM in 8 bits by onnxruntime",
         "embedding: {model: all-MiniLM-L6-v2, backend: onnx-int8}\n",
     ),
-    "default": ("default pair of models, onnxruntime", "embedding: {backend: onnx}\n"),
+    "default": ("default profile", "embedding: {profile: balanced}\n"),
 }
 """Name, and what stands in `knowledge.yaml` beside what `knowledge init` writes there."""
 
@@ -107,7 +107,7 @@ def _look_up(embedder: Any, vectors: Vectors) -> None:
     def looked_up(self: Any, texts: Any) -> Any:
         before = self.usage.texts
         made = vectors.of(list(texts), lambda missing: embed(self, missing))
-        for each in getattr(self, "_embedders", [self]):  # noted as if they had been computed
+        for each in _list_models(self):  # noted as if they had been computed
             each.usage = replace(each.usage, texts=before + len(texts))
         return made
 
@@ -118,6 +118,12 @@ def _look_up(embedder: Any, vectors: Vectors) -> None:
         return asked.of([text], lambda _: embed_query(self, text)[None])[0]
 
     embedder.embed, embedder.embed_query = looked_up, looked_up_query
+
+
+def _list_models(embedder: Any) -> list[Any]:
+    """The models of an embedder, which may be several, or behind what shortens their texts."""
+    inner = getattr(embedder, "_embedders", None) or [getattr(embedder, "_inner", embedder)]
+    return inner if inner == [embedder] else [model for each in inner for model in _list_models(each)]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -25,14 +26,21 @@ Rows = list[list[str]]
 def tables(found: list[dict[str, Any]]) -> Iterator[tuple[str, Rows]]:
     """Title and rows of each table; the first row is the heading."""
     told = [one for one in found if "failed" not in one]
+    if told and "questions" not in told[0]:
+        yield "First index: medians", _first(told)
+    else:
+        yield from _all_tables(told)
+    if failed := [[one["tool"], one["failed"]] for one in found if "failed" in one]:
+        yield "Not measured", [["tool", "why"], *failed]
+
+
+def _all_tables(told: list[dict[str, Any]]) -> Iterator[tuple[str, Rows]]:
     yield "Seconds by the clock (and of the processor)", _costs(told)
     yield "What is found", _retrieval(told)
     own = next((one for one in told if one["tool"] in _OWN[1:]), None)
     if own and len(told) > 1:
         yield f"Times the seconds of this project, {own['tool']} (and of the processor)", _ratios(told, own)
     yield "Versions", [["tool", "packages"], *([one["tool"], _versions(one)] for one in told)]
-    if failed := [[one["tool"], one["failed"]] for one in found if "failed" in one]:
-        yield "Not measured", [["tool", "why"], *failed]
 
 
 def panels(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -59,6 +67,22 @@ def _costs(told: list[dict[str, Any]]) -> Rows:
             for one in told
         ),
     ]
+
+
+def _first(told: list[dict[str, Any]]) -> Rows:
+    """Medians of first indexes alone, and how long each tool takes compared with the last one."""
+    rounds = {name: [one for one in told if one["tool"] == name] for name in (one["tool"] for one in told)}
+    medians = {
+        name: {key: median(one["first"][key] for one in ones) for key in ("seconds", "cpu_seconds")}
+        for name, ones in rounds.items()
+    }
+    last = list(medians)[-1]
+    rows = [["tool", "chunks", "s (of the processor)", f"of {last}", "peak MB", "rounds"]]
+    for name, ones in rounds.items():
+        cost, peak = medians[name], max(one["peak_mb"] for one in ones)
+        shown = [f"{ones[0]['chunks']:,}", _cost({**cost, "misses": 0}), _ratio(cost, medians[last])]
+        rows.append([name, *shown, f"{peak:,.0f}", str(len(ones))])
+    return rows
 
 
 def _cost(cost: dict[str, float]) -> str:

@@ -46,11 +46,7 @@ class Measuring:
 
     def all(self, questions: list[dict[str, str]]) -> dict[str, Any]:
         """Every figure of the tool."""
-        tool = self.tool
-        told: dict[str, Any] = {"tool": tool.name, "start": asdict(self.timed(tool.load))}
-        tool.begin(self.work / "first")
-        told["first"] = asdict(self.timed(tool.refresh))
-        told |= {"chunks": tool.chunks(), "disk_mb": _disk_mb(self.work / "first"), "peak_mb": _peak_mb()}
+        tool, told = self.tool, self.first()
         tool.vectors.looked_up = True
         told["questions"] = {kind: self.asked(questions, kind) for kind in KINDS}
         told["cached"] = asdict(self.median(self.first_cached, max(3, self.repeats - 2)))
@@ -59,6 +55,18 @@ class Measuring:
         told["deleted"] = asdict(self.changed(self.delete, self.repeats))
         told["checks"] = {"edits are found": self.finds_edits(), "deleted are gone": self.loses_deleted()}
         return told
+
+    def first(self) -> dict[str, Any]:
+        """The figures of a first index, whose vectors are computed."""
+        tool = self.tool
+        told: dict[str, Any] = {"tool": tool.name, "start": asdict(self.timed(tool.load))}
+        tool.begin(self.work / "first")
+        told["first"] = asdict(self.timed(tool.refresh))
+        return told | {
+            "chunks": tool.chunks(),
+            "disk_mb": _disk_mb(self.work / "first"),
+            "peak_mb": _peak_mb(),
+        }
 
     def timed(self, work: Callable[[], object]) -> Cost:
         """The cost of some work, once."""
@@ -225,6 +233,7 @@ def main(make: Callable[[Path, Path, Vectors], Tool]) -> None:
     for name in ("corpus", "work", "questions", "model", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--first", action="store_true", help="measure a first index alone")
     options, _ = parser.parse_known_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     corpus = options.work.resolve() / "corpus"
@@ -232,7 +241,8 @@ def main(make: Callable[[Path, Path, Vectors], Tool]) -> None:
     tool = make(corpus, options.model, Vectors())
     try:
         questions = json.loads(options.questions.read_text("utf-8"))
-        told = Measuring(tool, options.work.resolve(), options.repeats).all(questions)
+        measuring = Measuring(tool, options.work.resolve(), options.repeats)
+        told = measuring.first() if options.first else measuring.all(questions)
     finally:
         tool.close()
     told["versions"] = versions(tool.packages)
