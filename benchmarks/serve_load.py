@@ -49,7 +49,7 @@ from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store import indexes, release
-from knowledge_pipeline.store.index_payload import build_payload
+from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import open_index
 

@@ -16,7 +16,7 @@ from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.stages.pipeline import RefreshOutcome
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
-from knowledge_pipeline.store import index_payload
+from knowledge_pipeline.store.index import payload as index_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.thoroughness import examples, mark_further_parameters_slow

@@ -106,7 +106,7 @@ def _clamp_time(moment: datetime) -> datetime:
     return min(max(ensure_zone(moment), _EARLIEST), _LATEST)
 
 
-PATTERN_FIELDS = frozenset({"repos", "paths", "authors", "projects", "statuses", "spaces"})
+PATTERN_FIELDS = frozenset({"repos", "paths", "authors", "projects", "statuses", "spaces", "channels"})
 """Filters whose values the store compares with each row as patterns, one after the other."""
 
 _FIELD_COMPILERS: dict[str, _Compile] = {

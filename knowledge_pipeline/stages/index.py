@@ -36,7 +36,7 @@ from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immed
 from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
-from knowledge_pipeline.store.index_payload import build_payload
+from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.reconcile import (
     MERGE_MAX_ROWS,
     ReconcilePlan,

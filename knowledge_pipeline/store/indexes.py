@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from knowledge_pipeline.store import index_segments
 from knowledge_pipeline.store.filters import UNEMBEDDED
+from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.schemas import GRAPH
 from knowledge_pipeline.store.tables import Table
 
@@ -74,7 +74,7 @@ def needs_maintenance(table: Table) -> bool:
     built = table.indexes
     if lacks_index(table) or _has_long_tail(table, built):
         return True
-    return bool(built) and index_segments.has_many_graphs(table.open_newest())
+    return bool(built) and segments.has_many_graphs(table.open_newest())
 
 
 def lacks_index(table: Table) -> bool:

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter
+from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.lance_storage import StorePath
 
 Row = Mapping[str, Any]

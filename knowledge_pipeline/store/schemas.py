@@ -125,7 +125,7 @@ def build_index_schema(dimensions: int) -> pa.Schema:
         *_allow_null("vector", type_=pa.list_(pa.float32(), dimensions)),  # null: not embedded yet
         *_require("fingerprint"),  # of everything above
         *_require("indexed_at", "updated_at", type_=_TIMESTAMP),
-        *_require("shown"),  # what results show of it: `store.index_payload`
+        *_require("shown"),  # what results show of it: `store.index.payload`
         *_allow_null("unembedded", type_=pa.bool_()),  # true: no vector yet; counted without reading vectors
     )
 

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.store import index_segments, lance_storage
+from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.filters import Filter, format_literal, one_of
+from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
@@ -311,7 +312,7 @@ class Table:
 
     def compact(self) -> None:
         """Merge small fragments, except where a large index would have to be rebuilt; drop old versions."""
-        self.merge_fragments(excluded_fragments=index_segments.expensive_fragments(self.open_newest()))
+        self.merge_fragments(excluded_fragments=segments.expensive_fragments(self.open_newest()))
         self.delete_old_versions()
 
     @property
@@ -332,10 +333,8 @@ class Table:
         self._compact(excluded_fragment_ids=list(excluded_fragments))
 
     def extend_indexes(self, *, merge_graphs: bool = False, with_graphs: bool = True) -> None:
-        """Take the rows that no index holds yet into the indexes; see `index_segments.plan_merges`."""
-        merges = index_segments.plan_merges(
-            self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs
-        )
+        """Take the rows that no index holds yet into the indexes; see `segments.plan_merges`."""
+        merges = segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs)
         for merge in merges:
             self._commit(
                 partial(

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store import index_segments, indexes
+from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
 from knowledge_pipeline.store.tables import Table
@@ -225,7 +226,7 @@ def test_a_graph_table_has_every_index_that_its_questions_use(
 def test_segments_are_taken_in_while_the_newer_rows_are_a_fair_part_of_them(
     sizes: list[int], tail: int, most_rows: int | None, count: int
 ) -> None:
-    assert index_segments.count_merged_segments(sizes, tail, max_rows=most_rows) == count
+    assert segments.count_merged_segments(sizes, tail, max_rows=most_rows) == count
 
 
 @pytest.mark.slow
@@ -234,7 +235,7 @@ def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenan
 ) -> None:
     monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 30)
     monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
-    monkeypatch.setattr(index_segments, "EXPENSIVE_GRAPH_ROWS", 500)
+    monkeypatch.setattr(segments, "EXPENSIVE_GRAPH_ROWS", 500)
     lake = Lake(tmp_path)
     table = lake.index("space", DIMENSIONS)
     vectors = np.random.default_rng(9).normal(size=(1800, DIMENSIONS)).astype("f4")
@@ -254,7 +255,7 @@ def test_edits_beside_a_large_graph_of_vectors_leave_it_as_it_is_until_maintenan
     kept = [number for number in range(1800) if number >= 600 or number % 20 >= 10]
     assert table.count_rows() == len(kept)
     assert asyncio.run(misses(lake, vectors, Filter("true"), kept[::37])) == (0, 0)
-    monkeypatch.setattr(index_segments, "MAX_GRAPH_SEGMENTS", 1)
+    monkeypatch.setattr(segments, "MAX_GRAPH_SEGMENTS", 1)
     assert indexes.needs_maintenance(table)
     indexes.merge_segments(table)
     assert len(segments_of(table, "vector")) == 1

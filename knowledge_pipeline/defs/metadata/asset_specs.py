@@ -27,7 +27,8 @@ from knowledge_pipeline.defs.metadata.columns import arrow_schema, table_schema
 from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS
 from knowledge_pipeline.defs.versions import compute_code_versions
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
-from knowledge_pipeline.store import index_payload, schemas
+from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.index import payload as index_payload
 from knowledge_pipeline.store.lake import Lake
 
 _UPSTREAM_STAGES: Mapping[str, tuple[str, ...]] = {

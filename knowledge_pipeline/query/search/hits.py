@@ -10,7 +10,7 @@ import numpy as np
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.records import Mention, Metadata
-from knowledge_pipeline.store import index_payload
+from knowledge_pipeline.store.index import payload as index_payload
 from knowledge_pipeline.store.readers import Row
 
 _TIME_COLUMNS = ("indexed_at", "updated_at")

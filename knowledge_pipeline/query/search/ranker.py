@@ -5,7 +5,7 @@
 So scores stay in [0, 1], and those of different questions compare as far as fused scores do. Then each
 further chunk of a file counts for less, so that one file does not crowd out others. The weights are in
 `ranker.json`, written by `python -m benchmarks.train_ranker`, unless a release has others that `knowledge
-tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0042-tuning.md)
+tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0048-tuning.md)
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.store import indexes, release, schemas
-from knowledge_pipeline.store.index_payload import build_payload
+from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 

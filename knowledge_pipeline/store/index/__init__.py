@@ -1,0 +1,1 @@
+"""What a table of an index is made of besides its rows."""
