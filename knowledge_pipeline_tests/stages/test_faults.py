@@ -67,9 +67,9 @@ def fault_at(commit: int, fault: Fault) -> Iterator[list[int]]:
     """Let the n-th commit of this process end in a fault; how many there were."""
     count, undisturbed = [0], Table._commit
 
-    def disturbed(table: Table, write: Callable[[], Any]) -> None:
+    def disturbed(table: Table, write: Callable[[], Any], *, stage: Callable[[], Any] | None = None) -> None:
         count[0] += 1
-        undisturbed(table, (lambda: fault(write)) if count[0] == commit else write)
+        undisturbed(table, (lambda: fault(write)) if count[0] == commit else write, stage=stage)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Table, "_commit", disturbed)
