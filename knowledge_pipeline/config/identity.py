@@ -26,6 +26,7 @@ class ClaimSettings(SettingsModel):
     user: str | None = Field(default=None, min_length=1)
     groups: str | None = Field(default=None, min_length=1)
     tenant: str | None = Field(default=None, min_length=1)
+    email: str = Field(default="email", min_length=1)
 
 
 class TenantMapping(SettingsModel):
@@ -62,6 +63,7 @@ class OidcSettings(SettingsModel):
     tenants: tuple[TenantMapping, ...] = ()  # empty: the claim's value is the tenant
     groups: tuple[GroupMapping, ...] = ()
     group_names_are_principals: bool = True  # of groups that `groups` does not have
+    emails_are_verified: bool = False  # of everybody, though tokens do not say so by `email_verified`
     only_listed_groups: bool = False  # whether whoever is in none of `groups` is refused
     leeway_s: int = Field(default=30, ge=0, le=300)  # by which clocks may differ
 

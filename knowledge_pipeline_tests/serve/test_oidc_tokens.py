@@ -18,6 +18,7 @@ import pytest
 
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.oidc import provider
+from knowledge_pipeline.serve.oidc.principals import resolve_subject
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer, create_pair
 from knowledge_pipeline_tests.serve.isolation import Doors, Watch, hidden_from, secrets_of
@@ -83,6 +84,26 @@ def test_mcp_answers_a_person_with_what_they_may_see(
     told = anyio.run(call)
     assert "canaryacmetickets" in told
     assert not [word for word in world.canaries_hidden_from("ann") if word in told]
+
+
+@pytest.mark.parametrize(
+    ("claims", "settings", "expected"),
+    [
+        ({"email_verified": True}, {}, {"ann@example.org"}),
+        ({"email_verified": False}, {}, set()),
+        ({"email_verified": "true"}, {}, set()),
+        ({}, {}, set()),
+        ({}, {"emails_are_verified": True}, {"ann@example.org"}),
+        ({"email_verified": True, "email": ["ann@example.org"]}, {}, set()),
+        ({"email_verified": True}, {"claims": {"tenant": "org", "email": "upn"}}, set()),
+    ],
+)
+def test_an_address_is_a_principal_where_it_is_verified(
+    identity: IdentityServer, claims: dict[str, Any], settings: dict[str, Any], expected: set[str]
+) -> None:
+    trust = trusting(identity, **settings)("https://knowledge.test")
+    given = {"sub": "1", "org": "acme", "exp": NOW, "email": "ann@example.org", **claims}
+    assert resolve_subject(trust, given, "1").access.principals == expected
 
 
 @pytest.mark.parametrize("seer", ["public", "acme", "gil"])

@@ -79,6 +79,8 @@ def _build_access(
     principals = {name for each in listed for name in each.principals}
     if settings.group_names_are_principals:
         principals |= groups - {each.group for each in listed}
+    if email := _read_verified_email(settings, claims):
+        principals.add(email)
     return Access(tenant, frozenset(principals) if tenant else frozenset())
 
 
@@ -117,6 +119,13 @@ def _read_groups(settings: OidcSettings, claims: Mapping[str, Any]) -> frozenset
             f"the claim {name} of the token is not a list of names: correct serve.oidc.claims"
         )
     return frozenset(groups)
+
+
+def _read_verified_email(settings: OidcSettings, claims: Mapping[str, Any]) -> str | None:
+    """Their address, by which sources know them; None where they may have chosen it themselves."""
+    email = _find_claim(claims, settings.claims.email)
+    is_verified = settings.emails_are_verified or claims.get("email_verified") is True
+    return email if is_verified and isinstance(email, str) and "@" in email else None
 
 
 def _find_claim(claims: Mapping[str, Any], name: str) -> Any:
