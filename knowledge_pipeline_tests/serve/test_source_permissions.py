@@ -25,9 +25,11 @@ from knowledge_pipeline.store.audiences import write_audiences
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
+from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.isolation import Doors
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret
+from knowledge_pipeline_tests.serve.oidc_world import AUDIENCE, trusting
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import Held
 
@@ -139,6 +141,26 @@ def test_each_caller_finds_what_the_wiki_lets_them_read(project):
         assert CANARY not in json.dumps(base.related("Payments").as_json())
     with KnowledgeBase.open(project.root, access=FOREIGN) as base:
         assert base.search("payment").results == ()
+
+
+@pytest.mark.slow
+def test_who_signed_in_by_a_verified_address_reads_what_the_wiki_lets_them(project):
+    secret = project.secret()
+    with IdentityServer() as identity:
+        trust = trusting(identity, claims={}, tenant="acme")
+        with Running(project.settings, config=project.config, anonymous="off", oidc=trust) as server:
+
+            def token(name: str, **claims: bool) -> str:
+                return identity.issue(aud=AUDIENCE, sub=name, email=f"{name}@example.org", **claims)
+
+            for refused in (
+                token("ben", email_verified=True),
+                token("ada"),
+                token("ada", email_verified=False),
+            ):
+                assert find_leaks(Doors(server, refused, BEN), secret, seed=2) == []
+            entitled = Doors(server, token("ada", email_verified=True), ADA)
+            assert len({attempt.name for attempt, _ in find_leaks(entitled, secret, seed=2)}) > 3
 
 
 def test_who_may_not_read_a_page_sees_nothing_of_it_by_any_interface(project):
