@@ -36,6 +36,7 @@ class Enricher:
     def __init__(self, max_relations: int) -> None:
         """`max_relations` of each result, the most telling ones."""
         self._max_relations = max_relations
+        self._versions: tuple[Hashable, ...] = ()  # of the tables that what is kept was read of
         self._relations: LRUCache[Hashable, tuple[Relation, ...]] = LRUCache(MAX_KEPT)
         self._neighbours: LRUCache[Hashable, CodeNeighbours] = LRUCache(MAX_KEPT)
 
@@ -54,6 +55,7 @@ class Enricher:
         `chunks` are those of the results, and maybe more, in any order. Nothing is added that the caller
         may not see. Also returns why results lack neighbours that they should have.
         """
+        self._forget_other_releases(open_release)
         by_id = {chunk.id: chunk for chunk in chunks}
         shown = [by_id[result.id] for result in results]
         relations, (neighbours, graph_problem) = await asyncio.gather(
@@ -65,6 +67,14 @@ class Enricher:
             for each in results
         )
         return enriched, graph_problem
+
+    def _forget_other_releases(self, open_release: OpenRelease) -> None:
+        release = open_release.release
+        versions = (*sorted(release.tables.items()), *sorted((release.graph or {}).items()))
+        if versions != self._versions:
+            self._versions = versions
+            self._relations.clear()
+            self._neighbours.clear()
 
     async def _find_relations(
         self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch

@@ -145,6 +145,7 @@ class SearchPipeline:
         """Steps 2 to 4 for all sub-queries at once, and what they had to do without."""
         while True:
             readers, unreadable = await open_release.open_readable_readers()
+            self._rows.keep_files_of(readers)
             limit = max(MIN_CANDIDATES, plan.rerank_limit)
             scope = SearchScope(readers, plan.condition, limit, self._rows)
             try:

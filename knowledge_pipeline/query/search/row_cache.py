@@ -7,7 +7,7 @@ rows alone are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -33,6 +33,15 @@ class RowCache:
     ) -> None:
         self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
         self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
+        self._files = frozenset[str]()
+
+    def keep_files_of(self, readers: Iterable[IndexReader]) -> None:
+        """Forget rows of files that no reader has: what a purge erased is in none of the next release."""
+        files = frozenset(name for reader in readers for name in reader.files.values())
+        if files != self._files:
+            self._files = files
+            self._chunks.keep_files(files)
+            self._vectors.keep_files(files)
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""
@@ -80,6 +89,12 @@ class _Recent(Generic[Value]):
             else:
                 found[row] = value
         return found, missing
+
+    def keep_files(self, files: Collection[str]) -> None:
+        """Forget the rows of other files."""
+        self._young = {place: value for place, value in self._young.items() if place[0] in files}
+        self._old = {place: value for place, value in self._old.items() if place[0] in files}
+        self._young_bytes = sum(map(self._size_of, self._young.values()))
 
     def put(self, place: Place, value: Value) -> None:
         """Keep a value."""

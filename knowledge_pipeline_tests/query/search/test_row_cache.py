@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,3 +92,24 @@ async def _read_twice(lake: Lake) -> None:
             except AttributeError:  # asked of the table
                 continue
         assert 0 < known < len(ids)
+
+
+def test_what_a_purge_erased_is_forgotten_with_the_next_release(lake: Lake) -> None:
+    rows.write(lake, "space", [rows.row(text, f"{text}.py") for text in "ab"])
+    asyncio.run(_purge_between_reads(lake))
+
+
+async def _purge_between_reads(lake: Lake) -> None:
+    table, cache = lake.index("space", rows.DIMENSIONS), RowCache()
+    before = await open_index(lake.root, "space", table.version)
+    ids = before.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    cache.keep_files_of([before])
+    assert {chunk.text for chunk in (await cache.read_chunks(before, ids)).values()} == {"a", "b"}
+    await cache.read_vectors(before, ids)
+    table.delete_where(eq("path", "b.py"))
+    table.purge_deleted_rows()
+    cache.keep_files_of([await open_index(lake.root, "space", table.version)])
+    erased = replace(before, dataset=pa.table({}))
+    for read in (cache.read_chunks, cache.read_vectors):
+        with pytest.raises(AttributeError):  # nothing is kept, so the table is asked
+            await read(erased, ids)
