@@ -70,7 +70,7 @@ class Enricher:
 
     def _forget_other_releases(self, open_release: OpenRelease) -> None:
         release = open_release.release
-        versions = (*sorted(release.tables.items()), *sorted((release.graph or {}).items()))
+        versions = (*sorted(release.tables.items()), *sorted(release.graph.items()))
         if versions != self._versions:
             self._versions = versions
             self._relations.clear()
