@@ -10,7 +10,7 @@ from knowledge_pipeline.syntax.outline import Outline, OutlineDefinition
 _DOCSTRING = re.compile(r"""\s*[rRuU]?(?P<quotes>"{3}|'{3}|"|')(?P<text>.*?)(?P=quotes)""", re.DOTALL)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2}[.!?])\s|[.!?:;]$|\s@\w")
-_INLINE_TAG = re.compile(r"\{@\w+\s+#?([^{}]*)\}|:[\w:]+:`~?([^`]*)`|</?\w+[^<>]*>|[`*]+")
+_INLINE_TAG = re.compile(r"\{@\w+\s+#?([^{}]*)\}|(?<![\w:]):[\w:]++(?<=:)`~?([^`]*)`|</?\w+[^<>]*>|[`*]+")
 
 
 def find_documentation(outline: Outline, definition: OutlineDefinition) -> str:

@@ -29,7 +29,7 @@ TYPES = tuple(_KINDS)
 
 _DONE_BY = ("closes", "implements")  # how a change names the issue of a repository that it settles
 _PREFIX = re.compile(r"^(?:[a-z]+(?:\([^()]*\))?!?:|\[[^\[\]]*\]|[A-Z][A-Z0-9_]+-\d+:?)\s+")
-_NUMBER = re.compile(r"\s*\(?[#!]\d+\)?")
+_NUMBER = re.compile(r"(?<!\s)\s*\(?[#!]\d+\)?")
 _ROUTINE = re.compile(
     r"^(?:merge|revert|bump|release|version|prepare|update (?:the )?(?:changelog|depend|lock|copyright)"
     r"|upgrade|pin |drop support|fix typos?|typos?|reformat|lint|black|v?\d+\.\d+)\b"
