@@ -24,7 +24,7 @@ class FilterOptions:
     """The filters as given on the command line; each field is an option."""
 
     language: Annotated[Names, _repeatable("NAME", "this language: python, go, tsx")] = None
-    path: Annotated[Names, _repeatable("GLOB", "this path, or changes to it: src/, 'src/**/*.py'")] = None
+    path: Annotated[Names, _repeatable("GLOB", "this path, or history of it: src/, 'src/**/*.py'")] = None
     source: Annotated[Names, _repeatable("ID", "this source", autocompletion=complete_source_ids)] = None
     source_type: Annotated[Names, _repeatable("TYPE", "this type of source")] = None
     repo: Annotated[Names, _repeatable("NAME", "this repository: flask, pallets/flask")] = None

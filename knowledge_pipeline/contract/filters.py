@@ -38,8 +38,8 @@ class Filters:
     )
     branches: tuple[Name, ...] = described("Branches.", default=())
     paths: tuple[Name, ...] = described(
-        "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Commits and pull requests are at the "
-        "paths that they change.",
+        "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Where types of sources "
+        "are named, as in searches of history, commits and pull requests are at the paths that they change.",
         default=(),
     )
     authors: tuple[Name, ...] = described(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -18,14 +18,17 @@ from knowledge_pipeline.times import ensure_zone
 _Compile = Callable[[Sequence[str]], Filter]
 
 _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-_TYPES_WITH_CHANGES = ("git_history", "github_pr")  # of documents that name the files which they change
+_TYPES_WITH_CHANGES = frozenset(
+    {"git_history", "github_pr"}
+)  # of documents that name the files which they change
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
 
 
 def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     """The rows that a caller may see and asks for: all restrictions hold at once.
 
-    A commit, a pull or merge request is at each path that it changes.
+    Where types of sources are named, a commit, a pull or merge request is at each path that it changes;
+    else the store would read what each of its rows changes.
     """
     conditions = [accesses.build_visibility_filter(access)]
     if not any(restriction.include_archived for restriction in restrictions):
@@ -33,14 +36,27 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     for restriction in restrictions:
         conditions += to_conditions(replace(restriction, paths=()))
         if restriction.paths:
-            conditions.append(_at_paths(restriction.paths) | _changes_paths(restriction.paths))
+            conditions.append(_at_or_changing(restriction.paths, _find_common_types(restrictions)))
     return reduce(lambda left, right: left & right, conditions)
+
+
+def _find_common_types(restrictions: Iterable[Filters]) -> frozenset[str]:
+    """The types of sources that all restrictions name which name any."""
+    named = [frozenset(each.source_types) for each in restrictions if each.source_types]
+    return frozenset.intersection(*named) if named else frozenset()
+
+
+def _at_or_changing(paths: Sequence[str], types: frozenset[str]) -> Filter:
+    conditions = [_at_paths(paths)] if not types or types - _TYPES_WITH_CHANGES else []
+    if types & _TYPES_WITH_CHANGES:
+        conditions.append(_changes_paths(paths))
+    return _join_with_or(conditions)
 
 
 def _changes_paths(values: Sequence[str]) -> Filter:
     patterns = [_normalize_path(value) for value in values]
     changes = [filters.glob_in_json_list("metadata", "files", pattern) for pattern in patterns]
-    return filters.one_of("source_type", _TYPES_WITH_CHANGES) & _join_with_or(changes)
+    return filters.one_of("source_type", sorted(_TYPES_WITH_CHANGES)) & _join_with_or(changes)
 
 
 def to_conditions(restriction: Filters) -> list[Filter]:

@@ -80,7 +80,8 @@ def shelf(lake: Lake, space: str) -> None:
         ({"paths": ("/src/auth/", "./docs")}, {"src/auth/token.py", "src/auth/token.go", "docs/token.md"}),
         ({"paths": ("**/*.py",)}, {"src/auth/token.py"}),
         ({"paths": ("src/*.py",)}, set()),
-        ({"paths": ("lib",)}, {"lib/bucket.rs", "1f2e"}),  # a commit is at what it changes
+        ({"paths": ("lib",)}, {"lib/bucket.rs"}),
+        ({"paths": ("lib",), "source_types": ("code", "git_history")}, {"lib/bucket.rs", "1f2e"}),
         ({"paths": ("**/*.rs",), "source_types": ("git_history",)}, {"1f2e"}),
         ({"authors": ("jane",)}, {"src/auth/token.py", "src/auth/token.go"}),
         ({"authors": ("JANE DOE",)}, {"src/auth/token.py"}),
