@@ -29,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store import indexes, release
+from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import open_index
@@ -166,6 +167,8 @@ async def _raw(settings: Settings, words: list[str], name: str, *, seconds: floa
     live = release.find_live_release(lake)
     assert live is not None
     reader = await open_index(lake.root, space.name, live.tables[space.name])
+    on_disk = VectorMemory(reader.dataset, reader.dimensions, max_bytes=0)  # as LanceDB searches
+    reader = replace(reader, memory=on_disk)
     vectors = np.random.default_rng(3)
     filters = [compile_filter(access) for access in _accesses()]
 

@@ -42,8 +42,8 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
 
 def _find_common_types(restrictions: Iterable[Filters]) -> frozenset[str]:
     """The types of sources that all restrictions name which name any."""
-    named = [frozenset(each.source_types) for each in restrictions if each.source_types]
-    return frozenset.intersection(*named) if named else frozenset()
+    named = [frozenset[str](each.source_types) for each in restrictions if each.source_types]
+    return reduce(lambda one, other: one & other, named) if named else frozenset()
 
 
 def _at_or_changing(paths: Sequence[str], types: frozenset[str]) -> Filter:

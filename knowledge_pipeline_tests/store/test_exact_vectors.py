@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, eq, one_of
-from knowledge_pipeline.store.index import exact_vectors
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, open_index
@@ -99,12 +98,11 @@ def test_they_are_read_at_the_second_search_and_answer_as_the_index_does(lake: L
     assert [each.score for each in by_index] == pytest.approx([each.score for each in exact], abs=1e-5)
 
 
-def test_a_table_that_is_too_large_is_never_held(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_too_large_is_never_held(lake: Lake) -> None:
     write(lake, [[1.0, 0.0, 0.0, 0.0]] * 3, tenant="a")
     dataset = asyncio.run(open_reader(lake)).dataset
     for max_bytes, is_held in ((3 * DIMENSIONS * 4 - 1, False), (3 * DIMENSIONS * 4, True)):
-        monkeypatch.setattr(exact_vectors, "MAX_BYTES", max_bytes)
-        memory = VectorMemory(dataset, DIMENSIONS)
+        memory = VectorMemory(dataset, DIMENSIONS, max_bytes=max_bytes)
         assert [bool(memory.open()) for _ in range(3)] == [False, is_held, is_held]
 
 

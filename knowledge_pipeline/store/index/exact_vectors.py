@@ -93,8 +93,8 @@ def _multiply(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
 class VectorMemory:
     """Holds the vectors of one version once that pays: it is small, and is searched again. For threads."""
 
-    def __init__(self, dataset: Any, dimensions: int) -> None:
-        self._dataset, self._dimensions = dataset, dimensions
+    def __init__(self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES) -> None:
+        self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
         self._searches = 0
         self._held: ExactVectors | None = None
         self._is_too_large: bool | None = None
@@ -115,7 +115,7 @@ class VectorMemory:
         try:
             if self._is_too_large is None:
                 bytes_ = self._dataset.count_rows() * self._dimensions * 4
-                self._is_too_large = bytes_ > MAX_BYTES
+                self._is_too_large = bytes_ > self._max_bytes
             if not self._is_too_large and self._held is None:
                 self._held = ExactVectors.read(self._dataset)
             return self._held
