@@ -17,8 +17,7 @@ from knowledge_pipeline.store.tables import Table
 SCALAR_INDEX_MIN_ROWS = 10_000  # below, a scan is as fast
 VECTOR_INDEX_MIN_ROWS = 5_000  # brute force over 7,000 x 768 takes 21 ms on two cores, the index 7
 GRAPH_INDEX_MIN_ROWS = 5_000  # below, a scan takes 2 ms
-HNSW_PARTITION_ROWS = 5_000  # four graphs of a quarter take two thirds of the work of one, and find no less
-HNSW_MAX_PARTITIONS = 4  # a search looks through all of them
+HNSW_PARTITION_ROWS = 1_000_000  # smaller graphs are built sooner, and a search looks through all of them
 MAX_UNINDEXED_ROWS = 128  # a longer tail is taken into the indexes
 GRAPH_MAX_UNINDEXED_ROWS = 1_000  # with a tail of 5,000, each read takes 2 ms more
 
@@ -127,7 +126,7 @@ def _build_index(table: Table, column: str, kind: str) -> None:
 
     dataset = table.open_newest()
     if kind == "HNSW":
-        partitions = max(1, min(table.count_rows() // HNSW_PARTITION_ROWS, HNSW_MAX_PARTITIONS))
+        partitions = max(1, table.count_rows() // HNSW_PARTITION_ROWS)
         create = partial(
             dataset.create_index, column, "IVF_HNSW_SQ", num_partitions=partitions, **_HNSW_OPTIONS
         )
