@@ -119,13 +119,13 @@ class IndexReader:
         Rows that an index finds are compared again by their vectors: the distances of the index are
         those of quantised vectors, squared, about twice the cosine's.
         """
-        held = self.memory.held
+        held = self.memory.loaded
         if held and held.knows(where):  # takes less than handing it to a thread
             return _search_exactly(held, vector, where, limit)
         return await asyncio.to_thread(self._search_vector, vector, where, limit)
 
     def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
-        if held := self.memory.open():
+        if held := self.memory.load_if_due():
             return _search_exactly(held, vector, where, limit)
         values = np.ascontiguousarray(vector, np.float32)
         query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])

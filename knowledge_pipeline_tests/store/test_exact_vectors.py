@@ -64,7 +64,7 @@ def test_the_nearest_rows_are_those_of_the_cosine(
         table = lake.index("space", DIMENSIONS)
         table.delete_where(one_of("path", [f"a{at}.py" for at in sorted(deleted)]))
         reader = asyncio.run(open_reader(lake))
-        held, question = ExactVectors.read(reader.dataset), np.array(asked, "f4")
+        held, question = ExactVectors.load(reader.dataset), np.array(asked, "f4")
         for where in (MATCH_ALL, MATCH_NONE, eq("tenant", "b"), eq("tenant", "b")):
             found = reader.dataset.to_table(
                 columns=["vector"], filter=where.sql, with_row_id=True
@@ -91,7 +91,7 @@ def test_they_are_read_at_the_second_search_and_answer_as_the_index_does(lake: L
     reader, question = asyncio.run(open_reader(lake)), np.array([1.0, 2.0, 3.0, 4.0], "f4")
     answers = []
     for searches in range(4):
-        assert bool(reader.memory.held) == (searches > 1)
+        assert bool(reader.memory.loaded) == (searches > 1)
         answers.append(asyncio.run(reader.search_vector(question, eq("tenant", "a"), limit=10)))
     by_index, exact = answers[0], answers[-1]
     assert [each.row_id for each in by_index] == [each.row_id for each in exact]
@@ -103,26 +103,26 @@ def test_a_table_that_is_too_large_is_never_held(lake: Lake) -> None:
     dataset = asyncio.run(open_reader(lake)).dataset
     for max_bytes, is_held in ((3 * DIMENSIONS * 4 - 1, False), (3 * DIMENSIONS * 4, True)):
         memory = VectorMemory(dataset, DIMENSIONS, max_bytes=max_bytes)
-        assert [bool(memory.open()) for _ in range(3)] == [False, is_held, is_held]
+        assert [bool(memory.load_if_due()) for _ in range(3)] == [False, is_held, is_held]
 
 
 def test_searches_do_not_wait_for_the_one_that_reads(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     write(lake, [[1.0, 0.0, 0.0, 0.0]] * 3, tenant="a")
     dataset = asyncio.run(open_reader(lake)).dataset
-    reading, may_end, read = threading.Event(), threading.Event(), ExactVectors.read
+    reading, may_end, read = threading.Event(), threading.Event(), ExactVectors.load
 
     def read_slowly(dataset: object) -> ExactVectors:
         reading.set()
         assert may_end.wait(60)
         return read(dataset)
 
-    monkeypatch.setattr(ExactVectors, "read", read_slowly)
+    monkeypatch.setattr(ExactVectors, "load", read_slowly)
     memory = VectorMemory(dataset, DIMENSIONS)
-    assert memory.open() is None
-    second = threading.Thread(target=memory.open)
+    assert memory.load_if_due() is None
+    second = threading.Thread(target=memory.load_if_due)
     second.start()
     assert reading.wait(60)
-    assert memory.open() is None
+    assert memory.load_if_due() is None
     may_end.set()
     second.join(60)
-    assert memory.open() is not None
+    assert memory.load_if_due() is not None

@@ -54,8 +54,8 @@ class RowCache:
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
         """Vectors of rows that a search of this reader found; rows without a vector are left out."""
-        if reader.memory.held:
-            return reader.memory.held.take(rows)
+        if reader.memory.loaded:
+            return reader.memory.loaded.take(rows)
         found, missing = self._vectors.split(reader, rows)
         for row, vector in (await reader.take_vectors(missing)).items():
             found[row] = vector

@@ -35,12 +35,12 @@ def read_project_permissions(
     """
     client = GitlabClient(connection, "issues", sleep=sleep)
     try:
-        return _read(client, f"projects/{quote(connection.project, safe='')}", uris)
+        return _read_permissions(client, f"projects/{quote(connection.project, safe='')}", uris)
     finally:
         client.close()
 
 
-def _read(client: GitlabClient, path: str, uris: Sequence[str]) -> Permissions:
+def _read_permissions(client: GitlabClient, path: str, uris: Sequence[str]) -> Permissions:
     project = client.get_or_status(path, {})
     if not is_object(project):
         raise client.errors.project_not_found()

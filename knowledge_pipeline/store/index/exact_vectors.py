@@ -36,7 +36,7 @@ class ExactVectors:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def read(cls, dataset: Any) -> ExactVectors:
+    def load(cls, dataset: Any) -> ExactVectors:
         """Read the rows that have a vector."""
         found = dataset.to_table(columns=["vector"], filter="vector IS NOT NULL", with_row_id=True)
         rows = found["_rowid"].to_numpy().astype(np.int64)
@@ -96,28 +96,28 @@ class VectorMemory:
     def __init__(self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES) -> None:
         self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
         self._searches = 0
-        self._held: ExactVectors | None = None
+        self._loaded: ExactVectors | None = None
         self._is_too_large: bool | None = None
         self._reading = threading.Lock()
 
     @property
-    def held(self) -> ExactVectors | None:
-        """The vectors, if they are held by now."""
-        return self._held
+    def loaded(self) -> ExactVectors | None:
+        """The vectors, if they are loaded by now."""
+        return self._loaded
 
-    def open(self) -> ExactVectors | None:
+    def load_if_due(self) -> ExactVectors | None:
         """The vectors for a search; None if it had better use the index."""
         self._searches += 1
-        if self._held or self._searches < _MIN_SEARCHES or self._is_too_large:
-            return self._held
+        if self._loaded or self._searches < _MIN_SEARCHES or self._is_too_large:
+            return self._loaded
         if not self._reading.acquire(blocking=False):
             return None  # another search reads them
         try:
             if self._is_too_large is None:
                 bytes_ = self._dataset.count_rows() * self._dimensions * 4
                 self._is_too_large = bytes_ > self._max_bytes
-            if not self._is_too_large and self._held is None:
-                self._held = ExactVectors.read(self._dataset)
-            return self._held
+            if not self._is_too_large and self._loaded is None:
+                self._loaded = ExactVectors.load(self._dataset)
+            return self._loaded
         finally:
             self._reading.release()
