@@ -99,7 +99,7 @@ def test_a_large_graph_of_vectors_is_built_in_parts_that_are_all_searched(
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     write(table, vectors[:1200], 0)
     indexes.maintain_indexes(table)
-    assert table.index_stats("vector_idx")["indices"][0]["num_partitions"] == indexes.HNSW_MAX_PARTITIONS
+    assert table.index_stats("vector_idx")["indices"][0]["num_partitions"] == 6
     write(table, vectors[1200:], 1200)
     monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 50)
     indexes.maintain_indexes(table)
