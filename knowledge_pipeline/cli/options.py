@@ -63,3 +63,5 @@ TokenVariable = Annotated[
     str | None,
     Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
 ]
+
+Blame = Annotated[bool, Option("--blame", help="Say who last changed the lines of each result, by git.")]

@@ -56,10 +56,13 @@ class AsyncKnowledgeClient:
         filters: FiltersLike | None = None,
         limit: int | None = None,
         explain: bool | None = None,
+        blame: bool | None = None,
     ) -> SearchResponseDict:
-        """The results that answer a query best."""
+        """The results that answer a query best; with `blame` they say who last changed their lines."""
         return await self._transport.send(
-            _post("search", query=query, type=type, filters=filters, limit=limit, explain=explain)
+            _post(
+                "search", query=query, type=type, filters=filters, limit=limit, explain=explain, blame=blame
+            )
         )
 
     async def similar(
@@ -79,9 +82,10 @@ class AsyncKnowledgeClient:
             )
         )
 
-    async def get(self, id: str) -> SearchResponseDict:
-        """One chunk by its id, or all chunks of a document by "source:uri"."""
-        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/{quote(id, safe='')}"))
+    async def get(self, id: str, *, blame: bool = False) -> SearchResponseDict:
+        """One chunk by its id, or all chunks of a document by "source:uri"; `blame` as for `search`."""
+        path = f"{API_PREFIX}/{quote(id, safe='')}{'?blame=true' if blame else ''}"
+        return await self._transport.send(ApiRequest("GET", path))
 
     async def related(self, target: str) -> RelationsResponseDict:
         """What a document closes, implements, references, and the documents that do so with it."""

@@ -42,6 +42,17 @@ class RelationDict(TypedDict):
     document: RelatedDocumentDict
 
 
+class BlamedLinesDict(TypedDict):
+    """See `BlamedLines`."""
+
+    lines: str
+    commit: str
+    author: str | None
+    committed: str | None
+    message: str
+    pull_requests: list[RelatedDocumentDict]
+
+
 class SearchResultDict(TypedDict):
     """See `SearchResult`."""
 
@@ -54,6 +65,7 @@ class SearchResultDict(TypedDict):
     graph: NotRequired[dict[str, Any]]  # see `CodeNeighbours`
     explain: NotRequired[dict[str, Any]]  # see `ScoreExplanation`
     file_state: NotRequired[str]  # "same", "changed" or "missing", where its source is a local folder
+    blame: NotRequired[list[BlamedLinesDict]]  # on request, where the server has the repository
 
 
 class QueryResponseDict(TypedDict):

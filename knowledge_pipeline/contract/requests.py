@@ -27,6 +27,7 @@ _LIMIT: Mapping[str, Any] = {
     "ge": 1,
 }
 _EXPLAIN: Mapping[str, Any] = {"description": "Explain where each score comes from."}
+_BLAME: Mapping[str, Any] = {"description": "Say who last changed the lines of each result, by git."}
 _FILE_SOURCE: Mapping[str, Any] = {"description": "The file's source, if several have such a path."}
 
 
@@ -46,6 +47,7 @@ class QueryRequest:
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)
+    blame: bool = field(default=False, metadata=_BLAME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,25 @@ class ScoreExplanation:
 
 
 @dataclass(frozen=True, slots=True)
+class BlamedLines:
+    """Lines of a result that one commit wrote last."""
+
+    lines: str = field(metadata={"examples": ["L10-L24", "L10"]})  # of the file as it was indexed
+    commit: str
+    author: str | None
+    committed: datetime | None
+    message: str = field(metadata={"description": "Of the commit; secrets and personal data redacted."})
+    pull_requests: tuple[RelatedDocument, ...] = field(
+        default=(), metadata={"description": "Indexed pull or merge requests of the commit."}
+    )
+
+    @property
+    def subject(self) -> str:
+        """The first line of the message."""
+        return self.message.partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """One result: a chunk of a document."""
 
@@ -173,6 +192,9 @@ class SearchResult:
             "description": "The file now, compared with the index, where the source is a local folder.",
             "omit_none": True,
         },
+    )
+    blame: tuple[BlamedLines, ...] | None = field(
+        default=None, metadata={"description": "Who last changed its lines, on request.", "omit_none": True}
     )
 
 

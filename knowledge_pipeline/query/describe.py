@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours, Relation
+    from knowledge_pipeline.contract.responses import BlamedLines, CodeNeighbour, CodeNeighbours, Relation
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
@@ -18,6 +18,7 @@ _SKIPPED_STEPS = {
     "hyde": "Searched without a hypothetical answer: the language model did not write one.",
     "expansion": "Searched without related terms: the language model did not name any.",
     "decompose": "Searched as one question: the language model did not split it.",
+    "blame": "Without who last changed some of the lines: git could not be asked.",
     "graph": "Without callers and callees of code: there is no code graph to read.",
     "rerank": "Without reranking: the reranker could not be used or took too long.",
 }
@@ -40,6 +41,22 @@ def format_share(share: float) -> str:
 def describe_relation(relation: Relation) -> str:
     """`closes`, or `closed by`: how the requested document is related to the other one."""
     return relation.kind if relation.direction == "to" else _INCOMING_KINDS[relation.kind]
+
+
+def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[str]:
+    """A line for each commit, the newest first: `lines 1-4 by Ann, 2026-01-31: Retry twice (1a2b3c4)`."""
+    by_commit: dict[str, list[BlamedLines]] = {}
+    for each in blame:
+        by_commit.setdefault(each.commit, []).append(each)
+    newest = sorted(by_commit.values(), key=lambda found: str(found[0].committed or ""), reverse=True)
+    for found in newest[:max_named]:
+        lines, first = ", ".join(each.lines.replace("L", "") for each in found), found[0]
+        when = f"{first.committed:%Y-%m-%d}" if first.committed else "at an unknown time"
+        where = ", ".join([first.commit[:7], *(each.title or each.path for each in first.pull_requests)])
+        noun = "line" if lines.isdigit() else "lines"
+        yield f"{noun} {lines} by {first.author or 'somebody'}, {when}: {first.subject[:120]} ({where})"
+    if len(newest) > max_named:
+        yield f"{len(newest) - max_named} more commits"
 
 
 def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterator[str]:

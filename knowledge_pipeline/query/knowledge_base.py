@@ -25,6 +25,7 @@ from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.audiences import Audiences
+from knowledge_pipeline.query.blame import Blame
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.declared_sources import DeclaredSources
@@ -99,6 +100,7 @@ class AsyncKnowledgeBase:
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
         self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
+        self._blame = Blame(settings.sources, self._lake.cache, self._index)
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -128,15 +130,19 @@ class AsyncKnowledgeBase:
         filters: Filters = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
+        blame: bool = False,
         access: Access | None = None,
     ) -> SearchResponse:
-        """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods."""
+        """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods.
+
+        With `blame` results say who last changed their lines: see `Blame.mark_results`.
+        """
         limits.check_search(self.settings.limits, text, type, filters, limit)
         access = await self._resolve_access(access)
         response = await self._engine.search(
             text, access, type=type, filters=filters, limit=limit, explain=explain
         )
-        return await self._record_search(type, text, access, response)
+        return await self._record_search(type, text, access, response, blame=blame)
 
     def choose_type(self, text: str) -> SearchType:
         """The type of search that suits a question. Raises `InvalidQuery` if it makes no sense."""
@@ -164,11 +170,12 @@ class AsyncKnowledgeBase:
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop
-    async def get(self, id: str, *, access: Access | None = None) -> SearchResponse:
-        """See `Engine.get`."""
+    async def get(self, id: str, *, blame: bool = False, access: Access | None = None) -> SearchResponse:
+        """See `Engine.get`; `blame` as for `search`."""
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        return await self._record_search("get", id, access, await self._engine.get(id, access))
+        response = await self._engine.get(id, access)
+        return await self._record_search("get", id, access, response, blame=blame)
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
@@ -197,7 +204,13 @@ class AsyncKnowledgeBase:
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
         context = await get_context(
-            self._engine, access, task, self.settings.context, max_tokens=max_tokens, template=template
+            self._engine,
+            access,
+            task,
+            self.settings.context,
+            max_tokens=max_tokens,
+            template=template,
+            blame=self._blame if task.kind == "code_review" else None,
         )
         response = SearchResponse(
             context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
@@ -275,10 +288,12 @@ class AsyncKnowledgeBase:
         return await self._audiences.add(self._declared.narrow(access or self.access))
 
     async def _record_search(
-        self, kind: str, text: str, access: Access, response: SearchResponse
+        self, kind: str, text: str, access: Access, response: SearchResponse, *, blame: bool = False
     ) -> SearchResponse:
         """Log a response, and say of its results whether their files have changed since."""
         response = self._record(kind, text, access, response)
+        if blame:
+            response = await self._blame.mark_search(response, access)
         if not self._working_tree:
             return response
         return await asyncio.to_thread(self._working_tree.mark_search, response)

@@ -68,7 +68,7 @@ class WorkingTree:
         except OSError:
             return None  # it may not be read here
         text = texts[path]
-        if text is not None and _has_content(text, result.content):
+        if text is not None and has_content(text, result.content):
             return "same"
         indexed_at = result.metadata.get("updated_at")
         is_older = indexed_at and datetime.fromtimestamp(stat.st_mtime, UTC) <= datetime.fromisoformat(
@@ -86,7 +86,7 @@ def _read_text(path: Path) -> str | None:
         return None
 
 
-def _has_content(text: str, content: str) -> bool:
+def has_content(text: str, content: str) -> bool:
     """Whether a text has some lines, all but those that were redacted."""
     parts: list[list[str]] = [[]]
     for line in content.replace("\r\n", "\n").split("\n"):

@@ -13,7 +13,12 @@ from knowledge_pipeline.contract.responses import (
     SearchRun,
 )
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excerpts
-from knowledge_pipeline.query.describe import describe_neighbours, describe_relation, describe_skipped_step
+from knowledge_pipeline.query.describe import (
+    describe_blame,
+    describe_neighbours,
+    describe_relation,
+    describe_skipped_step,
+)
 from knowledge_pipeline.serve.documents import document_id_of
 
 NO_RESULTS = (
@@ -21,6 +26,7 @@ NO_RESULTS = (
 )
 
 _MAX_NEIGHBOURS = 5  # of each kind
+_MAX_COMMITS = 5  # that changed the lines of a result
 _FILE_STATES = {"changed": "changed since it was indexed", "missing": "its file is gone"}
 _MAX_PLACE_CHARS = 120  # of the line that stands for a result
 
@@ -53,8 +59,9 @@ def render_document(results: Sequence[SearchResult], *, offset: int, total: int)
     bodies = [_render_excerpt(excerpt) for excerpt in build_excerpts(results)]
     end = offset + len(results)
     more = [f"Chunks {offset + 1} to {end} of {total}: read on with offset={end}."] if end < total else []
+    blamed = [line for each in results for line in describe_blame(each.blame or (), max_named=_MAX_COMMITS)]
     related = [f"related: {_format_relations(first.related)}"] if first.related else []
-    return "\n\n".join([head, *bodies, *related, *more])
+    return "\n\n".join([head, *bodies, *blamed, *related, *more])
 
 
 def render_context(context: ContextResponse) -> str:
@@ -105,6 +112,7 @@ def _render_result(number: int, result: SearchResult) -> str:
     lines = [f"{head}  {' · '.join(str(each) for each in labels if each)}"]
     lines.append(f"id {result.id} · document {document_id_of(result)}")
     lines.append(fence_block(result.content, known.get("language") or ""))
+    lines += describe_blame(result.blame or (), max_named=_MAX_COMMITS)
     lines += describe_neighbours(result.graph, max_named=_MAX_NEIGHBOURS) if result.graph else []
     lines += [f"related: {_format_relations(result.related)}"] if result.related else []
     return "\n".join(lines)

@@ -76,6 +76,15 @@ def test_get_shows_a_chunk_and_a_document_whole(indexed: Path, run: Run):
     assert "def sign_session" in whole and "return False" in whole
 
 
+def test_blame_says_who_changed_the_lines_of_what_is_shown(indexed: Path, run: Run):
+    ran = run("search", "sign the payload of a session", "--limit", "1", "--blame")
+    assert " by Ann, " in ran.out and ": Sign sessions (" in ran.out
+    found = run("get", "shop-code:src/sessions.py", "--blame", "--json").json["results"][0]
+    assert found["blame"][0]["author"] == "Ann" and found["blame"][0]["message"] == "Sign sessions"
+    refused = run("search", "--file", "src/sessions.py", "--blame", code=2)
+    assert "knowledge get ID --blame" in refused.err
+
+
 def test_get_of_what_does_not_exist_has_a_code_of_its_own(indexed: Path, run: Run):
     assert "no chunk or document 'nope'" in run("get", "nope", code=3).err
     assert run("get", "nope", "--json", code=3).error["kind"] == "NotFound"

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
+from knowledge_pipeline.cli.options import Blame
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import NotFound
@@ -47,6 +48,7 @@ def search(
     limit: Limit = None,
     lines: Lines = 12,
     explain: Explain = False,
+    blame: Blame = False,
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -59,6 +61,8 @@ def search(
 
     if file is not None and type not in (None, "similar"):
         raise WrongUsage(f"--file finds what is similar to a file: omit --type {type}")
+    if blame and (file is not None or type == "similar"):
+        raise WrongUsage("--blame is for a question: ask `knowledge get ID --blame` of a similar result")
     if query is None and file is None:
         raise WrongUsage("give a QUERY, or --file")
     filters = filter_options.to_filters()
@@ -68,7 +72,9 @@ def search(
             response = search_similar(base, query, file, filters, limit=limit, explain=explain)
         else:
             kind = type or "semantic"
-            response = base.search(query or "", type=kind, filters=filters, limit=limit, explain=explain)
+            response = base.search(
+                query or "", type=kind, filters=filters, limit=limit, explain=explain, blame=blame
+            )
     show_results(session.screen, response, lines=lines)
 
 

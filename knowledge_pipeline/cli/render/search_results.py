@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 from knowledge_pipeline.cli.render.relations import format_document_name
 from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
-from knowledge_pipeline.query.describe import describe_neighbours, describe_relation, describe_skipped_step
+from knowledge_pipeline.query.describe import (
+    describe_blame,
+    describe_neighbours,
+    describe_relation,
+    describe_skipped_step,
+)
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import ScoreExplanation, SearchResponse, SearchResult
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
 _MAX_NEIGHBOURS = 3  # of each kind
+_MAX_COMMITS = 5  # that changed the lines of a result
 
 
 def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
@@ -33,6 +39,8 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
             screen.print_text(f"   {_format_explanation(result.explain)}")
         if lines != 0:
             _show_content(screen, result, lines)
+        for line in describe_blame(result.blame or (), max_named=_MAX_COMMITS):
+            screen.print_text(f"   {one_line(line)}", style="dim")
         if result.related:
             related = (
                 f"{describe_relation(each)} {format_document_name(each.document)} [{each.document.source}]"

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, ContextResponse, to_json
+from knowledge_pipeline.contract.responses import (
+    BlamedLines,
+    Citation,
+    ContextExcerpt,
+    ContextResponse,
+    to_json,
+)
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
@@ -24,10 +30,14 @@ from knowledge_pipeline.query.agent_context.select import (
     rank_candidates,
 )
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
+from knowledge_pipeline.query.blame import Blame
+from knowledge_pipeline.query.describe import describe_blame
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.stopwatch import Stopwatch
 
 _RESULTS = 50  # of each search
+_BLAMED_RESULTS = 10  # of the best; git is run for each
+_BLAMED_COMMITS = 3  # of an excerpt, the newest
 _FENCE_TOKENS = 8  # of an excerpt, in addition to the words of its heading
 _MAX_ATTEMPTS = 8  # to fill the budget
 _WASTED_TOKENS = 30  # of a budget may stay unused
@@ -42,11 +52,13 @@ async def get_context(
     *,
     max_tokens: int | None = None,
     template: str | Path | None = None,
+    blame: Blame | None = None,
 ) -> ContextResponse:
     """The excerpts that help with a task, as a prompt of at most `max_tokens` tokens.
 
-    No search sees more than the access allows. By default the budget is that of the settings, the section
-    `context` of `knowledge.yaml`, and the template (see `load_template`) that of the task's kind.
+    No search sees more than the access allows. `blame` says of the best results who changed their lines.
+    By default the budget is that of the settings, the section `context` of `knowledge.yaml`, and the template
+    (see `load_template`) that of the task's kind.
 
     Raises:
         InvalidQuery: the task or the template is wrong, or they alone exceed the budget.
@@ -62,6 +74,10 @@ async def get_context(
     searches = await run_task_searches(engine, access, task, limit=_RESULTS)
     weighted = searches.weighted_results
     candidates = rank_candidates(weighted)
+    if blame:
+        best = [each.result for each in candidates[:_BLAMED_RESULTS]]
+        marked, _ = await blame.mark_results(best, access)
+        fitter = replace(fitter, blame={each.id: each.blame for each in marked if each.blame})
     text, selection = await asyncio.to_thread(fitter.fit, candidates)
     shown_ids = {id_ for excerpt in selection.excerpts for id_ in excerpt.chunks}
     shown_counts = {run.name: sum(each.id in shown_ids for each in run.results) for run in weighted}
@@ -93,6 +109,7 @@ class _PromptFitter:
     budget: int
     prompt: PromptTemplate
     count: CountTokens
+    blame: Mapping[str, tuple[BlamedLines, ...]] = field(default_factory=dict[str, tuple[BlamedLines, ...]])
 
     @classmethod
     def load(cls, task: Task, budget: int, settings: ContextSettings, template: str | Path | None) -> Self:
@@ -149,13 +166,18 @@ class _PromptFitter:
                 "kind": self.task.kind,
                 "file": self.task.file,
                 "snippet": self.task.snippet,
-                "excerpts": [_to_template_values(excerpt) for excerpt in selection.excerpts],
+                "excerpts": [
+                    _to_template_values(each, self._find_blame(each)) for each in selection.excerpts
+                ],
                 "omitted": len(selection.omitted),
             }
         )
 
+    def _find_blame(self, excerpt: ContextExcerpt) -> list[BlamedLines]:
+        return [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
 
-def _to_template_values(excerpt: ContextExcerpt) -> dict[str, Any]:
+
+def _to_template_values(excerpt: ContextExcerpt, blame: Sequence[BlamedLines]) -> dict[str, Any]:
     """An excerpt as templates get it: see docs/context.md."""
     return {
         "number": excerpt.number,
@@ -168,6 +190,7 @@ def _to_template_values(excerpt: ContextExcerpt) -> dict[str, Any]:
         "found_by": list(excerpt.found_by),
         "missing_lines": excerpt.missing_lines,
         "within": excerpt.within,
+        "blame": list(describe_blame(blame, max_named=_BLAMED_COMMITS)),
         "near_duplicates": [_citation_to_values(place) for place in excerpt.near_duplicates],
     }
 

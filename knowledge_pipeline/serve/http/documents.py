@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse, Response
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -52,6 +52,8 @@ KnowledgeId = Annotated[
     ),
 ]
 
+Blame = Annotated[bool, Query(description="Say who last changed the lines of each chunk, by git.")]
+
 routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=problem_responses(*QUERY_STATUSES))
 id_routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=problem_responses(*BODILESS_STATUSES))
 """To be included after all others of the prefix."""
@@ -86,6 +88,6 @@ async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
 
 
 @id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=SearchResponse)
-async def get_chunk(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
+async def get_chunk(id: KnowledgeId, ctx: CurrentContext, blame: Blame = False) -> JSONResponse:
     """Return one chunk, or all chunks of a document in order."""
-    return await ctx.respond(lambda base, access: base.get(id, access=access))
+    return await ctx.respond(lambda base, access: base.get(id, blame=blame, access=access))

@@ -93,7 +93,13 @@ async def context(body: ContextRequest, ctx: CurrentContext) -> JSONResponse:
 async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType) -> Response:
     answer = await ctx.execute(
         lambda base, access: base.search(
-            body.query, type=type, filters=body.filters, limit=body.limit, explain=body.explain, access=access
+            body.query,
+            type=type,
+            filters=body.filters,
+            limit=body.limit,
+            explain=body.explain,
+            blame=body.blame,
+            access=access,
         )
     )
     return to_response(ctx.request, answer)

@@ -149,6 +149,7 @@ class DocumentInput(ToolInput):
     )
     offset: int = Field(default=0, ge=0)
     compact: bool = False
+    blame: bool = Field(default=False, description="Say who last changed the lines.")
     limit: int = Field(default=40, ge=1, le=500, description="At most this many chunks.")
 
 

@@ -81,7 +81,7 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
 async def _read_document(
     base: AsyncKnowledgeBase, access: Access, arguments: inputs.DocumentInput
 ) -> ToolOutput:
-    whole = await base.get(arguments.id, access=access)
+    whole = await base.get(arguments.id, blame=arguments.blame, access=access)
     total = len(whole.results)
     if arguments.offset >= total:
         raise InvalidQuery(f"found offset {arguments.offset}; the document has {total} chunks")

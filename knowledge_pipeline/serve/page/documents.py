@@ -92,6 +92,14 @@ async def related(request: Request, ctx: PageContext) -> Response:
     return render_page(request, "related.html.j2", target=target, answer=answer)
 
 
+@routes.get("/blame")
+async def blame(request: Request, ctx: PageContext) -> Response:
+    """Who last changed the lines of a chunk."""
+    id_ = _require_id(request)
+    answer = await ctx.execute(lambda base, access: base.get(id_, blame=True, access=access))
+    return render_page(request, "blame.html.j2", result=answer.results[0])
+
+
 def _require_id(request: Request) -> str:
     id_ = request.query_params.get("id", "")
     if not id_:
