@@ -40,7 +40,7 @@ def pack(
             and count_tokens(ranges[following - 1][0], ranges[last + 1][1]) <= limit
         ):
             following -= 1
-        first = following if last + 1 < len(ranges) else len(ranges)
+        first = following
 
 
 def pack_to_limits(

@@ -171,3 +171,15 @@ function make() { return new Inner.Deep(); }
     found = {each.partition(":")[2] for each in targets(texts, "calls", "a.ts:use")}
     assert found - {"call"} == set(expected.split())
     assert targets(texts, "extends", "a.ts:Wide") == {"a.ts:Named"}
+
+
+def test_the_parameter_of_a_short_arrow_hides_a_function_of_its_name() -> None:
+    texts = {
+        "src/a.ts": "import { pay } from './pay';\n"
+        "export function all(list) { return list.map(pay => pay()); }\n"
+        "export const short = pay => pay();\nexport function one() { return pay(); }\n",
+        "src/pay.ts": "export function pay() {}\n",
+    }
+    for name in ("all", "short"):
+        assert "src/pay.ts:pay" not in targets(texts, "calls", f"src/a.ts:{name}")
+    assert targets(texts, "calls", "src/a.ts:one") == {"src/pay.ts:pay"}

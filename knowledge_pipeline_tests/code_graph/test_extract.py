@@ -142,3 +142,8 @@ def test_a_change_within_a_body_leaves_the_interface() -> None:
     result = "class A:\n    def f(self):\n        x = 1\n        return h(x)\n"
     digests = [interface_digest(extract("a.py", text, "python")) for text in (before, within, result)]
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_local_variable_is_no_reference_to_anything() -> None:
+    facts = extract("a.py", "def go(given):\n    held = []\n    return [held, given, other]\n", "python")
+    assert {use.path for use in facts.uses if use.kind == "references"} == {"other"}

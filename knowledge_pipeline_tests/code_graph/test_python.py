@@ -126,6 +126,13 @@ def test_a_module_of_a_package_does_not_hide_one_of_the_language() -> None:
     assert targets(texts, "calls", "app/main.py:main") == {"json.dumps"}
 
 
+def test_a_module_beside_a_script_hides_one_of_the_language() -> None:
+    main = "import json\ndef main(): json.dumps(1)\n"
+    texts = {"tools/json.py": "def dumps(x): ...\n", "tools/run.py": main, "other/run.py": main}
+    assert targets(texts, "calls", "tools/run.py:main") == {"tools/json.py:dumps"}
+    assert targets(texts, "calls", "other/run.py:main") == {"json.dumps"}
+
+
 def test_what_lies_outside_keeps_its_full_name() -> None:
     texts = {
         "a.py": "import requests\nfrom requests import Session as S\nclass Mine(S):\n    def go(self):\n"

@@ -151,6 +151,13 @@ def test_a_target_is_named_in_many_ways(asked: KnowledgeBase, target: str, name:
     assert found(asked.graph.find_references(target), "target") == [name]
 
 
+def test_the_end_of_a_qualified_name_leaves_out_others_of_its_last_part(asked: KnowledgeBase, lake: Lake):
+    world = shop()
+    world.define("web", "web/cache.py", "Outer.Cache.get", "method")
+    world.write(lake)
+    assert found(asked.graph.find_references("Cache.get"), "target") == ["Outer.Cache.get"]
+
+
 def test_a_name_that_means_several_things_lists_them_all(asked: KnowledgeBase, lake: Lake):
     world = shop()
     world.define("web", "web/cache.py", "Cache.get", "method")
