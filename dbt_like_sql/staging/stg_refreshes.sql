@@ -15,5 +15,7 @@ select
     tokens,
     cost,
     seconds,
-    run -- the Dagster run, if there was one
+    run, -- the Dagster run, if there was one
+    code, -- versions of the package and of the stage's code, where it changed anything
+    settings -- JSON: digests of the settings that it used, where it changed anything
 from raw_refreshes

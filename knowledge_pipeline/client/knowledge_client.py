@@ -13,6 +13,7 @@ from knowledge_pipeline.client.responses import (
     RelationsResponseDict,
     SearchResponseDict,
     StatusResponseDict,
+    TraceResponseDict,
 )
 from knowledge_pipeline.client.transport import ApiRequest, Transport
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
@@ -86,6 +87,10 @@ class AsyncKnowledgeClient:
         """One chunk by its id, or all chunks of a document by "source:uri"; `blame` as for `search`."""
         path = f"{API_PREFIX}/{quote(id, safe='')}{'?blame=true' if blame else ''}"
         return await self._transport.send(ApiRequest("GET", path))
+
+    async def trace(self, id: str) -> TraceResponseDict:
+        """What made a chunk: the document as read, the refresh, its Dagster run, the first release."""
+        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/trace/{quote(id, safe='')}"))
 
     async def related(self, target: str) -> RelationsResponseDict:
         """What a document closes, implements, references, and the documents that do so with it."""
@@ -168,6 +173,7 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     search = blocking(AsyncKnowledgeClient.search)
     similar = blocking(AsyncKnowledgeClient.similar)
     get = blocking(AsyncKnowledgeClient.get)
+    trace = blocking(AsyncKnowledgeClient.trace)
     related = blocking(AsyncKnowledgeClient.related)
     context = blocking(AsyncKnowledgeClient.context)
     graph = blocking(AsyncKnowledgeClient.graph)

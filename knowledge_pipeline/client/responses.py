@@ -68,6 +68,19 @@ class SearchResultDict(TypedDict):
     blame: NotRequired[list[BlamedLinesDict]]  # on request, where the server has the repository
 
 
+class TracedRefreshDict(TypedDict):
+    """See `TracedRefresh`."""
+
+    stage: str
+    done_at: str
+    seconds: float
+    changes: int
+    code: str | None
+    settings: dict[str, str]
+    run: str | None
+    run_url: str | None
+
+
 class QueryResponseDict(TypedDict):
     """See `QueryResponse`."""
 
@@ -75,6 +88,22 @@ class QueryResponseDict(TypedDict):
     took_ms: float
     release: int
     degraded: list[str]  # skipped steps: "vector", "rerank", …
+
+
+class TraceResponseDict(QueryResponseDict):
+    """See `TraceResponse`."""
+
+    id: str
+    citation: CitationDict
+    revision: str | None
+    document_hash: str | None
+    chunk_fingerprint: str | None
+    text_key: str | None
+    indexed_at: str
+    updated_at: str
+    first_release: int | None
+    first_released_at: str | None
+    stages: list[TracedRefreshDict]
 
 
 class SearchResponseDict(QueryResponseDict):

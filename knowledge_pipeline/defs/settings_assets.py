@@ -6,22 +6,20 @@ that it is about to use; the sensor reports those that changed since.
 (docs/decisions/0010-settings-as-assets.md)
 """
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from urllib.parse import urlsplit
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import DATA_VERSION, read_partition_versions
 from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.stages.settings_digests import compute_settings_digests
 
 STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("source",),
@@ -66,27 +64,6 @@ def build_settings_specs(source_type: SourceType, owners: Sequence[str] = ()) ->
         )
         for name, meaning in _DESCRIPTIONS.items()
     ]
-
-
-def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
-    """A hash of each kind of settings of a source, without secrets."""
-    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email"})
-    connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
-    own = source.model_dump(mode="json", include={"type", "include", "exclude", "max_bytes", *FILTER_TYPES})
-    chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
-    embedding = settings.resolve_embedding(source)
-    model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})
-    if embedding.provider != "local":
-        place = _strip_secrets(embedding.base_url)
-        model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}
-    access, tags = source.access.model_dump(mode="json"), sorted(source.metadata.tags)
-    read = {
-        "source": {**own, "connection": connection},
-        "chunking": {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")},
-        "model": model,
-        "access": {"access": access, "tags": tags, "connection": connection},
-    }
-    return {name: hash_strings(json.dumps(values, sort_keys=True))[:16] for name, values in read.items()}
 
 
 def iter_unreported(
@@ -145,9 +122,3 @@ def changed_settings(
         return dg.SensorResult(asset_events=observations)
     reason = f"{len(observations)} settings of sources changed"
     return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
-
-
-def _strip_secrets(url: str) -> str:
-    """Host, port and path of an address; the other parts may hold a token."""
-    parts = urlsplit(url)
-    return f"{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -20,6 +20,7 @@ from knowledge_pipeline.contract.responses import (
     RelationsResponse,
     SearchResponse,
     StatusResponse,
+    TraceResponse,
 )
 from knowledge_pipeline.contract.types import Judgement, SearchType
 from knowledge_pipeline.query import limits
@@ -176,6 +177,20 @@ class AsyncKnowledgeBase:
         access = await self._resolve_access(access)
         response = await self._engine.get(id, access)
         return await self._record_search("get", id, access, response, blame=blame)
+
+    @_on_background_loop
+    async def trace(self, id: str, *, access: Access | None = None) -> TraceResponse:
+        """What made a result: see `trace_result`. Of a document, its first chunk.
+
+        Raises:
+            NotFound: there is none that the caller may see.
+        """
+        from knowledge_pipeline.query.trace import trace_result  # most processes only search
+
+        limits.check_id(self.settings.limits, id)
+        access = await self._resolve_access(access)
+        response = self._record("trace", id, access, await self._engine.get(id, access))
+        return await asyncio.to_thread(trace_result, self._lake, response)
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
@@ -335,6 +350,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     search = blocking(AsyncKnowledgeBase.search)
     similar = blocking(AsyncKnowledgeBase.similar)
     get = blocking(AsyncKnowledgeBase.get)
+    trace = blocking(AsyncKnowledgeBase.trace)
     related = blocking(AsyncKnowledgeBase.related)
     context = blocking(AsyncKnowledgeBase.context)
     status = blocking(AsyncKnowledgeBase.status)

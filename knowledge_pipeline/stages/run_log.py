@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.pending_rows import add_pending_rows
@@ -35,19 +37,32 @@ def log_idle_refreshes(lake: Lake, settings: Settings, stats: Sequence[Stats]) -
 def _build_rows(
     settings: Settings, stats: Iterable[Stats], run_id: str | None = None
 ) -> list[dict[str, Any]]:
-    types = {source.id: source.type for source in settings.sources}
+    sources = {source.id: source for source in settings.sources}
     return [
         {
             "at": each.at,
             "source": each.source,
-            "source_type": types[each.source],
+            "source_type": sources[each.source].type,
             "stage": each.stage,
             **{name: getattr(each, name) for name in _LOGGED_COUNTS},
             "skipped": each.skipped.total(),
             "run": run_id,
+            **_describe_versions(settings, sources[each.source], each),
         }
         for each in stats
     ]
+
+
+def _describe_versions(settings: Settings, source: SourceConfig, stats: Stats) -> dict[str, str | None]:
+    """With what code and settings a stage changed something; what changed nothing loads neither."""
+    if not stats.has_changes:
+        return {"code": None, "settings": None}
+    from knowledge_pipeline.stages.code_versions import compute_code_versions
+    from knowledge_pipeline.stages.settings_digests import compute_settings_digests
+
+    code = f"{version('knowledge-pipeline')} {compute_code_versions(source.type)[stats.stage]}"
+    digests = compute_settings_digests(settings, source)
+    return {"code": code, "settings": json.dumps(digests, sort_keys=True)}
 
 
 def log_embedding_calls(ctx: RefreshContext, usage: Usage, *, seconds: float) -> None:

@@ -215,6 +215,8 @@ REFRESHES = _build_schema(
     *_require("tokens", type_=pa.int64()),
     *_require("cost", "seconds", type_=pa.float64()),
     *_allow_null("run"),  # the Dagster run, if there was one
+    # of what changed anything alone: versions of the package and the stage, JSON of digests of the settings
+    *_allow_null("code", "settings"),
 )
 """A log, one row per stage of a source's refresh, whether it changed anything or not."""
 

@@ -85,6 +85,14 @@ def test_blame_says_who_changed_the_lines_of_what_is_shown(indexed: Path, run: R
     assert "knowledge get ID --blame" in refused.err
 
 
+def test_get_traces_what_made_a_chunk(indexed: Path, run: Run):
+    ran = run("get", "shop-code:src/sessions.py", "--trace")
+    assert "first release with it" in ran.out and "command line" in ran.out
+    traced = run("get", "shop-code:src/sessions.py", "--trace", "--json").json
+    assert traced["first_release"] == 1 and traced["stages"][0]["stage"] == "snapshot"
+    assert "there is no chunk" in run("get", "shop-code:nothing.py", "--trace", code=3).err
+
+
 def test_get_of_what_does_not_exist_has_a_code_of_its_own(indexed: Path, run: Run):
     assert "no chunk or document 'nope'" in run("get", "nope", code=3).err
     assert run("get", "nope", "--json", code=3).error["kind"] == "NotFound"

@@ -137,7 +137,7 @@ async def asked_in_python(base: AsyncKnowledgeBase, attempt: Attempt, access: Ac
         getattr(base.graph, given.pop("asked")) if attempt.name == "graph" else getattr(base, attempt.name)
     )
     try:
-        if attempt.name in ("get", "related", "context", "graph"):
+        if attempt.name in ("get", "trace", "related", "context", "graph"):
             answer = await method(next(iter(given.values())), access=access)
         else:
             answer = await (

@@ -290,9 +290,9 @@ def _graph(of: Intruder) -> Attempt:
     return _post(of, f"graph/{of.one_of(_GRAPH)}", body, stable=True)
 
 
-def _by_id(form: str) -> Maker:
+def _by_id(forms: tuple[str, ...]) -> Maker:
     def make(of: Intruder) -> Attempt:
-        path = form.format(quote(of.id(), safe=""))
+        path = of.one_of(forms).format(quote(of.id(), safe=""))
         return Attempt("http", f"{PREFIX}/{path}", method="GET", stable=True)
 
     return make
@@ -375,7 +375,7 @@ MAKERS: dict[str, list[Maker]] = {
     "http": [
         *map(_search, ("search", "search", "query", "query/code", "query/tickets", "query/docs")),
         *(_similar, _tool, _context, _related, _graph, _graph, _feedback, _sync),
-        *map(_by_id, ("{}", "docs/{}", "docs/{}/export")),
+        *map(_by_id, (("{}", "{}?blame=true"), ("docs/{}", "trace/{}"), ("docs/{}/export",))),
         _get(*(f"{PREFIX}/{name}" for name in ("collections", "status")), stable=True),
         _get(*(f"{PREFIX}/{name}" for name in ("stats", "sources", "sync/status", "tools")), stable=False),
         _get("/health", "/ready", "/metrics", "/openapi.json", "/docs", stable=False),
@@ -384,7 +384,7 @@ MAKERS: dict[str, list[Maker]] = {
         _page("/", _page_search),
         _page("/", _page_search),
         _page("/doc", lambda of: {"id": of.id(), "q": of.word()}, stable=True),
-        _page("/similar", lambda of: {"id": of.id()}),
+        lambda of: _page(of.one_of(["/similar", "/blame", "/trace"]), lambda of: {"id": of.id()})(of),
         _page("/related", lambda of: {"id": of.document()}),
         _page("/graph", _page_graph),
         _page("/sources", lambda of: {"source": of.secret.source.id}),
@@ -408,7 +408,7 @@ MAKERS: dict[str, list[Maker]] = {
     "python": [
         _python("search", lambda of: {"text": of.question(), "filters": _narrowed(of), "limit": 50}),
         _python("similar", _python_similar),
-        _python("get", lambda of: {"id": of.id()}, stable=True),
+        lambda of: _python(of.one_of(["get", "trace"]), lambda of: {"id": of.id()}, stable=True)(of),
         _python("related", lambda of: {"target": of.document()}, stable=True),
         _python("context", lambda of: {"task": of.question()}),
         _python("status", lambda _: {}, stable=True),

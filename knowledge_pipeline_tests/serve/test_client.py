@@ -15,6 +15,7 @@ QUESTIONS = {
     "search": (("payment",), {"type": "code", "filters": {"languages": ["python"]}, "limit": 3}),
     "similar": ((), {"path": "shop/store.py", "limit": 2}),
     "get": (("shop-docs:guides/canaryshopdocs.md",), {}),
+    "trace": (("shop-docs:guides/canaryshopdocs.md",), {}),
     "related": (("SHOP-1",), {}),
     "context": (("retry a payment",), {"kind": "code_review", "max_tokens": 1000}),
     "status": ((), {}),

@@ -4,13 +4,13 @@ One cause is reported once an hour, however many runs it breaks. Tags of the rep
 and the UI shows them: a sensor on runs cannot keep a cursor.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import dagster as dg
 
+from knowledge_pipeline.config.dagster_url import build_run_url
 from knowledge_pipeline.config.operation import AlertSettings
 from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.defs.alerts.channels import Alert, post_to_slack, send_email
@@ -21,7 +21,6 @@ from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 
-URL_VARIABLE = "KNOWLEDGE_DAGSTER_URL"
 """The environment variable with the UI's address, "https://dagster.example.com", for links to runs."""
 
 ALERT_TAG, GROUPED_TAG = "knowledge/alert", "knowledge/alert_grouped"
@@ -121,11 +120,10 @@ def _build_alert(run: dg.DagsterRun, reason: str, repeats: int) -> Alert:
     lines = [reason, *([f"Sources: {sources}"] if sources else []), f"Trigger: {trigger}"]
     if repeats:
         lines.append(f"It failed for this reason {repeats} more times since the last alert.")
-    base = os.environ.get(URL_VARIABLE, "").rstrip("/")
     return Alert(
         title=f"Knowledge pipeline: the run {run.run_id[:8]} of {run.job_name} failed",
         text="\n".join(lines),
-        url=f"{base}/runs/{run.run_id}" if base else None,
+        url=build_run_url(run.run_id),
     )
 
 

@@ -25,7 +25,7 @@ from knowledge_pipeline.defs.dagster_internals import (
 from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.columns import arrow_schema, table_schema
 from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS
-from knowledge_pipeline.defs.versions import compute_code_versions
+from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.index import payload as index_payload

@@ -24,11 +24,12 @@ from knowledge_pipeline.defs.dagster_internals import (
 )
 from knowledge_pipeline.defs.metadata.asset_specs import list_upstream
 from knowledge_pipeline.defs.partitions import list_source_types
-from knowledge_pipeline.defs.settings_assets import compute_settings_digests, report_settings, settings_key
-from knowledge_pipeline.defs.versions import compute_code_versions
+from knowledge_pipeline.defs.settings_assets import report_settings, settings_key
 from knowledge_pipeline.embedding.registry import resolve_space
+from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.stages.pipeline import select_stages
+from knowledge_pipeline.stages.settings_digests import compute_settings_digests
 
 
 class Provenance:

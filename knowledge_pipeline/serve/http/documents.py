@@ -15,7 +15,12 @@ from fastapi.responses import JSONResponse, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from knowledge_pipeline.contract.requests import RelationsRequest
-from knowledge_pipeline.contract.responses import DocumentResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.responses import (
+    DocumentResponse,
+    RelationsResponse,
+    SearchResponse,
+    TraceResponse,
+)
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
@@ -79,6 +84,12 @@ async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
     name = PurePosixPath(found.path).name or "document"
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
     return Response(found.text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
+
+
+@id_routes.get("/trace/{id:knowledge_id}", operation_id="trace_result", response_model=TraceResponse)
+async def trace(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
+    """Return what made a chunk: the document as read, the refresh, its Dagster run, the first release."""
+    return await ctx.respond(lambda base, access: base.trace(id, access=access))
 
 
 @id_routes.get("/docs/{id:knowledge_id}", operation_id="get_document", response_model=DocumentResponse)

@@ -100,6 +100,14 @@ async def blame(request: Request, ctx: PageContext) -> Response:
     return render_page(request, "blame.html.j2", result=answer.results[0])
 
 
+@routes.get("/trace")
+async def trace(request: Request, ctx: PageContext) -> Response:
+    """What made a chunk."""
+    id_ = _require_id(request)
+    found = await ctx.execute(lambda base, access: base.trace(id_, access=access))
+    return render_page(request, "trace.html.j2", trace=found)
+
+
 def _require_id(request: Request) -> str:
     id_ = request.query_params.get("id", "")
     if not id_:

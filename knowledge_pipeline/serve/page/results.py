@@ -78,6 +78,7 @@ class ResultView:
     similar_url: str
     graph_url: str | None  # of code
     related_url: str
+    trace_url: str
     blame_url: str | None  # of what may be a file of a repository
 
     @property
@@ -177,6 +178,7 @@ def _build_result_view(
         similar_url=f"/similar?{urlencode({'id': result.id})}",
         graph_url=graph_url_of(result),
         related_url=f"/related?{urlencode({'id': result.id})}",
+        trace_url=f"/trace?{urlencode({'id': result.id})}",
         blame_url=f"/blame?{urlencode({'id': result.id})}" if known.get("repo") and code else None,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.defs.runs import recorded_refresh
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.release import find_live_release
@@ -22,7 +23,9 @@ def home(dagster_home: Path) -> Path:
     return dagster_home
 
 
-def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workplace, home) -> None:
+def test_sources_are_refreshed_recorded_and_released_in_one_run(
+    workplace: Workplace, home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workplace.declare("one", a_py=CODE)
     workplace.declare("gone")
     workplace.declare("docs", "markdown", a_md="# Title\n\nText.\n")
@@ -32,6 +35,11 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(workplace: Workp
     release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 2
+    monkeypatch.setenv("KNOWLEDGE_DAGSTER_URL", "https://dagster.example.com/")
+    with KnowledgeBase.open(workplace.path) as base:
+        traced = base.trace("one:a.py").stages
+    assert {each.run for each in traced} == {recorded.run_id}, "a result leads to the run that made it"
+    assert traced[0].run_url == f"https://dagster.example.com/runs/{recorded.run_id}"
     with recorded_refresh.open_local_instance(home) as instance:
         (run,) = instance.get_runs()
         assert (run.run_id, run.status.value) == (recorded.run_id, "FAILURE")

@@ -13,22 +13,20 @@ from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.code_graph import refresh
-from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.store import schemas
 
 
 def compute_code_versions(source_type: SourceType) -> dict[str, str]:
-    """The version of every stage of a type, each with the version of its table's schema."""
+    """The version of every stage, for sources of a type, each with the version of its table's schema."""
     plain = SourceConfig.model_construct(type=source_type)  # of any connection
     cutting = (
         chunking.fingerprint(plain, model_tokens=0, tokenizer=""),
         sanitizing.fingerprint(SanitizeSettings(secrets="redact", personal_data="redact")),
     )
-    versions = {
+    return {
         "snapshot": schemas.VERSION,
         "chunks": f"{schemas.VERSION}-{hash_strings(*cutting)[:8]}",
         "embeddings": f"{schemas.VERSION}-{hash_strings(TEXT_TEMPLATE)[:8]}",
         "index": f"{schemas.VERSION}-{index.VERSION}",
         "graph": f"{schemas.VERSION}-{refresh.VERSION}-{FACTS_VERSION}.{RESOLVER_VERSION}",
     }
-    return {stage: versions[stage] for stage in select_stages(source_type)}

@@ -1,0 +1,37 @@
+"""Hashes of the settings that decide a source's rows, to tell whether they changed."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
+from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.records import hash_strings
+
+
+def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
+    """A hash of each kind of settings of a source, without secrets."""
+    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email"})
+    connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
+    own = source.model_dump(mode="json", include={"type", "include", "exclude", "max_bytes", *FILTER_TYPES})
+    chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
+    embedding = settings.resolve_embedding(source)
+    model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})
+    if embedding.provider != "local":
+        place = _strip_secrets(embedding.base_url)
+        model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}
+    access, tags = source.access.model_dump(mode="json"), sorted(source.metadata.tags)
+    read = {
+        "source": {**own, "connection": connection},
+        "chunking": {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")},
+        "model": model,
+        "access": {"access": access, "tags": tags, "connection": connection},
+    }
+    return {name: hash_strings(json.dumps(values, sort_keys=True))[:16] for name, values in read.items()}
+
+
+def _strip_secrets(url: str) -> str:
+    """Host, port and path of an address; the other parts may hold a token."""
+    parts = urlsplit(url)
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
