@@ -13,5 +13,7 @@ select
     results,
     took_ms,
     cached,
-    len(degraded) > 0 as degraded -- whether a step was left out
+    len(degraded) > 0 as degraded, -- whether a step was left out
+    scores, -- of its results, best first, in [0, 1]; null where something was looked up by its id
+    scores[1] as best_score
 from raw_queries

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Self
 from urllib.parse import quote
 
+from knowledge_pipeline.client.fallback import EMPTY_RESPONSES, OnError
 from knowledge_pipeline.client.responses import (
     ContextResponseDict,
     GraphResponseDict,
@@ -23,6 +24,12 @@ from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 API_PREFIX = "/api/v1/knowledge"
 
+_PATIENCE: Mapping[OnError, tuple[float, int]] = {"raise": (60.0, 4), "empty": (10.0, 2)}
+"""Seconds of an attempt, and attempts."""
+
+_KINDS = {"search": "search", "similar": "search", "related": "related", "context": "context"}
+"""By route, of which the others are of the code graph."""
+
 FiltersLike = Filters | Mapping[str, Any]
 """Filters, or a dictionary with the names of their fields."""
 
@@ -33,9 +40,13 @@ class AsyncKnowledgeClient:
     Args:
         url: the server: `https://knowledge.example.org`.
         token: from `knowledge token create`; None: anonymous.
-        timeout_s: how long one attempt may take.
+        timeout_s: how long one attempt may take; by default 60, and 10 where errors give empty responses.
         tries: how many attempts at most, if another may help: no connection, too many requests, a server
-            that cannot answer now.
+            that cannot answer now; by default 4, or 2.
+        on_error: "empty" is for an assistant that goes on without knowledge while the server cannot answer:
+            `search`, `similar`, `related`, `context` and `graph` then have an empty response with the reason
+            (`problem`, and "server" in `degraded`), and a server that failed three times in a row is left
+            alone for 30 s. What is the caller's mistake is raised all the same.
 
     A parameter that is None has the server's default.
 
@@ -45,9 +56,22 @@ class AsyncKnowledgeClient:
     """
 
     def __init__(
-        self, url: str, token: str | None = None, *, timeout_s: float = 60.0, tries: int = 4
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float | None = None,
+        tries: int | None = None,
+        on_error: OnError = "raise",
     ) -> None:
-        self._transport = Transport(url, token, timeout_s=timeout_s, max_attempts=tries)
+        patience_s, attempts = _PATIENCE[on_error]
+        self._transport = Transport(
+            url,
+            token,
+            timeout_s=patience_s if timeout_s is None else timeout_s,
+            max_attempts=attempts if tries is None else tries,
+            on_error=on_error,
+        )
 
     async def search(
         self,
@@ -164,9 +188,15 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     """`AsyncKnowledgeClient`, for code that waits for the response. Threads may share one."""
 
     def __init__(
-        self, url: str, token: str | None = None, *, timeout_s: float = 60.0, tries: int = 4
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float | None = None,
+        tries: int | None = None,
+        on_error: OnError = "raise",
     ) -> None:
-        client = AsyncKnowledgeClient(url, token, timeout_s=timeout_s, tries=tries)
+        client = AsyncKnowledgeClient(url, token, timeout_s=timeout_s, tries=tries, on_error=on_error)
         loop = BackgroundLoop("KnowledgeClient", on_start=lambda: None, on_close=client.aclose)
         super().__init__(client, loop)
 
@@ -201,4 +231,6 @@ def _post(route: str, /, *, filters: FiltersLike | None = None, **body: object) 
             for name, value in filters.items()
         }
     given = {name: value for name, value in body.items() if value is not None}
-    return ApiRequest("POST", f"{API_PREFIX}/{route}", given)
+    return ApiRequest(
+        "POST", f"{API_PREFIX}/{route}", given, empty=EMPTY_RESPONSES[_KINDS.get(route, "graph")]
+    )

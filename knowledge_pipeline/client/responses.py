@@ -88,6 +88,7 @@ class QueryResponseDict(TypedDict):
     took_ms: float
     release: int
     degraded: list[str]  # skipped steps: "vector", "rerank", …
+    problem: NotRequired[str]  # why nothing could be answered, for a client whose errors give empty responses
 
 
 class TraceResponseDict(QueryResponseDict):

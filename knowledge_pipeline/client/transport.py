@@ -10,6 +10,7 @@ import httpx2
 import tenacity
 
 from knowledge_pipeline import errors
+from knowledge_pipeline.client.fallback import CircuitBreaker, OnError
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.times import parse_retry_after
@@ -35,6 +36,7 @@ class ApiRequest:
     path: str
     body: Mapping[str, Any] | None = None
     idempotent: bool = True  # whether doing it twice is the same as once
+    empty: Mapping[str, Any] | None = None  # the response where nothing can be answered, if there may be one
 
 
 class _AttemptFailed(Exception):
@@ -48,18 +50,37 @@ class _AttemptFailed(Exception):
 class Transport:
     """Sends requests to one server."""
 
-    def __init__(self, url: str, token: str | None, *, timeout_s: float, max_attempts: int) -> None:
+    def __init__(
+        self, url: str, token: str | None, *, timeout_s: float, max_attempts: int, on_error: OnError
+    ) -> None:
         self._url, self._timeout_s = url.rstrip("/"), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._client = httpx2.AsyncClient(base_url=self._url, headers=headers, timeout=timeout_s)
+        self._breaker = CircuitBreaker() if on_error == "empty" else None
         self._stop = tenacity.stop_after_attempt(max(1, max_attempts))
 
     async def send(self, request: ApiRequest) -> Any:
         """The JSON of the response; None if it is empty.
 
         Raises:
-            KnowledgeError: as the server reports it; `TransientError` if it does not answer.
+            KnowledgeError: as the server reports it; `TransientError` if it does not answer. Where errors
+                give empty responses, a request that has one raises only what is the caller's mistake.
         """
+        if self._breaker is None or request.empty is None:
+            return await self._send_patiently(request)
+        try:
+            self._breaker.check()
+        except TransientError as error:
+            return {**request.empty, "problem": str(error)}
+        try:
+            response = await self._send_patiently(request)
+        except TransientError as error:
+            self._breaker.note_failure(error)
+            return {**request.empty, "problem": str(error)}
+        self._breaker.note_success()
+        return response
+
+    async def _send_patiently(self, request: ApiRequest) -> Any:
         retrying = tenacity.AsyncRetrying(
             stop=self._stop,
             wait=_compute_pause_s,

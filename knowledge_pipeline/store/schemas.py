@@ -246,6 +246,7 @@ QUERIES = _build_schema(
     *_require("took_ms", type_=pa.float64()),
     *_require("cached", type_=pa.bool_()),
     *_require("degraded", type_=_STRING_LIST),
+    *_allow_null("scores", type_=pa.list_(pa.field("item", pa.float32()))),  # of its results, best first
 )
 """A log, one row per answered question."""
 

@@ -388,6 +388,24 @@ def test_what_people_judged_is_told_as_golden_questions_name_it(
     ]
 
 
+def test_relevance_is_told_by_release_of_searches_alone(lake: Lake, told: Callable[[str], Rows]) -> None:
+    append_rows(
+        lake,
+        "queries",
+        [
+            asked("q1", release=1, scores=[0.5, 0.25]),
+            asked("q2", release=1, scores=[]),
+            asked("q3", release=2, scores=[0.75]),
+            asked("q4", release=2, scores=None),  # looked up by its id
+        ],
+    )
+    append_rows(lake, "feedback", [judged("q1", "clicked"), judged("q3", "useless"), judged("q4", "useful")])
+    first, second = told("relevance_by_release")
+    names = ("release", "questions", "judged", "relevant", "useless", "relevant_share", "mean_best_score")
+    assert [first[name] for name in names] == [1, 2, 1, 1, 0, 0.5, 0.5]
+    assert [second[name] for name in names] == [2, 1, 1, 0, 1, 0.0, 0.75]
+
+
 def test_a_question_noted_twice_and_feedback_without_one_are_found(
     lake: Lake, told: Callable[[str], Rows]
 ) -> None:

@@ -12,6 +12,7 @@ from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_LOGGED_CHARS = 2_000  # of a query
+_LOOKED_UP = frozenset({"get", "trace"})  # by an id: such results have no score
 
 
 class QueryLog(RowWriter):
@@ -63,8 +64,15 @@ class QueryLog(RowWriter):
             "took_ms": answer.took_ms,
             "cached": isinstance(answer, SearchResponse) and answer.cached,
             "degraded": list(answer.degraded),
+            "scores": _list_scores(kind, answer),
         }
         self.add(row)
+
+
+def _list_scores(kind: str, answer: SearchResponse | GraphResponse | RelationsResponse) -> list[float] | None:
+    """The scores of what was searched for; None of what was looked up."""
+    is_search = isinstance(answer, SearchResponse) and kind not in _LOOKED_UP
+    return [round(each.score, 4) for each in answer.results] if is_search else None
 
 
 def redact(text: str) -> str:
