@@ -27,6 +27,7 @@ _LIMIT: Mapping[str, Any] = {
     "ge": 1,
 }
 _EXPLAIN: Mapping[str, Any] = {"description": "Explain where each score comes from."}
+_SAME_LIMIT: Mapping[str, Any] = {"description": "The same as `limit`, as other clients name it.", "ge": 1}
 _BLAME: Mapping[str, Any] = {"description": "Say who last changed the lines of each result, by git."}
 _FILE_SOURCE: Mapping[str, Any] = {"description": "The file's source, if several have such a path."}
 
@@ -48,6 +49,19 @@ class QueryRequest:
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)
     blame: bool = field(default=False, metadata=_BLAME)
+    top_k: int | None = field(default=None, metadata=_SAME_LIMIT)
+    max_results: int | None = field(default=None, metadata=_SAME_LIMIT)
+    include_metadata: bool = described("Give the metadata of results.", default=True)
+
+    @property
+    def wanted_results(self) -> int | None:
+        """The limit, by whichever of its names it was given. Raises `InvalidQuery`: they differ."""
+        names = ("limit", "top_k", "max_results")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if len(set(given.values())) > 1:
+            named = ", ".join(f"{name} {value}" for name, value in given.items())
+            raise InvalidQuery(f"found {named}, which mean the same: give one of them")
+        return next(iter(given.values()), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.http import (
     admin,
     documents,
+    get_forms,
     graph,
     health,
     inventory,
@@ -91,7 +92,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         SeenDeliveries(),
         HealthCheck(service.base, lake),
     )
-    for module in (health, search, tools, graph, documents, inventory, admin, webhooks):
+    for module in (health, search, get_forms, tools, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
@@ -27,7 +29,7 @@ routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problem_responses(*
 @routes.post("/search", operation_id="search", response_model=SearchResponse, responses=STREAMED_RESPONSES)
 async def search(body: SearchRequest, ctx: CurrentContext) -> Response:
     """Find the results that answer a query best."""
-    return await _run_search(ctx, body, body.type)
+    return await answer_search(ctx, body)
 
 
 @routes.post("/similar", operation_id="similar", response_model=SearchResponse, responses=STREAMED_RESPONSES)
@@ -83,6 +85,16 @@ async def query_docs(body: DocumentQueryRequest, ctx: CurrentContext) -> Respons
 @routes.post("/context", operation_id="context", response_model=ContextResponse)
 async def context(body: ContextRequest, ctx: CurrentContext) -> JSONResponse:
     """Build what an agent should read before a task: a prompt within a budget, with citations."""
+    return await answer_context(ctx, body)
+
+
+async def answer_search(ctx: RequestContext, body: SearchRequest) -> Response:
+    """The response to a search of a type."""
+    return await _run_search(ctx, body, body.type)
+
+
+async def answer_context(ctx: RequestContext, body: ContextRequest) -> JSONResponse:
+    """The response to a request for a context."""
     return await ctx.respond(
         lambda base, access: base.context(
             body, max_tokens=body.max_tokens, template=body.template, access=access
@@ -96,10 +108,12 @@ async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType)
             body.query,
             type=type,
             filters=body.filters,
-            limit=body.limit,
+            limit=body.wanted_results,
             explain=body.explain,
             blame=body.blame,
             access=access,
         )
     )
+    if not body.include_metadata:
+        answer = replace(answer, results=tuple(replace(each, metadata={}) for each in answer.results))
     return to_response(ctx.request, answer)
