@@ -35,7 +35,7 @@ from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.features import FEATURES
-from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.ranker import MODEL_PATH
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.stages import pipeline
@@ -138,7 +138,7 @@ def collect_hits(
     questions: Iterable[str],
     type: SearchType,
     filters: Filters = Filters(),  # noqa: B008 - frozen
-) -> list[tuple[list[Hit], ParsedQuery]]:
+) -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
     """The fused hits of each question, before they are ranked."""
     with closing(Engine(settings, Lake(settings.store))) as engine:
         return examples.collect_hits(engine, questions, type, filters)

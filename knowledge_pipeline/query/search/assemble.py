@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from knowledge_pipeline.contract.responses import (
@@ -15,14 +15,15 @@ from knowledge_pipeline.contract.responses import (
 )
 from knowledge_pipeline.query.citations import format_lines, link_to_lines
 from knowledge_pipeline.query.open_release import OpenRelease
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, RankedChunk
 from knowledge_pipeline.query.search.near_duplicates import Shingles, is_nearly_equal, shingles
+from knowledge_pipeline.query.search.retrieve import SearchScope, read_hits
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.records import SPACE_BEFORE_KEY
 
 
 def assemble(
-    hits: Iterable[Hit], *, limit: int, explain: bool, drop_near_duplicates: bool = False
+    hits: Iterable[Hit[IndexedChunk]], *, limit: int, explain: bool, drop_near_duplicates: bool = False
 ) -> tuple[SearchResult, ...]:
     """The best `limit` hits, in the order given; of equal contents only the first.
 
@@ -44,6 +45,24 @@ def assemble(
             seen_shingles.append(own)
         results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
     return tuple(results)
+
+
+async def assemble_best(
+    hits: Sequence[Hit[RankedChunk]],
+    scope: SearchScope,
+    *,
+    limit: int,
+    explain: bool,
+    drop_near_duplicates: bool,
+) -> tuple[list[IndexedChunk], tuple[SearchResult, ...]]:
+    """See `assemble`; with the chunks that were read for it: many only where contents are alike."""
+    count = 2 * limit
+    while True:
+        best = await read_hits(scope, hits[:count])
+        results = assemble(best, limit=limit, explain=explain, drop_near_duplicates=drop_near_duplicates)
+        if len(results) == limit or count >= len(hits):
+            return [hit.chunk for hit in best], results
+        count *= 4
 
 
 def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> SearchResult:

@@ -22,7 +22,7 @@ from knowledge_pipeline.query.relations import describe_relations
 from knowledge_pipeline.query.search.assemble import build_response, to_result
 from knowledge_pipeline.query.search.cache import AnswerCache, reissue_response
 from knowledge_pipeline.query.search.enrichment import Enricher
-from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.pipeline import AdjustCandidates, SearchPipeline, keep_candidates
 from knowledge_pipeline.query.search.plan import plan_search, plan_similar
@@ -133,7 +133,7 @@ class Engine:
         type: SearchType,
         filters: Filters,
         adjust: AdjustCandidates = keep_candidates,
-    ) -> tuple[list[Hit], ParsedQuery]:
+    ) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
         """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
 
         Raises:

@@ -28,7 +28,7 @@ import Stemmer
 
 from knowledge_pipeline.file_roles import ROLE_WORDS, classify_file
 from knowledge_pipeline.identifiers import split_identifier
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import Hit, RankedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
@@ -43,7 +43,7 @@ FileKey = tuple[str, str]
 """Source and path."""
 
 
-def compute_features(hits: Sequence[Hit], query: ParsedQuery) -> np.ndarray:
+def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np.ndarray:
     """Features of hits in their order: float64, shape (hits, `FEATURES`)."""
     asked = _AskedWords.build(query)
     coherence = _measure_coherence(hits)
@@ -86,21 +86,21 @@ class _AskedWords:
         return any(beginning in self.stems for beginning in _iter_beginnings(stem))
 
 
-def get_file(chunk: IndexedChunk) -> FileKey:
+def get_file(chunk: RankedChunk) -> FileKey:
     """What tells one file from another."""
     return chunk.source, chunk.path
 
 
-def has_path(chunk: IndexedChunk) -> bool:
+def has_path(chunk: RankedChunk) -> bool:
     """Whether people chose the chunk's path, as they do that of code and documentation."""
-    return chunk.metadata.get("source_type") in _PATH_TYPES
+    return chunk.source_type in _PATH_TYPES
 
 
-def _is_code(chunk: IndexedChunk) -> bool:
-    return chunk.metadata.get("source_type") == "code"
+def _is_code(chunk: RankedChunk) -> bool:
+    return chunk.source_type == "code"
 
 
-def _measure_coherence(hits: Sequence[Hit]) -> Mapping[FileKey, float]:
+def _measure_coherence(hits: Sequence[Hit[RankedChunk]]) -> Mapping[FileKey, float]:
     """The sum of the best chunks of each file of code, as a share of the best sum."""
     scores: defaultdict[FileKey, list[float]] = defaultdict(list)
     for hit in hits:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
-from knowledge_pipeline.query.search.hits import Hit, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import Hit, RankedChunk, ScoredChunk, SpaceCandidates
 
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
 
@@ -34,14 +34,16 @@ RankedChunks = Mapping[str, tuple[int, ScoredChunk]]
 """Chunk id -> rank from 1, and what was found."""
 
 
-def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_weight: float) -> list[Hit]:
+def fuse(
+    candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_weight: float
+) -> list[Hit[RankedChunk]]:
     """One list of hits, best first; equal scores are ordered by id.
 
     The order of the input does not matter. A chunk that several spaces hold counts once, by
     its best score there.
     """
     keywords = _rank_by_score(found for space in candidates for found in space.keyword_matches or ())
-    best: dict[str, Hit] = {}
+    best: dict[str, Hit[RankedChunk]] = {}
     for space, scale in zip(candidates, _compute_scales(candidates), strict=True):
         for hit in _fuse_space(space, keywords, scale, method=method, vector_weight=vector_weight):
             known = best.get(hit.chunk.id)
@@ -65,20 +67,22 @@ def _fuse_space(
     *,
     method: FusionMethod,
     vector_weight: float,
-) -> list[Hit]:
+) -> list[Hit[RankedChunk]]:
     vectors = _rank_by_score(candidates.nearest or ())
     matches = candidates.keyword_matches or ()
-    chunks = {found.chunk.id: found.chunk for found in matches if found.chunk.id in keywords}
-    chunks |= {key: found.chunk for key, (_, found) in vectors.items()}
+    candidates_by_id = {found.chunk.id: found for found in matches if found.chunk.id in keywords}
+    candidates_by_id |= {key: found for key, (_, found) in vectors.items()}
     unrelated = candidates.unrelated_similarity
     similarities = {key: _normalize_similarity(found.score, unrelated) for key, (_, found) in vectors.items()}
     vector_scores = _normalize_vector_scores(vectors, similarities, scale, method)
     keyword_scores = _normalize_keyword_scores(keywords, method)
     weight = _compute_vector_weight(similarities, keywords, method, vector_weight)
     compared = {found.chunk.id for found in candidates.nearest or ()}
-    vector_scores |= _estimate_vector_scores(vector_scores, keyword_scores, chunks.keys() - compared)
-    hits: list[Hit] = []
-    for key, chunk in chunks.items():
+    vector_scores |= _estimate_vector_scores(
+        vector_scores, keyword_scores, candidates_by_id.keys() - compared
+    )
+    hits: list[Hit[RankedChunk]] = []
+    for key, candidate in candidates_by_id.items():
         fused = weight * vector_scores.get(key, 0.0) + (1 - weight) * keyword_scores.get(key, 0.0)
         vector_rank, by_vector = vectors.get(key, (None, None))
         bm25_rank, by_keywords = keywords.get(key, (None, None))
@@ -91,7 +95,7 @@ def _fuse_space(
             boosts={},
             fused=fused,
         )
-        hits.append(Hit(chunk, fused, explanation))
+        hits.append(Hit(candidate.chunk, fused, explanation, candidate.row))
     return hits
 
 

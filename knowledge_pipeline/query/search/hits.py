@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from sys import intern
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,11 +17,69 @@ from knowledge_pipeline.store.readers import Row
 _TIME_COLUMNS = ("indexed_at", "updated_at")
 CHUNK_COLUMNS = ("text", "shown", *_TIME_COLUMNS)
 """What `IndexedChunk.from_row` reads of a row."""
+OUTLINE_COLUMNS = ("shown",)
+"""What `ChunkOutline.from_row` reads of a row."""
 
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
 _SPAN_FIELDS = ("start_char", "start_line", "end_line")
 _NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_FIELDS, "archived", "metadata"}
 _METADATA_FIELDS = tuple(name for name in index_payload.PAYLOAD_COLUMNS if name not in _NOT_METADATA)
+
+
+class RankedChunk(Protocol):
+    """What ranking knows of a row of the index: an outline, or all of it."""
+
+    @property
+    def id(self) -> str:
+        """Tells it from all others."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The id of its source."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Of its file or document."""
+        ...
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Qualified names of what its text defines."""
+        ...
+
+    @property
+    def source_type(self) -> str:
+        """The type of its source."""
+        ...
+
+
+ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
+AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOutline:
+    """What ranking needs of a row: of two hundred candidates a handful are shown."""
+
+    id: str
+    source: str
+    path: str
+    symbols: tuple[str, ...]  # as in `IndexedChunk`
+    source_type: str
+
+    @classmethod
+    def from_row(cls, row: Row) -> ChunkOutline:
+        """A row with `OUTLINE_COLUMNS`."""
+        payload = index_payload.parse_payload(row["shown"])
+        return cls(
+            payload["id"],
+            intern(payload["source"]),
+            intern(payload["path"]),
+            _list_symbols(payload),
+            intern(payload["source_type"] or payload["metadata"].get("source_type") or ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +116,33 @@ class IndexedChunk:
             **({"archived": True} if payload["archived"] else {}),
             **{name: row[name].isoformat() for name in _TIME_COLUMNS},
         }
-        symbols = dict.fromkeys([payload["symbol"], *metadata.get("symbols", ())])
         names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
         metadata.pop("leads", None)
         return cls(
             **{name: payload[name] for name in (*_FIELDS, *_SPAN_FIELDS)},
             text=row["text"],
-            symbols=tuple(filter(None, symbols)),
+            symbols=_list_symbols(payload),
             names=tuple(names),
             mentions=tuple(Mention(**mention) for mention in mentions),
             metadata=metadata,
         )
+
+    @property
+    def source_type(self) -> str:
+        """The type of its source."""
+        return self.metadata.get("source_type", "")
+
+
+def _list_symbols(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
+    return tuple(filter(None, symbols))
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredChunk:
     """A chunk as one search found it; a higher score is better, scores of one search compare."""
 
-    chunk: IndexedChunk
+    chunk: RankedChunk
     score: float
     row: int = 0  # its place in the space's table
 
@@ -99,19 +167,20 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Generic[ChunkT]):
     """A chunk with its score in [0, 1]."""
 
-    chunk: IndexedChunk
+    chunk: ChunkT
     score: float
-    explanation: ScoreExplanation
+    explanation: ScoreExplanation  # names the space that it was found in
+    row: int = 0  # its place in that space's table
 
     @property
     def rank_key(self) -> tuple[float, str]:
         """Sorts the best first; equal scores are ordered by id."""
         return -self.score, self.chunk.id
 
-    def with_boost(self, boost: float, *, max_boost: float, explained_as: Mapping[str, float]) -> Hit:
+    def with_boost(self, boost: float, *, max_boost: float, explained_as: Mapping[str, float]) -> Hit[ChunkT]:
         """The hit with a boost of at most `max_boost` on top, its score in [0, 1] again.
 
         The explanation shows the parts of the boost by name.

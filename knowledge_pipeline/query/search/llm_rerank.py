@@ -54,7 +54,7 @@ class LLMReranker:
     async def check(self) -> str | None:
         """Nothing of its own can fail; the model is checked by itself."""
 
-    async def rerank(self, question: str, hits: Sequence[Hit]) -> RerankResult:
+    async def rerank(self, question: str, hits: Sequence[Hit[IndexedChunk]]) -> RerankResult:
         """All of `hits` in the model's order; or in their order, with the reason.
 
         Hits that the model leaves out follow in their order. The first hit gets the best of
@@ -100,7 +100,7 @@ def build_prompt(
     return (Message("system", _INSTRUCTIONS), Message("user", prompt)), len(texts)
 
 
-def reorder_hits(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
+def reorder_hits(hits: Sequence[Hit[IndexedChunk]], order: Sequence[int]) -> list[Hit[IndexedChunk]]:
     """Hits by their positions in `order`, then the others; the first gets the best score, and so on."""
     positions = dict.fromkeys((*order, *range(len(hits))))
     scores = sorted((hit.score for hit in hits), reverse=True)

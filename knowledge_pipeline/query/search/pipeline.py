@@ -27,13 +27,13 @@ import numpy as np
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.config.settings import QuerySettings
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
-from knowledge_pipeline.query.search.assemble import assemble, build_response
+from knowledge_pipeline.query.search.assemble import assemble_best, build_response
 from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
 from knowledge_pipeline.query.search.fuse import fuse
-from knowledge_pipeline.query.search.hits import Candidates, Hit
+from knowledge_pipeline.query.search.hits import Candidates, Hit, IndexedChunk, RankedChunk
 from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
@@ -41,9 +41,19 @@ from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute
 from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, keep_relevant, merge_hits
 from knowledge_pipeline.query.search.ranker import load_model, rank_hits
 from knowledge_pipeline.query.search.rerank import Reranker
-from knowledge_pipeline.query.search.retrieve import SearchScope, SubQuery, replace_keyword_matches, retrieve
+from knowledge_pipeline.query.search.retrieve import (
+    SearchScope,
+    SubQuery,
+    read_hits,
+    replace_keyword_matches,
+    retrieve,
+)
 from knowledge_pipeline.query.search.row_cache import RowCache
-from knowledge_pipeline.query.search.second_look import apply_relevance_feedback, find_related_names
+from knowledge_pipeline.query.search.second_look import (
+    MAX_READ_HITS,
+    apply_relevance_feedback,
+    find_related_names,
+)
 from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
@@ -66,7 +76,7 @@ async def keep_candidates(_scope: SearchScope, candidates: Candidates) -> Candid
 class RetrievalResult:
     """What one sub-query found."""
 
-    hits: Sequence[Hit]  # relevant ones, best first
+    hits: Sequence[Hit[RankedChunk]]  # relevant ones, best first
     vector_problems: Mapping[str, str]  # space -> why it was searched by words alone
     related_names: tuple[str, ...]  # of the corpus, that full text was searched for as well
 
@@ -94,34 +104,21 @@ class SearchPipeline:
         """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""
         expansion = await self._expand(plan, watch)
         sub_queries = _build_sub_queries(plan, expansion)
-        found, problems = await self._retrieve_all(plan, sub_queries, open_release, watch)
+        while True:
+            scope, problems = await self._open_scope(plan, open_release)
+            try:
+                found = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
+                hits = merge_hits(each.hits for each in found)
+                chunks, results, skipped = await self._select(plan, hits, scope, open_release, watch)
+                break
+            except SpaceUnreadable as error:
+                await open_release.mark_unreadable(error)  # search the others again, while there are any
+        for space, problem in (item for each in found for item in each.vector_problems.items()):
+            problems.setdefault("vector", {})[space] = problem
         problems |= expansion.problems
         if waiting := open_release.release.unembedded:
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
-        hits = merge_hits(each.hits for each in found)
-
-        weight = self._settings.graph.expansion_weight if plan.profile.boost_linked else 0.0
-        if weight and hits:
-            with watch.step("follow"):
-                try:
-                    graph = await open_visible_graph(open_release, plan.access)
-                    hits = await boost_linked_hits(graph, hits, weight=weight)
-                except GraphUnavailable as problem:
-                    problems["graph"] = str(problem)
-
-        if self._reranker.is_enabled_for(plan.type):
-            with watch.step("rerank"):
-                reranked = await self._reranker.rerank(plan.query.text, hits[: plan.rerank_limit])
-            hits = reranked.hits
-            if reranked.skip_reason:
-                problems["rerank"] = reranked.skip_reason
-
-        with watch.step("assemble"):
-            results = assemble(
-                hits, limit=plan.limit, explain=plan.explain, drop_near_duplicates=plan.diverse
-            )
-
-        chunks = [hit.chunk for hit in hits]
+        problems |= skipped
         code = plan.profile.enrich and self._settings.graph.enrich
         enriched, graph_problem = await self._enricher.enrich(
             open_release, plan.access, chunks, results, watch, with_neighbours=code
@@ -139,39 +136,75 @@ class SearchPipeline:
             form = "code" if plan.type == "code" else "prose"
             return await expand_query(plan.query.text, self._settings, self._expander, form=form)
 
+    async def _open_scope(
+        self, plan: SearchPlan, open_release: OpenRelease
+    ) -> tuple[SearchScope, dict[str, Any]]:
+        """What can be searched, and what cannot."""
+        readers, unreadable = await open_release.open_readable_readers()
+        self._rows.keep_files_of(readers)
+        problems = {"index": {space: str(error) for space, error in unreadable.items()}} if unreadable else {}
+        limit = max(MIN_CANDIDATES, plan.rerank_limit)
+        return SearchScope(readers, plan.condition, limit, self._rows), problems
+
     async def _retrieve_all(
-        self, plan: SearchPlan, sub_queries: Sequence[SubQuery], open_release: OpenRelease, watch: Stopwatch
-    ) -> tuple[Sequence[RetrievalResult], dict[str, Any]]:
-        """Steps 2 to 4 for all sub-queries at once, and what they had to do without."""
-        while True:
-            readers, unreadable = await open_release.open_readable_readers()
-            self._rows.keep_files_of(readers)
-            limit = max(MIN_CANDIDATES, plan.rerank_limit)
-            scope = SearchScope(readers, plan.condition, limit, self._rows)
-            try:
-                ranker = open_release.release.ranker
-                searches = (self._retrieve(plan, each, scope, watch, ranker) for each in sub_queries)
-                found = await asyncio.gather(*searches)
-            except SpaceUnreadable as error:
-                await open_release.mark_unreadable(error)  # search the others again, while there are any
-                continue
-            problems: dict[str, Any] = {}
-            if unreadable:
-                problems["index"] = {space: str(error) for space, error in unreadable.items()}
-            for space, problem in (item for each in found for item in each.vector_problems.items()):
-                problems.setdefault("vector", {})[space] = problem
-            return found, problems
+        self,
+        plan: SearchPlan,
+        sub_queries: Sequence[SubQuery],
+        scope: SearchScope,
+        open_release: OpenRelease,
+        watch: Stopwatch,
+    ) -> list[RetrievalResult]:
+        """Steps 2 to 4 for all sub-queries at once."""
+        ranker = open_release.release.ranker
+        return await asyncio.gather(
+            *(self._retrieve(plan, each, scope, watch, ranker) for each in sub_queries)
+        )
+
+    async def _select(
+        self,
+        plan: SearchPlan,
+        hits: Sequence[Hit[RankedChunk]],
+        scope: SearchScope,
+        open_release: OpenRelease,
+        watch: Stopwatch,
+    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
+        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
+        problems: dict[str, str] = {}
+        weight = self._settings.graph.expansion_weight if plan.profile.boost_linked else 0.0
+        if weight and hits:
+            with watch.step("follow"):
+                try:
+                    graph = await open_visible_graph(open_release, plan.access)
+                    hits = await boost_linked_hits(graph, await read_hits(scope, hits), weight=weight)
+                except GraphUnavailable as problem:
+                    problems["graph"] = str(problem)
+        if self._reranker.is_enabled_for(plan.type):
+            with watch.step("rerank"):
+                best = await read_hits(scope, hits[: plan.rerank_limit])
+                reranked = await self._reranker.rerank(plan.query.text, best)
+            hits = reranked.hits
+            if reranked.skip_reason:
+                problems["rerank"] = reranked.skip_reason
+        with watch.step("assemble"):
+            chunks, results = await assemble_best(
+                hits,
+                scope,
+                limit=plan.limit,
+                explain=plan.explain,
+                drop_near_duplicates=plan.diverse,
+            )
+        return chunks, results, problems
 
     async def find_unranked(
         self, plan: SearchPlan, open_release: OpenRelease, adjust: AdjustCandidates
-    ) -> list[Hit]:
+    ) -> list[Hit[IndexedChunk]]:
         """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
         readers = await open_release.open_readers()
         limit = max(MIN_CANDIDATES, plan.rerank_limit)
         scope = SearchScope(readers, plan.condition, limit, self._rows)
         whole, *_ = _build_sub_queries(plan, QueryExpansion())
         hits, _, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
-        return hits
+        return await read_hits(scope, hits)
 
     async def _retrieve(
         self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
@@ -182,7 +215,7 @@ class SearchPipeline:
             model = load_model(ranker)
             hits = rank_hits(hits, sub_query.query, diverse=plan.diverse, explain=plan.explain, model=model)
         if plan.profile.recency_boost:
-            hits = boost_recent(hits, plan.profile.recency_boost)
+            hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
         return RetrievalResult(hits, problems, names)
 
     async def _find_hits(
@@ -192,7 +225,7 @@ class SearchPipeline:
         scope: SearchScope,
         watch: Stopwatch,
         adjust: AdjustCandidates,
-    ) -> tuple[list[Hit], Mapping[str, str], tuple[str, ...]]:
+    ) -> tuple[list[Hit[RankedChunk]], Mapping[str, str], tuple[str, ...]]:
         """Steps 2 and 3 for one sub-query, the second look with them; the rest as in `RetrievalResult`."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
@@ -209,7 +242,10 @@ class SearchPipeline:
         with watch.step("fuse"):
             hits = self._fuse(candidates)
         if not plan.profile.is_example:
-            if settings.expansion == "corpus" and (names := find_related_names(sub_query.query, hits)):
+            if settings.expansion == "corpus":
+                best = await read_hits(scope, hits[:MAX_READ_HITS])
+                names = find_related_names(sub_query.query, best)
+            if names:
                 with watch.step("expand"):
                     words = (sub_query.keywords, *(name.replace("_", "") for name in names))
                     async with self._slots:
@@ -226,7 +262,7 @@ class SearchPipeline:
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
         return hits, candidates.vector_problems, names
 
-    def _fuse(self, candidates: Candidates) -> list[Hit]:
+    def _fuse(self, candidates: Candidates) -> list[Hit[RankedChunk]]:
         scaled = [
             replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
             for found in candidates.by_space

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, IndexedChunk
 from knowledge_pipeline.query.search.neighbours import find_linked_locations
 from knowledge_pipeline.times import parse_time
 
@@ -13,7 +13,7 @@ HALF_LIFE_DAYS = 180.0  # a chunk that is so much older than the newest gets hal
 MAX_SEED_HITS = 3  # hits whose links are followed
 
 
-def keep_relevant(hits: Iterable[Hit], floor: float) -> list[Hit]:
+def keep_relevant(hits: Iterable[Hit[AnyChunkT]], floor: float) -> list[Hit[AnyChunkT]]:
     """Hits with a score of at least `floor`.
 
     A boost of one hit lowers the scores of the others, so a hit's score before boosts counts as well.
@@ -21,7 +21,7 @@ def keep_relevant(hits: Iterable[Hit], floor: float) -> list[Hit]:
     return [hit for hit in hits if max(hit.score, hit.explanation.fused) >= floor]
 
 
-def boost_recent(hits: Sequence[Hit], max_boost: float) -> list[Hit]:
+def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hit[IndexedChunk]]:
     """Hits with a boost by their age, best first; scores stay in [0, 1].
 
     Ages count from the newest of the hits, not from today, so that a project that rests
@@ -33,7 +33,7 @@ def boost_recent(hits: Sequence[Hit], max_boost: float) -> list[Hit]:
     newest = max((moment for moment in moments if moment), default=None)
     if newest is None:
         return list(hits)
-    boosted: list[Hit] = []
+    boosted: list[Hit[IndexedChunk]] = []
     for hit, moment in zip(hits, moments, strict=True):
         age_days = (newest - moment).total_seconds() / 86400 if moment else None
         boost = max_boost * (0.5 ** (age_days / HALF_LIFE_DAYS) if age_days is not None else 0.0)
@@ -42,9 +42,9 @@ def boost_recent(hits: Sequence[Hit], max_boost: float) -> list[Hit]:
     return sorted(boosted, key=lambda hit: hit.rank_key)
 
 
-def merge_hits(hit_lists: Iterable[Iterable[Hit]]) -> list[Hit]:
+def merge_hits(hit_lists: Iterable[Iterable[Hit[AnyChunkT]]]) -> list[Hit[AnyChunkT]]:
     """Several lists as one, best first; a chunk of several counts once, by its best score."""
-    best: dict[str, Hit] = {}
+    best: dict[str, Hit[AnyChunkT]] = {}
     for hits in hit_lists:
         for hit in hits:
             known = best.get(hit.chunk.id)
@@ -53,7 +53,9 @@ def merge_hits(hit_lists: Iterable[Iterable[Hit]]) -> list[Hit]:
     return sorted(best.values(), key=lambda hit: hit.rank_key)
 
 
-async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight: float) -> list[Hit]:
+async def boost_linked_hits(
+    graph: VisibleGraph, hits: Sequence[Hit[IndexedChunk]], *, weight: float
+) -> list[Hit[IndexedChunk]]:
     """Favours code that the best hits use, or that uses them; scores are in [0, 1] again.
 
     The answer to a question about one thing often stands in what a caller calls, or in what hands a
@@ -78,7 +80,7 @@ async def boost_linked_hits(graph: VisibleGraph, hits: Sequence[Hit], *, weight:
         for chunk_id, confidence in confidences.items():
             gains[chunk_id] = gains.get(chunk_id, 0.0) + weight * confidence * hit.score
     max_gain = max(gains.values(), default=0.0)
-    boosted: list[Hit] = []
+    boosted: list[Hit[IndexedChunk]] = []
     for hit in hits:
         gain = gains.get(hit.chunk.id, 0.0)
         explained = {"graph": gain} if gain else {}

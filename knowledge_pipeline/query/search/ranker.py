@@ -22,7 +22,7 @@ import numpy as np
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.search.features import FEATURES, compute_features, get_file, has_path
-from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, RankedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
@@ -59,13 +59,13 @@ def load_model(text: str | None = None) -> RankingModel:
 
 
 def rank_hits(
-    hits: Sequence[Hit],
+    hits: Sequence[Hit[AnyChunkT]],
     query: ParsedQuery,
     *,
     diverse: bool = True,
     explain: bool = True,
     model: RankingModel | None = None,
-) -> list[Hit]:
+) -> list[Hit[AnyChunkT]]:
     """Fused hits, best first; equal scores are ordered by id. The order of the input does not matter.
 
     Args:
@@ -81,7 +81,7 @@ def rank_hits(
         key=lambda each: (-each[0], each[1].chunk.id),
     )
     seen: Counter[tuple[str, str]] = Counter()
-    ranked: list[Hit] = []
+    ranked: list[Hit[AnyChunkT]] = []
     for score, hit, parts_of_score in scored:
         loss = 0.0
         if diverse and has_path(hit.chunk):
@@ -89,11 +89,11 @@ def rank_hits(
             loss = score * (1.0 - model.repeat_factor ** seen[file])
             seen[file] += 1
         explanation = _explain(hit, parts_of_score, loss) if explain else hit.explanation
-        ranked.append(Hit(hit.chunk, score - loss, explanation))
+        ranked.append(Hit(hit.chunk, score - loss, explanation, hit.row))
     return sorted(ranked, key=lambda hit: hit.rank_key)
 
 
-def _explain(hit: Hit, parts: Sequence[float], loss: float) -> ScoreExplanation:
+def _explain(hit: Hit[RankedChunk], parts: Sequence[float], loss: float) -> ScoreExplanation:
     boosts = {name: part for name, part in zip(FEATURES[1:], parts[1:], strict=True) if part}
     repeated = {"same_file": -loss} if loss else {}
     return replace(hit.explanation, boosts={**hit.explanation.boosts, **boosts, **repeated})

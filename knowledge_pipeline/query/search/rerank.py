@@ -23,7 +23,7 @@ from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing, find_extra
-from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.records import build_embedded_text
 
 RETRY_S = 60.0  # after so long a model that was missing is tried again
@@ -35,7 +35,7 @@ _MAX_TOKENS = 512
 class RerankResult:
     """Hits, best first; `skip_reason` says why their order is the fused one."""
 
-    hits: Sequence[Hit]
+    hits: Sequence[Hit[IndexedChunk]]
     skip_reason: str | None = None
 
 
@@ -56,7 +56,7 @@ class Reranker:
         """Whether the settings turn reranking on for a search type."""
         return bool(self._settings.model) and type_ in self._settings.types
 
-    async def rerank(self, question: str, hits: Sequence[Hit]) -> RerankResult:
+    async def rerank(self, question: str, hits: Sequence[Hit[IndexedChunk]]) -> RerankResult:
         """All of `hits` by the cross-encoder's score; or in their order, with the reason."""
         loop = asyncio.get_running_loop()
         stop = threading.Event()

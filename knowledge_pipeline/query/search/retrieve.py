@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knowledge_pipeline.query.search.hits import Candidates, IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import (
+    Candidates,
+    Hit,
+    IndexedChunk,
+    RankedChunk,
+    ScoredChunk,
+    SpaceCandidates,
+)
 from knowledge_pipeline.query.search.query_vectors import VectorUnavailable
 from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.query.search.understand import ParsedQuery
@@ -59,7 +66,7 @@ async def _retrieve_from_space(
         vector = await embed_query(reader)
         nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
     except VectorUnavailable as reason:
-        matches = await read_scored_chunks(scope.cache, reader, await matching)
+        matches = await read_scored_outlines(scope.cache, reader, await matching)
         return SpaceCandidates(reader.space, None, matches), reason
     except BaseException:
         matching.cancel()
@@ -68,7 +75,7 @@ async def _retrieve_from_space(
     nearest_rows = {scored.row_id for scored in nearest}
     matched_rows = {scored.row_id for scored in matches}
     chunks, others = await asyncio.gather(
-        scope.cache.read_chunks(reader, nearest_rows | matched_rows),
+        scope.cache.read_outlines(reader, nearest_rows | matched_rows),
         score_rows(scope.cache, reader, vector, matched_rows - nearest_rows),
     )
     similar = _join_scores(chunks, [*nearest, *others])
@@ -80,7 +87,7 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
 
     async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
         rows = await reader.search_text(keywords, scope.condition, limit=scope.limit)
-        matches = await read_scored_chunks(scope.cache, reader, rows)
+        matches = await read_scored_outlines(scope.cache, reader, rows)
         vector = candidates.query_vectors.get(reader.space)
         if vector is None:
             return replace(found, keyword_matches=matches)
@@ -96,11 +103,24 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
     return replace(candidates, by_space=tuple(rematched))
 
 
-async def read_scored_chunks(
+async def read_scored_outlines(
     cache: RowCache, reader: IndexReader, scored: Sequence[ScoredRow]
 ) -> list[ScoredChunk]:
-    """What a search found, with the chunks."""
-    return _join_scores(await cache.read_chunks(reader, [each.row_id for each in scored]), scored)
+    """What a search found, with the outlines of the chunks."""
+    return _join_scores(await cache.read_outlines(reader, [each.row_id for each in scored]), scored)
+
+
+async def read_hits(scope: SearchScope, hits: Sequence[Hit[RankedChunk]]) -> list[Hit[IndexedChunk]]:
+    """The hits with their whole chunks, in their order."""
+    rows_by_space: dict[str, list[int]] = {}
+    for hit in hits:
+        rows_by_space.setdefault(hit.explanation.space, []).append(hit.row)
+    readers = [reader for reader in scope.readers if reader.space in rows_by_space]
+    found = await asyncio.gather(
+        *(scope.cache.read_chunks(reader, rows_by_space[reader.space]) for reader in readers)
+    )
+    chunks = {reader.space: each for reader, each in zip(readers, found, strict=True)}
+    return [Hit(chunks[hit.explanation.space][hit.row], hit.score, hit.explanation, hit.row) for hit in hits]
 
 
 async def score_rows(
@@ -116,5 +136,5 @@ async def score_rows(
     return [ScoredRow(row, score) for row, score in zip(vectors, similarities.tolist(), strict=True)]
 
 
-def _join_scores(chunks: Mapping[int, IndexedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:
+def _join_scores(chunks: Mapping[int, RankedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:
     return [ScoredChunk(chunks[row], score, row) for row, score in scored]

@@ -1,5 +1,7 @@
 """Keeps the rows that searches find most: reading and parsing them takes longer than the searches.
 
+Of each candidate ranking needs an outline; the whole row is read of those that are shown.
+
 A row is known by the files that hold it and its place in them, which no write changes. So what is kept holds
 for every release, whatever rows others add or remove. What a caller may see is decided by the searches, whose
 rows alone are asked for.
@@ -12,12 +14,14 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, IndexedChunk
+from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, OUTLINE_COLUMNS, ChunkOutline, IndexedChunk
 from knowledge_pipeline.store.readers import IndexReader
 
-MAX_CHUNK_BYTES = 96_000_000  # about 25,000 chunks
+MAX_OUTLINE_BYTES = 64_000_000  # about 100,000 outlines
+MAX_CHUNK_BYTES = 32_000_000  # about 8,000 chunks
 MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions
 _ROW_BYTES = 2_500  # that a chunk takes besides its text, about
+_OUTLINE_BYTES = 500  # that an outline takes besides its symbols, about
 
 Place = tuple[str, int]
 """See `IndexReader.locate`."""
@@ -26,11 +30,16 @@ Value = TypeVar("Value")
 
 
 class RowCache:
-    """Chunks and vectors of the rows read last, for one event loop."""
+    """Outlines, chunks and vectors of the rows read last, for one event loop."""
 
     def __init__(
-        self, *, max_chunk_bytes: int = MAX_CHUNK_BYTES, max_vector_bytes: int = MAX_VECTOR_BYTES
+        self,
+        *,
+        max_outline_bytes: int = MAX_OUTLINE_BYTES,
+        max_chunk_bytes: int = MAX_CHUNK_BYTES,
+        max_vector_bytes: int = MAX_VECTOR_BYTES,
     ) -> None:
+        self._outlines = _Recent[ChunkOutline](max_outline_bytes, _estimate_outline_bytes)
         self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
         self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
         self._files = frozenset[str]()
@@ -40,8 +49,18 @@ class RowCache:
         files = frozenset(name for reader in readers for name in reader.files.values())
         if files != self._files:
             self._files = files
+            self._outlines.keep_files(files)
             self._chunks.keep_files(files)
             self._vectors.keep_files(files)
+
+    async def read_outlines(self, reader: IndexReader, rows: Collection[int]) -> dict[int, ChunkOutline]:
+        """Outlines of rows that a search of this reader found, by row id."""
+        found, missing = self._outlines.split(reader, rows)
+        if missing:
+            for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
+                found[row] = ChunkOutline.from_row(values)
+                self._outlines.put(reader.locate(row), found[row])
+        return found
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""
@@ -61,6 +80,10 @@ class RowCache:
             found[row] = vector
             self._vectors.put(reader.locate(row), vector)
         return found
+
+
+def _estimate_outline_bytes(outline: ChunkOutline) -> int:
+    return _OUTLINE_BYTES + sum(60 + len(symbol) for symbol in outline.symbols)
 
 
 class _Recent(Generic[Value]):

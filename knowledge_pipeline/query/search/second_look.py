@@ -20,9 +20,16 @@ from dataclasses import replace
 import numpy as np
 
 from knowledge_pipeline import identifiers
-from knowledge_pipeline.query.search.hits import Candidates, Hit, IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import (
+    Candidates,
+    Hit,
+    IndexedChunk,
+    RankedChunk,
+    ScoredChunk,
+    SpaceCandidates,
+)
 from knowledge_pipeline.query.search.query_vectors import to_unit_length
-from knowledge_pipeline.query.search.retrieve import SearchScope, read_scored_chunks, score_rows
+from knowledge_pipeline.query.search.retrieve import SearchScope, read_scored_outlines, score_rows
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.readers import IndexReader
@@ -35,7 +42,7 @@ _NAME = re.compile(r"\b(?=\w*[a-z])[A-Za-z]\w{3,59}\b")
 _CODE_SOURCE_TYPES = ("code", "openapi")
 
 
-def find_related_names(query: ParsedQuery, hits: Sequence[Hit]) -> tuple[str, ...]:
+def find_related_names(query: ParsedQuery, hits: Sequence[Hit[IndexedChunk]]) -> tuple[str, ...]:
     """Compound names in the best hits that share a part with the question, or abbreviate to one of its words.
 
     Those with the most parts in common first, then those of the most chunks; at most
@@ -66,7 +73,7 @@ def _compute_nearness(name: str, query_parts: set[str]) -> float:
 
 
 async def apply_relevance_feedback(
-    scope: SearchScope, candidates: Candidates, hits: Sequence[Hit], *, share: float
+    scope: SearchScope, candidates: Candidates, hits: Sequence[Hit[RankedChunk]], *, share: float
 ) -> Candidates:
     """Candidates whose prose is compared to the refined query; unchanged where no prose was found.
 
@@ -84,7 +91,7 @@ async def _refine_space(
     scope: SearchScope,
     candidates: SpaceCandidates,
     query_vector: np.ndarray | None,
-    hits: Sequence[Hit],
+    hits: Sequence[Hit[RankedChunk]],
     share: float,
 ) -> SpaceCandidates:
     nearest = candidates.nearest or ()
@@ -103,16 +110,16 @@ async def _refine_space(
     before = [scored for scored in nearest if is_prose(scored.chunk)]
     lost_rows = {scored.row for scored in before} - {scored.row_id for scored in found}
     prose, lost = await asyncio.gather(
-        read_scored_chunks(scope.cache, reader, found), score_rows(scope.cache, reader, vector, lost_rows)
+        read_scored_outlines(scope.cache, reader, found), score_rows(scope.cache, reader, vector, lost_rows)
     )
     prose += [ScoredChunk(known[scored.row_id], scored.score, scored.row_id) for scored in lost]
     code = [scored for scored in nearest if not is_prose(scored.chunk)]
     return replace(candidates, nearest=[*code, *_rescale_scores(prose, reference=before)])
 
 
-def is_prose(chunk: IndexedChunk) -> bool:
+def is_prose(chunk: RankedChunk) -> bool:
     """Whether a chunk is text for people."""
-    return chunk.metadata.get("source_type") not in _CODE_SOURCE_TYPES
+    return chunk.source_type not in _CODE_SOURCE_TYPES
 
 
 def _rescale_scores(scored: Sequence[ScoredChunk], *, reference: Sequence[ScoredChunk]) -> list[ScoredChunk]:

@@ -16,7 +16,7 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.open_release import PinnedIndex
 from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.hits import Hit
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.search.pipeline import keep_candidates
 from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ProgressCallback
@@ -61,7 +61,7 @@ def ask_pairs(
 
 async def _find_hits(
     engine: Engine, pair: Pair, statistics: Mapping[str, TermStatistics], embed: EmbedText
-) -> tuple[list[Hit], ParsedQuery]:
+) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
     question, adjust = pair.question, keep_candidates
     if pair.taken_out:
         adjust = DocstringMask(pair, understand(question.text).words, statistics, embed)
@@ -71,7 +71,7 @@ async def _find_hits(
     )
 
 
-def _to_example(pair: Pair, hits: Sequence[Hit], query: ParsedQuery) -> Example:
+def _to_example(pair: Pair, hits: Sequence[Hit[IndexedChunk]], query: ParsedQuery) -> Example:
     answers = pair.question.answers
     gains: dict[str, dict[str, float]] = {"file": {each.path: float(each.relevance) for each in answers}}
     if any(each.symbol for each in answers):

@@ -52,10 +52,10 @@ Judge = Callable[[IndexedChunk], Mapping[str, str]]
 
 def collect_hits(
     engine: Engine, questions: Iterable[str], type: SearchType, filters: Filters
-) -> list[tuple[list[Hit], ParsedQuery]]:
+) -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
     """The fused hits of each question, before they are ranked. Raises as `Engine.find_unranked` does."""
 
-    async def collect() -> list[tuple[list[Hit], ParsedQuery]]:
+    async def collect() -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
         access = Access.operator()
         return [await engine.find_unranked(text, access, type=type, filters=filters) for text in questions]
 
@@ -64,7 +64,7 @@ def collect_hits(
 
 def build_example(
     origin: tuple[str, str],
-    hits: Sequence[Hit],
+    hits: Sequence[Hit[IndexedChunk]],
     query: ParsedQuery,
     judge: Judge,
     gains: Mapping[str, Mapping[str, float]],
@@ -86,9 +86,9 @@ def build_example(
     )
 
 
-def _drop_equal_contents(hits: Sequence[Hit]) -> list[Hit]:
+def _drop_equal_contents(hits: Sequence[Hit[IndexedChunk]]) -> list[Hit[IndexedChunk]]:
     """Of equal contents the result list shows only the first."""
-    best: dict[str, Hit] = {}
+    best: dict[str, Hit[IndexedChunk]] = {}
     for hit in hits:
         best.setdefault(hit.chunk.content_hash, hit)
     return list(best.values())[:MAX_HITS]

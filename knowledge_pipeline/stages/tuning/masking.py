@@ -19,7 +19,13 @@ import numpy as np
 import Stemmer
 
 from knowledge_pipeline.identifiers import expand_identifiers
-from knowledge_pipeline.query.search.hits import Candidates, IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import (
+    Candidates,
+    IndexedChunk,
+    RankedChunk,
+    ScoredChunk,
+    SpaceCandidates,
+)
 from knowledge_pipeline.query.search.retrieve import SearchScope
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.tuning.pairs import Pair
@@ -86,16 +92,17 @@ class DocstringMask:
     async def __call__(self, scope: SearchScope, candidates: Candidates) -> Candidates:
         """The candidates as if the docstring were not indexed; what only it has found is gone."""
         spaces = [
-            await self._mask_space(reader, found, scope.limit, candidates.query_vectors.get(reader.space))
+            await self._mask_space(reader, found, scope, candidates.query_vectors.get(reader.space))
             for reader, found in zip(scope.readers, candidates.by_space, strict=True)
         ]
         return replace(candidates, by_space=tuple(spaces))
 
     async def _mask_space(
-        self, reader: IndexReader, found: SpaceCandidates, limit: int, vector: np.ndarray | None
+        self, reader: IndexReader, found: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
     ) -> SpaceCandidates:
         matches, nearest = found.keyword_matches or (), found.nearest or ()
-        affected = {each.row: each.chunk for each in (*matches, *nearest) if self._is_of_answer(each.chunk)}
+        of_answer = {each.row for each in (*matches, *nearest) if self._is_of_answer(each.chunk)}
+        affected = await scope.cache.read_chunks(reader, sorted(of_answer))
         words = await reader.take_rows(sorted(affected), ["words"])
         by_words = {
             row: self._scale_words(reader.space, words[row]["words"], self._list_parts(chunk))
@@ -106,10 +113,10 @@ class DocstringMask:
             for each in matches
             if by_words.get(each.row, 1.0) > 0
         ]
-        matched = _keep_best(masked_matches, by_words, limit)
+        matched = _keep_best(masked_matches, by_words, scope.limit)
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
         compared = [replace(each, score=similarities.get(each.row, each.score)) for each in nearest]
-        near = {each.row for each in _keep_best(compared, similarities, limit)}
+        near = {each.row for each in _keep_best(compared, similarities, scope.limit)}
         kept = near | {each.row for each in matched}
         return replace(
             found,
@@ -117,7 +124,7 @@ class DocstringMask:
             nearest=None if found.nearest is None else [each for each in compared if each.row in kept],
         )
 
-    def _is_of_answer(self, chunk: IndexedChunk) -> bool:
+    def _is_of_answer(self, chunk: RankedChunk) -> bool:
         return f"{chunk.source}:{chunk.path}" == self.pair.origin
 
     def _list_parts(self, chunk: IndexedChunk) -> list[str]:
