@@ -46,6 +46,7 @@ FileKey = tuple[str, str]
 def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np.ndarray:
     """Features of hits in their order: float64, shape (hits, `FEATURES`)."""
     asked = _AskedWords.build(query)
+    named, named_paths = (set(map(_normalize_name, names)) for names in (query.identifiers, query.paths))
     coherence = _measure_coherence(hits)
     files = {get_file(hit.chunk) for hit in hits if has_path(hit.chunk)}
     of_files = {file: _compute_path_features(file[1], asked) for file in files}
@@ -56,8 +57,8 @@ def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np
             (
                 hit.explanation.fused,
                 coherence.get(key, 0.0) if _is_code(chunk) else 0.0,
-                _names_any(chunk.symbols, query.identifiers),
-                _names_any((chunk.path,), query.paths),
+                bool(named) and not named.isdisjoint(_list_endings(chunk.symbols)),
+                bool(named_paths) and not named_paths.isdisjoint(_list_endings((chunk.path,))),
                 *of_files.get(key, (0.0, 0.0)),
             )
         )
@@ -112,19 +113,21 @@ def _measure_coherence(hits: Sequence[Hit[RankedChunk]]) -> Mapping[FileKey, flo
 
 
 def _compute_path_features(path: str, asked: _AskedWords) -> tuple[float, float]:
-    """`file_name` and `role`."""
+    """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
+    it is other than source code, which the question does not ask for."""
+    stems, is_source = _read_path(path)
+    share = sum(map(asked.has, stems)) / max(len(stems), 1)
+    return share, float(not asked.names_role and not is_source)
+
+
+@lru_cache(maxsize=16_384)
+def _read_path(path: str) -> tuple[tuple[str, ...], bool]:
+    """The stems of a file's name, or of its folder's for the file of a package; whether it is source code."""
     *folders, name = path.split("/")
     stem = name.partition(".")[0] or name
     if stem in _PACKAGE_STEMS and folders:
         stem = folders.pop()
-    is_other = not asked.names_role and classify_file(path) != "source"
-    return _share_asked(stem, asked), float(is_other)
-
-
-def _share_asked(name: str, asked: _AskedWords) -> float:
-    """How many of a name's words the question has, as a share."""
-    stems = _split_stems(name)
-    return sum(map(asked.has, stems)) / max(len(stems), 1)
+    return _split_stems(stem), classify_file(path) == "source"
 
 
 def _iter_beginnings(word: str) -> Iterator[str]:
@@ -133,14 +136,16 @@ def _iter_beginnings(word: str) -> Iterator[str]:
         yield word[:end]
 
 
-def _names_any(names: Sequence[str], suffixes: Sequence[str]) -> bool:
-    return bool(names and suffixes) and any(_ends_with(name, each) for name in names for each in suffixes)
+@lru_cache(maxsize=16_384)
+def _list_endings(names: tuple[str, ...]) -> frozenset[str]:
+    """What names any of them: `get` and `Store.get` both name `app.Store.get`."""
+    parts = (_normalize_name(name).split(".") for name in names)
+    return frozenset(".".join(each[start:]) for each in parts for start in range(len(each)))
 
 
-def _ends_with(name: str, suffix: str) -> bool:
-    """`get` and `Store.get` both name `app.Store.get`; letter case does not matter."""
-    name, suffix = (_SEPARATOR.sub(".", text).casefold() for text in (name, suffix))
-    return name == suffix or name.endswith(f".{suffix}")
+def _normalize_name(name: str) -> str:
+    """With dots only; letter case does not matter."""
+    return _SEPARATOR.sub(".", name).casefold()
 
 
 @lru_cache(maxsize=16_384)

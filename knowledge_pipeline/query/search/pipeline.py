@@ -256,8 +256,9 @@ class SearchPipeline:
                 with watch.step("refine"):
                     async with self._slots:
                         found = await apply_relevance_feedback(scope, candidates, hits, share=share)
-                        candidates = await adjust(scope, found)
-                    hits = self._fuse(candidates)
+                        refined = candidates if found is candidates else await adjust(scope, found)
+                    if refined is not candidates:  # else their order is the same
+                        hits = self._fuse(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
         return hits, candidates.vector_problems, names

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def rank_hits(
         key=lambda each: (-each[0], each[1].chunk.id),
     )
     seen: Counter[tuple[str, str]] = Counter()
-    ranked: list[Hit[AnyChunkT]] = []
+    ranked: list[tuple[float, str, Hit[AnyChunkT]]] = []
     for score, hit, parts_of_score in scored:
         loss = 0.0
         if diverse and has_path(hit.chunk):
@@ -89,8 +90,10 @@ def rank_hits(
             loss = score * (1.0 - model.repeat_factor ** seen[file])
             seen[file] += 1
         explanation = _explain(hit, parts_of_score, loss) if explain else hit.explanation
-        ranked.append(Hit(hit.chunk, score - loss, explanation, hit.row))
-    return sorted(ranked, key=lambda hit: hit.rank_key)
+        placed = Hit(hit.chunk, score - loss, explanation, hit.row)
+        ranked.append((loss - score, hit.chunk.id, placed))
+    ranked.sort(key=itemgetter(0, 1))
+    return [hit for _, _, hit in ranked]
 
 
 def _explain(hit: Hit[RankedChunk], parts: Sequence[float], loss: float) -> ScoreExplanation:

@@ -75,7 +75,7 @@ def _compute_nearness(name: str, query_parts: set[str]) -> float:
 async def apply_relevance_feedback(
     scope: SearchScope, candidates: Candidates, hits: Sequence[Hit[RankedChunk]], *, share: float
 ) -> Candidates:
-    """Candidates whose prose is compared to the refined query; unchanged where no prose was found.
+    """Candidates whose prose is compared to the refined query; the same object where no prose was found.
 
     `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
     """
@@ -83,7 +83,10 @@ async def apply_relevance_feedback(
         _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), hits, share)
         for reader, found in zip(scope.readers, candidates.by_space, strict=True)
     ]
-    return replace(candidates, by_space=tuple(await asyncio.gather(*refined)))
+    by_space = tuple(await asyncio.gather(*refined))
+    if all(after is before for after, before in zip(by_space, candidates.by_space, strict=True)):
+        return candidates
+    return replace(candidates, by_space=by_space)
 
 
 async def _refine_space(
