@@ -107,11 +107,9 @@ async def find_relations(
     )
     mentioned_names = list(dict.fromkeys(mention.name for mention in mentions))[:_MAX_NAMES]
     own_names = list(dict.fromkeys(name for subject in subjects for name in subject.names))[:_MAX_NAMES]
-    has_name = visible_rows & filters.has_any("names", mentioned_names)
-    has_mention = visible_rows & filters.has_any("mentions", own_names)
     mentioned, mentioning = await asyncio.gather(
-        find_rows(readers, has_name, (*_DOCUMENT_COLUMNS, "names"), limit=_MAX_ROWS),
-        find_rows(readers, has_mention, (*_DOCUMENT_COLUMNS, "metadata"), limit=_MAX_ROWS),
+        _find_listing(readers, "names", mentioned_names, visible_rows, (*_DOCUMENT_COLUMNS, "names")),
+        _find_listing(readers, "mentions", own_names, visible_rows, (*_DOCUMENT_COLUMNS, "metadata")),
     )
     rows_by_name: dict[str, list[Row]] = {}
     for row in mentioned:
@@ -120,6 +118,20 @@ async def find_relations(
     rows_with_mentions = [(row, list(_parse_mentions(json.loads(row["metadata"])))) for row in mentioning]
     found = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
     return found, len(mentioning) >= _MAX_ROWS
+
+
+async def _find_listing(
+    readers: Sequence[IndexReader],
+    column: str,
+    values: Sequence[str],
+    where: Filter,
+    columns: Sequence[str],
+) -> list[Row]:
+    """Rows of all spaces that have any of the values in a list column, at most `_MAX_ROWS` of each."""
+    found = await asyncio.gather(
+        *(each.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns) for each in readers)
+    )
+    return [row for rows in found for row in rows]
 
 
 def _relate(

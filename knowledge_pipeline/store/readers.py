@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.filters import MATCH_NONE, Filter
+from knowledge_pipeline.store.filters import MATCH_NONE, Filter, has_any
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
+from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.lance_storage import StorePath
 
 Row = Mapping[str, Any]
@@ -89,6 +90,7 @@ class IndexReader:
     dataset: Any  # of Lance, at that version
     files: Mapping[int, str]  # fragment -> the names of its data files
     memory: VectorMemory
+    listed: ListedValues
 
     def locate(self, row: int) -> tuple[str, int]:
         """Where a row is stored: its files, which are never written again, and its place in them."""
@@ -202,6 +204,17 @@ class IndexReader:
         return found.to_pylist()
 
     @_translate_errors
+    async def find_rows_listing(
+        self, column: str, values: Collection[str], where: Filter, *, limit: int, columns: Sequence[str]
+    ) -> Sequence[Row]:
+        """Rows that match and have any of the values in a list column, in no particular order."""
+        if self.listed.knows(column):  # takes less than handing it to a thread
+            asked = self.listed.keep_listed(column, values)
+        else:
+            asked = await asyncio.to_thread(self.listed.keep_listed, column, values)
+        return await self.find_rows(where & has_any(column, asked), limit=limit, columns=columns)
+
+    @_translate_errors
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
         return await asyncio.to_thread(self.dataset.count_rows, where.sql)
@@ -224,4 +237,5 @@ async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
         }
     except LANCE_ERRORS as error:
         raise _to_space_unreadable(space, version, error) from error
-    return IndexReader(space, version, dimensions, dataset, files, VectorMemory(dataset, dimensions))
+    memory, listed = VectorMemory(dataset, dimensions), ListedValues(dataset)
+    return IndexReader(space, version, dimensions, dataset, files, memory, listed)
