@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.citations import parse_first_line
 from knowledge_pipeline.query.code_graph.constructors import class_of_constructor
-from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, MIN_CONFIDENCE, VisibleGraph
+from knowledge_pipeline.query.code_graph.visible_graph import MIN_CONFIDENCE, VisibleGraph
 from knowledge_pipeline.query.search.hits import IndexedChunk
-from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.filters import Filter, at_least, below
+from knowledge_pipeline.store.code_graph.row_lookup import RowLookup
 from knowledge_pipeline.store.readers import Row
 
 MAX_PER_KIND = 5
@@ -122,7 +121,7 @@ class _Definitions:
         nodes = {row["target_id"] for row in edges if row["target_id"]}
         names = {row["target_name"] for row in edges if not row["target_id"]}
         rows, named = await asyncio.gather(
-            graph.read_symbols(filters.one_of("node", sorted(nodes)) & IS_DEFINITION),
+            graph.look_up_symbols(RowLookup({"node": nodes}, excluded_kinds=("alias",))),
             graph.find_by_full_name(names, as_files=False),
         )
         by_full_name: dict[str, list[CodeNeighbour]] = {}
@@ -165,18 +164,30 @@ async def _read_graph(
 async def _read_definitions(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Definitions in the chunks' files that may share lines with them."""
     first, last = _span(chunks)
-    in_lines = below("start_line", last + 1) & at_least("end_line", first)
-    return await graph.read_symbols(
-        _match_files(chunks) & in_lines & IS_DEFINITION & ~filters.eq("kind", "file")
+    return await graph.look_up_symbols(
+        RowLookup(
+            {"path": {chunk.path for chunk in chunks}},
+            sources={chunk.source for chunk in chunks},
+            excluded_kinds=("alias", "file"),
+            at_least={"end_line": first},
+            below={"start_line": last + 1},
+        )
     )
 
 
 async def _read_outgoing_edges(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Sure uses in the chunks' files that may be in their lines, and the imports of these files."""
-    uses, imports = filters.one_of("kind", _USE_KINDS), filters.eq("kind", "imports")
     first, last = _span(chunks)
-    in_lines = at_least("line", first) & below("line", last + 1)
-    return await _read_sure_edges(graph, _match_files(chunks) & (imports | uses & in_lines))
+    lookup = RowLookup(
+        {"path": {chunk.path for chunk in chunks}},
+        sources={chunk.source for chunk in chunks},
+        kinds=_USE_KINDS,
+        at_least={"line": first},
+        below={"line": last + 1},
+        unbounded_kinds=("imports",),
+        min_confidence=MIN_CONFIDENCE,
+    )
+    return await graph.look_up_edges(lookup, columns=_EDGE_COLUMNS)
 
 
 async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
@@ -186,31 +197,18 @@ async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> 
     symbols = {symbol for chunk in chunks for symbol in chunk.symbols}
     symbols |= {name for symbol in symbols if (name := class_of_constructor(symbol))}
     simple = {symbol.rpartition(".")[2] for symbol in symbols}
-    return await graph.read_symbols(filters.one_of("simple", sorted(simple)) & filters.eq("kind", "alias"))
+    return await graph.look_up_symbols(RowLookup({"simple": simple}, kinds=("alias",)))
 
 
 async def _read_incoming_edges(
     graph: VisibleGraph, chunks: Sequence[_ChunkInGraph], kinds: Sequence[str]
 ) -> list[Row]:
     """Sure uses of the chunks, from other sources too."""
-    nodes = {node for each in chunks for node in each.callable_nodes}
-    targets = filters.one_of("target_id", sorted(nodes))
+    targets = {"target_id": {node for each in chunks for node in each.callable_nodes}}
     if await graph.has_several_sources():
-        targets |= filters.one_of("target_name", sorted({name for each in chunks for name in each.names}))
-    return await _read_sure_edges(graph, targets & filters.one_of("kind", kinds))
-
-
-async def _read_sure_edges(graph: VisibleGraph, where: Filter) -> list[Row]:
-    return await graph.read_edges(where & at_least("confidence", MIN_CONFIDENCE), columns=_EDGE_COLUMNS)
-
-
-def _match_files(chunks: Sequence[IndexedChunk]) -> Filter:
-    """Rows of files with the chunks' paths and sources.
-
-    A condition for each chunk would leave fewer rows, and take the store three times as long.
-    """
-    paths = filters.one_of("path", sorted({chunk.path for chunk in chunks}))
-    return paths & filters.one_of("source", sorted({chunk.source for chunk in chunks}))
+        targets["target_name"] = {name for each in chunks for name in each.names}
+    lookup = RowLookup(targets, kinds=kinds, min_confidence=MIN_CONFIDENCE)
+    return await graph.look_up_edges(lookup, columns=_EDGE_COLUMNS)
 
 
 def _span(chunks: Sequence[IndexedChunk]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.store.code_graph.row_lookup import KeyedTable, RowLookup
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, eq
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.readers import LANCE_ERRORS, Row
@@ -19,6 +20,8 @@ from knowledge_pipeline.store.schemas import GRAPH
 
 _MAX_CACHED_FILTERS = 1_000  # different access filters
 _MAX_CACHED_NODES = 20_000  # about 1 KB each
+_SYMBOL_KEYS, _SYMBOL_NUMBERS = ("path", "node", "simple"), ("start_line", "end_line")
+_EDGE_KEYS, _EDGE_NUMBERS = ("path", "target_id", "target_name"), ("line", "confidence")
 
 
 @dataclass(slots=True)
@@ -28,6 +31,8 @@ class GraphReader:
     versions: Mapping[str, int]
     _symbols: Any  # a Lance dataset
     _edges: Any
+    _keyed_symbols: KeyedTable
+    _keyed_edges: KeyedTable
     _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
     _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
@@ -38,6 +43,20 @@ class GraphReader:
     async def find_edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.EDGES` that match, in no particular order."""
         return await asyncio.to_thread(_read_rows, self._edges, where, limit, columns)
+
+    async def look_up_symbols(
+        self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
+    ) -> list[Row]:
+        """Rows of `schemas.SYMBOLS` by path, node or simple name, as far as they are visible."""
+        read = self._keyed_symbols.read
+        return await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns)
+
+    async def look_up_edges(
+        self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
+    ) -> list[Row]:
+        """Rows of `schemas.EDGES` by path, or by the node or name of their target, as far as visible."""
+        read = self._keyed_edges.read
+        return await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns)
 
     def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
         """Rows of symbols by node that were read under exactly this condition; callers add to them.
@@ -74,7 +93,9 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
             f"the code graph of the live release cannot be opened ({type(error).__name__}): "
             "run `knowledge index`, or `knowledge rollback`"
         ) from error
-    return GraphReader(dict(versions), symbols, edges)
+    keyed_symbols = KeyedTable(symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS)
+    keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS)
+    return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges)
 
 
 def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
