@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, IndexedChunk
+from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, ChunkOutline, IndexedChunk
 from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.store.filters import MATCH_ALL, eq
 from knowledge_pipeline.store.lake import Lake
@@ -63,9 +64,39 @@ async def _require_equal(cache: RowCache, reader: IndexReader) -> None:
     stored: Mapping[int, Mapping[str, object]] = await reader.take_rows(ids, CHUNK_COLUMNS)
     read = await cache.read_chunks(reader, ids)
     assert read == {row: IndexedChunk.from_row(values) for row, values in stored.items()}
+    outlines = await cache.read_outlines(reader, ids)
+    assert outlines == {row: outline_of(chunk) for row, chunk in read.items()}
     vectors, stored_vectors = await cache.read_vectors(reader, ids), await reader.take_vectors(ids)
     assert vectors.keys() == stored_vectors.keys()
     assert all(np.array_equal(vectors[row], stored_vectors[row]) for row in vectors)
+
+
+def outline_of(chunk: IndexedChunk) -> ChunkOutline:
+    """What ranking reads of a whole chunk."""
+    return ChunkOutline(chunk.id, chunk.source, chunk.path, chunk.symbols, chunk.source_type)
+
+
+def test_an_outline_says_what_the_whole_chunk_says(lake: Lake) -> None:
+    metadata = json.dumps({"symbols": ["Store.get", "Store.put"], "names": ["x"], "leads": True})
+    columns: tuple[dict[str, str], ...] = (
+        {"symbol": "Store", "metadata": metadata},
+        {"symbol": "Store.get", "metadata": metadata},
+        {},
+    )
+    rows.write(lake, "space", [rows.row("a", f"{at}.py", **each) for at, each in enumerate(columns)])
+    asyncio.run(_require_outlines(lake))
+
+
+async def _require_outlines(lake: Lake) -> None:
+    reader = await open_index(lake.root, "space", lake.index("space", rows.DIMENSIONS).version)
+    ids = reader.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    chunks = await RowCache().read_chunks(reader, ids)
+    assert {chunk.symbols for chunk in chunks.values()} == {
+        ("Store", "Store.get", "Store.put"), ("Store.get", "Store.put"), ()
+    }  # fmt: skip
+    assert await RowCache().read_outlines(reader, ids) == {
+        row: outline_of(chunk) for row, chunk in chunks.items()
+    }
 
 
 def test_what_is_kept_is_not_read_again_and_the_bound_holds(lake: Lake) -> None:
@@ -78,13 +109,16 @@ async def _read_twice(lake: Lake) -> None:
     found = await reader.find_rows(MATCH_ALL, limit=9, columns=["id"])
     ids = reader.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
     assert len(found) == len(ids) == 4
-    roomy, narrow = RowCache(), RowCache(max_chunk_bytes=12_000, max_vector_bytes=600)
+    roomy = RowCache()
+    narrow = RowCache(max_outline_bytes=1_500, max_chunk_bytes=12_000, max_vector_bytes=600)
     first = [await each.read_chunks(reader, ids) for each in (roomy, narrow)]
+    outlines = [await each.read_outlines(reader, ids) for each in (roomy, narrow)]
     vectors = [await each.read_vectors(reader, ids) for each in (roomy, narrow)]
     broken = replace(reader, dataset=pa.table({}))
     assert await roomy.read_chunks(broken, ids) == first[0] == first[1]
     assert (await roomy.read_vectors(broken, ids)).keys() == vectors[0].keys() == vectors[1].keys()
-    for kept in (narrow.read_chunks, narrow.read_vectors):
+    assert await roomy.read_outlines(broken, ids) == outlines[0] == outlines[1]
+    for kept in (narrow.read_chunks, narrow.read_outlines, narrow.read_vectors):
         known = 0
         for row in ids:
             try:
@@ -105,11 +139,12 @@ async def _purge_between_reads(lake: Lake) -> None:
     ids = before.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
     cache.keep_files_of([before])
     assert {chunk.text for chunk in (await cache.read_chunks(before, ids)).values()} == {"a", "b"}
+    await cache.read_outlines(before, ids)
     await cache.read_vectors(before, ids)
     table.delete_where(eq("path", "b.py"))
     table.purge_deleted_rows()
     cache.keep_files_of([await open_index(lake.root, "space", table.version)])
     erased = replace(before, dataset=pa.table({}))
-    for read in (cache.read_chunks, cache.read_vectors):
+    for read in (cache.read_chunks, cache.read_outlines, cache.read_vectors):
         with pytest.raises(AttributeError):  # nothing is kept, so the table is asked
             await read(erased, ids)
