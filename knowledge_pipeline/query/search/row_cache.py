@@ -17,11 +17,11 @@ import numpy as np
 from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, OUTLINE_COLUMNS, ChunkOutline, IndexedChunk
 from knowledge_pipeline.store.readers import IndexReader
 
-MAX_OUTLINE_BYTES = 64_000_000  # about 100,000 outlines
+MAX_OUTLINE_BYTES = 48_000_000  # about 100,000 outlines
 MAX_CHUNK_BYTES = 32_000_000  # about 8,000 chunks
 MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions
 _ROW_BYTES = 2_500  # that a chunk takes besides its text, about
-_OUTLINE_BYTES = 500  # that an outline takes besides its symbols, about
+_OUTLINE_BYTES = 320  # that an outline takes besides its symbols, about
 
 Place = tuple[str, int]
 """See `IndexReader.locate`."""

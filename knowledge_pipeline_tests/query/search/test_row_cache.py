@@ -110,7 +110,7 @@ async def _read_twice(lake: Lake) -> None:
     ids = reader.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
     assert len(found) == len(ids) == 4
     roomy = RowCache()
-    narrow = RowCache(max_outline_bytes=1_500, max_chunk_bytes=12_000, max_vector_bytes=600)
+    narrow = RowCache(max_outline_bytes=1_000, max_chunk_bytes=12_000, max_vector_bytes=600)
     first = [await each.read_chunks(reader, ids) for each in (roomy, narrow)]
     outlines = [await each.read_outlines(reader, ids) for each in (roomy, narrow)]
     vectors = [await each.read_vectors(reader, ids) for each in (roomy, narrow)]
