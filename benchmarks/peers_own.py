@@ -21,6 +21,7 @@ from knowledge_pipeline.config.template import write_initial_config
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
 
 VARIANTS = {
@@ -65,14 +66,19 @@ class KnowledgePipeline(Tool):
         """See `Tool.begin`."""
         self.close()
         self._declare(place)
-        self._lake = Lake(self._settings.store)
+        self._lake, self._upkeep = Lake(self._settings.store), PostponedUpkeep()
 
     def refresh(self) -> None:
         """See `Tool.refresh`; the code graph, the checks and the release are part of it."""
-        outcome = pipeline.refresh(self._lake, self._settings, self._settings.sources)
+        settings = self._settings
+        outcome = pipeline.refresh(self._lake, settings, settings.sources, upkeep=self._upkeep)
         for failure in outcome.failures.values():
             raise failure
         self.close()  # what asks next asks what was released now
+
+    def rest(self) -> None:
+        """See `Tool.rest`; what `knowledge watch` does when nothing changes."""
+        self._upkeep.run(self._lake, keep_releases=self._settings.releases.keep)
 
     def chunks(self) -> int:
         """See `Tool.chunks`."""

@@ -95,6 +95,7 @@ class Measuring:
                 change()
                 cost = self.timed(self.tool.refresh)
             self.tool.refresh()
+            self.tool.rest()
             return cost
 
         once(-1)

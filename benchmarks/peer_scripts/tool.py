@@ -92,5 +92,8 @@ class Tool(ABC):
         """Of the corpus, in a fixed order."""
         return sorted(path for path in self.corpus.rglob("*") if path.suffix in {".py", ".md"})
 
+    def rest(self) -> None:  # noqa: B027 - most tools do nothing
+        """Do what a running process does when nothing changes: it is not timed."""
+
     def close(self) -> None:  # noqa: B027 - most tools have nothing to end
         """End what was started."""

@@ -46,6 +46,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         if plan:
             builder = _ChunkBatchBuilder(ctx, snapshot, desired, stats)
             reconcile(table, plan, builder.build_batches, group_column="uri")
+            ctx.upkeep.tend(table)
         stats.seen = len(desired)
         stats.add_plan(plan)
         stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])

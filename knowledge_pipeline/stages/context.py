@@ -15,6 +15,7 @@ from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
+from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 
@@ -72,6 +73,7 @@ class RefreshContext:
     claim_slot: SlotClaim = claim_immediately
     after_vectors: Callable[[], None] = lambda: None  # called now and then while a source is embedded
     listing: Listing | None = None  # of this refresh, where the source is listed already
+    upkeep: Upkeep = AT_ONCE  # of the tables that stages write
 
 
 @dataclass(slots=True)

@@ -68,6 +68,8 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
             _reconcile_distributed(table, plan, builder, ctx.lake.cache)
         else:
             reconcile(table, plan, builder.build_batches)
+        if plan:
+            ctx.upkeep.tend(table)
         stats.seen = len(desired)
         stats.add_plan(plan)
         stats.notes.update({"taken from another source": builder.reused} if builder.reused else {})

@@ -1,7 +1,6 @@
 """Index: the retrievable rows of a source, in the table of its space. Key: chunk id.
 
-All sources of the space share the table, so the index lock is held while it is written: one upsert, or a few
-where many rows changed, then one delete. Readers of a release do not see the state in between.
+All sources of the space share the table, so the index lock is held while it is written, in one commit.
 
 A chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
 
@@ -16,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -63,6 +62,7 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
         Busy: another process held the index for too long.
     """
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
+    mine = eq("source", ctx.source.id)
     with measure_stage("index", ctx.source.id) as stats:
         plan, duplicate_ids, fingerprints = _plan_index(ctx, space)
         embedded = _find_embedded_rows(ctx, space, [*plan.changed, *plan.removed])
@@ -74,21 +74,18 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
             with claim_slot("index"), ctx.lake.lock_index():
                 table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
                 rows = _IndexRowBuilder(ctx, space, table, fingerprints)
-                if plan.keys_to_write:
-                    table.delete_keys(duplicate_ids)  # an upsert would replace both and leave both
-                reconcile(table, plan, rows.build_batches, single_commit=True)
+                repaired = replace(plan, removed=[*plan.removed, *duplicate_ids])
+                reconcile(table, repaired, rows.build_batches, single_commit=True, within=mine)
                 for start in range(0, len(embedded), MERGE_MAX_ROWS):
                     table.update_columns(rows.build_vectors(embedded.slice(start, MERGE_MAX_ROWS)))
                 for stale in find_stale_tables(ctx, space.name):
-                    stale.delete_where(eq("source", ctx.source.id))
+                    stale.delete_where(mine)
                     stale.compact_if_due()
-                table.compact_if_due()
-                indexes.maintain_indexes(table, with_vectors=not more_vectors)
+                ctx.upkeep.tend_index(table, with_vectors=not more_vectors)
         stats.seen = len(plan.keys_to_write) + plan.unchanged
         stats.add_plan(plan)
         stats.changed, stats.unchanged = stats.changed + len(embedded), stats.unchanged - len(embedded)
-        mine = eq("source", ctx.source.id)
-        stats.rows, stats.version = table.count_rows(mine), table.version
+        stats.rows, stats.version = stats.seen, table.version
         stats.unembedded = table.count_rows(mine & UNEMBEDDED)
     return stats
 

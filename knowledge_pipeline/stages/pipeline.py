@@ -27,6 +27,7 @@ from knowledge_pipeline.stages.context import (
 from knowledge_pipeline.stages.early_release import EarlyReleases, index_vectors, index_words
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
+from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 
@@ -187,12 +188,13 @@ def refresh(
     report_release: Callable[[Stats], None] = lambda release: None,
     idle: IdleSources | None = None,
     listings: Mapping[str, Listing] | None = None,
+    upkeep: Upkeep = AT_ONCE,
 ) -> RefreshOutcome:
     """Bring sources up to date and release what changed.
 
     First all are read, and those that take long to embed are released by their words; then the rest is done.
     A source that fails does not stop the others; the outcome names it. `report_release` receives each early
-    release. `listings` are those that are read already, by source.
+    release. `listings` are those that are read already, by source. `upkeep` tends to the tables written.
     """
 
     def release() -> None:
@@ -201,7 +203,9 @@ def refresh(
             report_release(released)
 
     outcome, releases = RefreshOutcome(), EarlyReleases(release)
-    contexts = [RefreshContext(lake, settings, source, options, report(source)) for source in sources]
+    contexts = [
+        RefreshContext(lake, settings, source, options, report(source), upkeep=upkeep) for source in sources
+    ]
     runs = [
         SourceRefresh(replace(ctx, listing=(listings or {}).get(ctx.source.id)), releases=releases, idle=idle)
         for ctx in contexts

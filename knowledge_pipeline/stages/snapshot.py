@@ -75,6 +75,8 @@ def refresh(ctx: RefreshContext) -> Stats:
         live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
         audiences = refresh_permissions(ctx, table, live_uris, stats)
         reconcile(table, plan, lambda uris: _build_batches(ctx, source, table, items, audiences, uris))
+        if plan:
+            ctx.upkeep.tend(table)
         stats.seen = len(items)
         stats.add_plan(plan)
         archived = sum(1 for uri in plan.changed if desired[uri] == _ARCHIVED)

@@ -49,16 +49,19 @@ _GRAPH_ACCESS_INDEXES = {
 read for every row that the others leave, which takes longer than everything else."""
 
 
-def maintain_indexes(table: Table, *, with_vectors: bool = True) -> None:
+def maintain_indexes(
+    table: Table, *, with_vectors: bool = True, max_unindexed_rows: int | None = None
+) -> None:
     """Build missing indexes and take a long unindexed tail in, at a cost that follows the tail.
 
     Without vectors, their index is left for later: a graph of those that just came is soon built anew.
+    A tail is long from `max_unindexed_rows` on, or from what suits the table.
     """
     built = table.indexes
     for column, kind in _required_indexes(table).items():
         if column not in built and (with_vectors or kind != "HNSW"):
             _build_index(table, column, kind)
-    if _has_long_tail(table, built):
+    if _has_long_tail(table, built, max_unindexed_rows or 0):
         table.extend_indexes(with_graphs=with_vectors)
 
 
@@ -96,10 +99,10 @@ def count_unindexed_rows(table: Table) -> int:
     return _count_unindexed(table, built["words"]) if "words" in built else table.count_rows()
 
 
-def _has_long_tail(table: Table, built: dict[str, str]) -> bool:
+def _has_long_tail(table: Table, built: dict[str, str], min_rows: int = 0) -> bool:
     names = [built[column] for column in ("words", "vector") if column in built] or list(built.values())[:1]
     max_rows = GRAPH_MAX_UNINDEXED_ROWS if table.name in GRAPH else MAX_UNINDEXED_ROWS
-    return any(_count_unindexed(table, name) > max_rows for name in names)
+    return any(_count_unindexed(table, name) > max(max_rows, min_rows) for name in names)
 
 
 def _count_unindexed(table: Table, index: str) -> int:

@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.object_store import ObjectPath
 
 if TYPE_CHECKING:
@@ -85,11 +86,33 @@ def stage_append(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) ->
     )
 
 
+def write_fragments(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> list[Any]:
+    """Upload rows, and return the fragments that hold them: they are in no version yet."""
+    from lance import fragment
+
+    write: Any = fragment.write_fragments  # pyright: ignore[reportUnknownVariableType]
+    return write(reader, dataset, mode="append", storage_options=build_storage_options(path))
+
+
 def commit_transaction(path: StorePath, transaction: Any) -> None:
     """Commit what was uploaded."""
     from lance import LanceDataset
 
     LanceDataset.commit(str(path), transaction, storage_options=build_storage_options(path))
+
+
+def commit_operation(path: StorePath, dataset: Any, operation: Any) -> None:
+    """Commit what was uploaded for a version that still is the newest.
+
+    Raises:
+        Busy: another process has written the table since; Lance would let both add one key.
+    """
+    from lance import LanceDataset
+
+    if dataset.latest_version != dataset.version:
+        raise Busy(f"another process wrote the table {path.name} at the same time: try again")
+    options, version = build_storage_options(path), dataset.version
+    LanceDataset.commit(dataset, operation, read_version=version, storage_options=options)
 
 
 def read_version_stamp(table: StorePath) -> VersionStamp:

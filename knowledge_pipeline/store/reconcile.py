@@ -13,7 +13,7 @@ leaves too much rather than too little, and the next run finishes the rest.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knowledge_pipeline.store.background_writer import open_background_writer
-from knowledge_pipeline.store.tables import Table, split_batches
+from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.row_replacement import StaleRows
+from knowledge_pipeline.store.tables import Table
 
 MERGE_MAX_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory
 
@@ -97,6 +99,7 @@ def reconcile(
     *,
     group_column: str | None = None,
     single_commit: bool = False,
+    within: Filter | None = None,
 ) -> None:
     """Carry a difference out.
 
@@ -104,54 +107,37 @@ def reconcile(
         table: what is made equal.
         plan: the difference of its keys.
         build_rows: each batch is one commit, written while the next is built: a kill loses two at most.
-        group_column: what the plan's keys are of; by default the table's key. Rows of a written group
-            that the new rows do not replace are removed.
-        single_commit: all rows in one commit instead, for a table that others read or write; in a few
-            where they are many, because a merge holds all its rows in memory.
+        group_column: what the plan's keys are of; by default the table's key. All rows of a changed group
+            are replaced.
+        single_commit: all rows in one commit instead, for a table that others read or write.
+        within: all rows of the plan's keys match this; the others are not looked at.
     """
     if not plan:
         return
-    group_column = group_column or table.key
-    fresh = not plan.changed and not plan.removed and table.count_rows() == 0
-    write = table.append if fresh else table.upsert
-    if single_commit:
-        _write_single_commit(table, plan, build_rows, is_new=fresh)
-    elif plan.keys_to_write:
-        replaced = group_column if group_column != table.key and not fresh else None
-        table.create_if_missing()  # not by the writer's thread: others read the table meanwhile
-        with open_background_writer() as hand_over:
-            for batch in build_rows(plan.keys_to_write):
-                hand_over(partial(_commit_batch, table, write, batch, replaced))
-    table.delete_keys(
-        plan.removed if group_column == table.key else _iter_group_keys(table, group_column, plan.removed)
-    )
-    table.compact_if_due()
-
-
-def _write_single_commit(table: Table, plan: ReconcilePlan, build_rows: BuildRows, *, is_new: bool) -> None:
-    """What is held already first: a kill then leaves rows missing, which a release notices."""
-    if not is_new and 0 < len(plan.keys_to_write) <= MERGE_MAX_ROWS:
-        table.upsert(build_rows(plan.keys_to_write))
+    column = group_column or table.key
+    if single_commit or not plan.keys_to_write:
+        stale = StaleRows(column, [*plan.changed, *plan.removed], within)
+        table.replace_rows([stale], build_rows(plan.keys_to_write) if plan.keys_to_write else ())
         return
-    for keys in split_batches(plan.changed, MERGE_MAX_ROWS):
-        table.upsert(build_rows(keys))
-    if plan.added:
-        table.append(build_rows(plan.added))
+    table.create_if_missing()  # not by the writer's thread: others read the table meanwhile
+    changed, waiting = frozenset(plan.changed), None
+    with open_background_writer() as hand_over:
+        for batch in build_rows(plan.keys_to_write):
+            stale = StaleRows(column, _find_held_groups(batch, column, changed), within)
+            if waiting:
+                hand_over(partial(table.replace_rows, *waiting))
+                waiting = None
+            if plan.removed:  # with the last batch
+                waiting = [stale], [batch]
+            else:
+                hand_over(partial(table.replace_rows, [stale], [batch]))
+        removed = StaleRows(column, plan.removed, within)
+        if plan.removed:
+            stale_rows, batches = waiting or ([], [])
+            hand_over(partial(table.replace_rows, [*stale_rows, removed], batches))
 
 
-def _commit_batch(
-    table: Table,
-    write: Callable[[list[pa.RecordBatch]], None],
-    batch: pa.RecordBatch,
-    group_column: str | None,
-) -> None:
-    write([batch])
-    if group_column:
-        columns = batch.select([table.key, group_column]).to_pydict()
-        kept, groups = set(columns[table.key]), dict.fromkeys(columns[group_column])
-        table.delete_keys([key for key in _iter_group_keys(table, group_column, groups) if key not in kept])
-
-
-def _iter_group_keys(table: Table, group_column: str, groups: Iterable[str]) -> Iterator[str]:
-    for found in table.iter_rows_by_values(group_column, groups, [table.key]):
-        yield from found.to_pydict()[table.key]
+def _find_held_groups(batch: pa.RecordBatch, column: str, changed: frozenset[str]) -> list[str]:
+    """The groups of a batch of which the table holds rows."""
+    groups: list[Any] = batch[column].to_pylist() if changed else []
+    return sorted(changed.intersection(groups))

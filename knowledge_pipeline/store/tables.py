@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
+from knowledge_pipeline.store.row_replacement import StaleRows, stage_replacement
 from knowledge_pipeline.store.schemas import VERSION
 
 KEYS_PER_FILTER = 1000  # in one IN list; longer ones cost more to plan than to run
@@ -214,9 +215,35 @@ class Table:
         merge = self.create_if_missing().merge_insert(self.key).use_index(False)
         self._merge(merge.when_matched_update_all().when_not_matched_insert_all(), reader)
 
+    def replace_rows(
+        self, stale: Iterable[StaleRows] = (), batches: Iterable[pa.RecordBatch] = (), *, create: bool = False
+    ) -> None:
+        """Remove rows and add others, in one commit; there is none where there is nothing to do.
+
+        Args:
+            stale: rows to remove.
+            batches: rows whose keys no other row holds afterwards.
+            create: also make the table where there is none and no row is added.
+
+        Raises:
+            Busy: another process wrote the table meanwhile.
+        """
+        if not self.exists and not create:
+            first = next(batches := iter(batches), None)
+            if first is None:
+                return
+            batches = chain([first], batches)
+        dataset = self.create_if_missing()
+        operation = stage_replacement(dataset, self.path, stale, batches)
+        if operation is not None:
+            self._commit(lambda: lance_storage.commit_operation(self.path, dataset, operation))
+
     def update_columns(self, rows: pa.Table) -> None:
-        """Set some columns, which `rows` holds with the key, in one commit; unknown keys are ignored."""
-        merge = self.open_newest().merge_insert(self.key).use_index(False)
+        """Set some columns, which `rows` holds with the key, in one commit; unknown keys are ignored.
+
+        The columns alone are rewritten, so that the indexes of others go on holding these rows.
+        """
+        merge = self.open_newest().merge_insert(self.key).use_index(False).write_mode("rewrite_columns")
         self._merge(merge.when_matched_update_all(), rows)
 
     def delete_keys(self, keys: Iterable[str]) -> None:
@@ -301,13 +328,15 @@ class Table:
         """Lance's statistics of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
         return self._open_cached().stats.index_stats(index)
 
-    def compact_if_due(self) -> None:
+    def compact_if_due(
+        self, *, after_versions: int = RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS
+    ) -> None:
         """Compact small fragments and drop old versions, every few commits; tagged versions stay."""
-        if not self.exists:
+        if not self.exists or self._count_versions() <= after_versions:  # without opening any
             return
         newest = self.open_newest()
         oldest = min(_list_versions(newest) - _list_tagged_versions(newest), default=newest.version)
-        if newest.version >= oldest + RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS:
+        if newest.version >= oldest + after_versions:
             self.compact()
 
     def compact(self) -> None:
@@ -362,11 +391,15 @@ class Table:
 
     def count_old_versions(self, *, keep: int) -> int:
         """How many versions `delete_old_versions` would drop."""
-        written = sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
+        written = self._count_versions()
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
         newest = self.open_newest()
         return len(set(sorted(_list_versions(newest))[:-keep]) - _list_tagged_versions(newest))
+
+    def _count_versions(self) -> int:
+        """Tagged ones too; without opening any."""
+        return sum(1 for _ in (self.path / "_versions").glob("*.manifest"))
 
     def purge_deleted_rows(self) -> None:
         """Rewrite the files that still hold deleted rows; old versions keep theirs until they are dropped."""

@@ -18,15 +18,20 @@ from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.cli.watch.folders import WatchedSources
 from knowledge_pipeline.cli.watch.remotes import RemotePoller
 from knowledge_pipeline.errors import KnowledgeError, TransientError
+from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.pipeline import RefreshOutcome
+
+UPKEEP_AFTER_S = 3.0
+"""After so long without a change, the tables that refreshes wrote are compacted."""
 
 RETRY_S = 30.0
 """After how long a temporary failure is tried again, even without a change."""
 
 _COUNT_FIELDS = ("added", "changed", "removed")
-_FILE, _REFRESH, _RELEASE = "knowledge.yaml", "refresh", "release"  # subjects of errors besides sources
+_FILE, _REFRESH, _RELEASE, _UPKEEP = "knowledge.yaml", "refresh", "release", "upkeep"
+"""Subjects of errors besides sources."""
 
 
 @example("""
@@ -66,6 +71,8 @@ class Watcher:
         self._poller = RemotePoller(watched.sources, interval_s=poll_s)
         self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
         self._last_errors: dict[str, str] = {}  # source -> its last error, reported once
+        self._upkeep = PostponedUpkeep()
+        self._refreshed_at = 0.0
 
     def run(self, *, debounce_s: float) -> NoReturn:
         """Keep refreshing until interrupted."""
@@ -83,6 +90,9 @@ class Watcher:
                 due |= self.list_due_retries()
             if due:
                 self.refresh_sources(due)
+                self._refreshed_at = time.monotonic()
+            elif time.monotonic() > self._refreshed_at + UPKEEP_AFTER_S:
+                self._run_upkeep()
             if not is_ready:
                 is_ready = True
                 self._warm_up()
@@ -113,6 +123,7 @@ class Watcher:
                     sources,
                     report=lambda source: report_for(source.id),
                     idle=watched.idle,
+                    upkeep=self._upkeep,
                 )
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             self._report_error(_REFRESH, TransientError(format_error(error)))
@@ -130,6 +141,16 @@ class Watcher:
             self._last_errors.pop(subject, None)
             if subject != _RELEASE:
                 self._report_refresh(subject, outcome)
+
+    def _run_upkeep(self) -> None:
+        """Compact what refreshes wrote; a failure is reported, and the next run tries again."""
+        if not self._upkeep.is_due:
+            return
+        try:
+            self._upkeep.run(self._watched.lake, keep_releases=self._watched.settings.releases.keep)
+        except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
+            self._refreshed_at = time.monotonic() + RETRY_S
+            self._report_error(_UPKEEP, TransientError(format_error(error)))
 
     def _report_refresh(self, source: str, outcome: RefreshOutcome) -> None:
         stages = [stats for stats in outcome.stats if stats.source == source]

@@ -61,6 +61,7 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     before = _load_facts(table, planned.changed) if edited else {}
     builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
+    ctx.upkeep.tend(table)
     names = find_changed_names(before, _load_facts(table, planned.changed)) if edited else None
     return FactsRefresh({path: held[path] for path in planned.changed}, names)
 

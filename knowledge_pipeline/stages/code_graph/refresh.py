@@ -139,7 +139,7 @@ def _write_graph(
     project.preloads = len(paths) > _PRELOAD_MIN_FILES
     builder = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
     known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
-    with GraphWriter(ctx.lake) as writer:
+    with GraphWriter(ctx.lake, ctx.upkeep) as writer:
         uris, done = _load_uris(facts, paths), 0
         files = [UnresolvedFile(path, uris[path], desired[path], known.get(path)) for path in paths]
         portions = (files[at : at + FILES_PER_PORTION] for at in range(0, len(files), FILES_PER_PORTION))
@@ -158,7 +158,7 @@ def _write_graph(
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
             every = len(paths) == len(desired)
-            writer.write(ctx.source.id, builder.indexed_at, removed_paths=plan.removed, all_files=every)
+            writer.write(ctx.source.id, removed_paths=plan.removed, all_files=every)
     return notes
 
 

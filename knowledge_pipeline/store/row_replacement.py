@@ -1,0 +1,96 @@
+"""Removes some rows of a table and adds others in one commit, at a cost that follows those rows.
+
+Lance's merge compares the key of every row of the table, and cannot remove what has gone in the same commit.
+"""
+
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.lance_storage import StorePath, write_fragments
+
+MAX_FILTER_VALUES = 1000  # more are compared in Arrow: a longer list costs more to plan than to run
+
+_OFFSET_BITS = 32  # of a row's address, below its fragment
+
+
+class StaleRows(NamedTuple):
+    """Rows to remove: those whose column holds one of the values, within a condition."""
+
+    column: str
+    values: Collection[str]
+    within: Filter | None = None
+
+
+def stage_replacement(
+    dataset: Any, path: StorePath, stale: Iterable[StaleRows], batches: Iterable[pa.RecordBatch]
+) -> Any:
+    """Write files that hold the new rows and mark the stale ones as deleted.
+
+    Returns:
+        Lance's operation, to be committed; None where there is nothing to remove and nothing to add.
+    """
+    from lance import LanceOperation
+
+    updated, removed = _delete_rows(dataset, stale)
+    added = _write_rows(dataset, path, batches)
+    if not (updated or removed or added):
+        return None
+    return LanceOperation.Update(
+        removed_fragment_ids=removed, updated_fragments=updated, new_fragments=added, fields_modified=[]
+    )
+
+
+def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    """Fragments with the rows, in no version yet; none without a row."""
+    rows = (batch for batch in batches if batch.num_rows)
+    first = next(rows, None)
+    if first is None:
+        return []
+    return write_fragments(
+        pa.RecordBatchReader.from_batches(first.schema, chain([first], rows)), dataset, path
+    )
+
+
+def _delete_rows(dataset: Any, stale: Iterable[StaleRows]) -> tuple[list[Any], list[int]]:
+    """Fragments without their stale rows, and the ids of those that have no other."""
+    offsets_by_fragment: defaultdict[int, set[int]] = defaultdict(set)
+    for rows in stale:
+        for address in _iter_addresses(dataset, rows):
+            offsets_by_fragment[address >> _OFFSET_BITS].add(address & ((1 << _OFFSET_BITS) - 1))
+    updated, removed = list[Any](), list[int]()
+    for fragment, offsets in sorted(offsets_by_fragment.items()):
+        rest = dataset.get_fragment(fragment).delete_rows(sorted(offsets))
+        if rest is None:
+            removed.append(fragment)
+        else:
+            updated.append(rest)
+    return updated, removed
+
+
+def _iter_addresses(dataset: Any, rows: StaleRows) -> Iterator[int]:
+    if len(rows.values) <= MAX_FILTER_VALUES:
+        where = one_of(rows.column, sorted(rows.values)) if rows.values else None
+        if where is None:
+            return
+        where = rows.within & where if rows.within else where
+        yield from _read_addresses(dataset, [], where)["_rowaddr"].to_pylist()
+        return
+    found = _read_addresses(dataset, [rows.column], rows.within)
+    is_stale: Any = pc.is_in(found[rows.column], value_set=pa.array(rows.values, pa.string()))
+    yield from found["_rowaddr"].filter(is_stale).to_pylist()
+
+
+def _read_addresses(dataset: Any, columns: list[str], where: Filter | None) -> Any:
+    return dataset.scanner(
+        columns=columns, filter=where.sql if where else None, with_row_address=True
+    ).to_table()

@@ -1,0 +1,95 @@
+"""A running process compacts tables when nothing changes, and what is released stays the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline.stages import pipeline, upkeep
+from knowledge_pipeline.stages.upkeep import PostponedUpkeep
+from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline_tests.conftest import Project
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def docs(project: Project, folder: Path) -> Project:
+    (folder / "a.md").write_text("# First\n\nSome words.\n")
+    project.declare("docs", "markdown", folder)
+    return project
+
+
+def refresh(project: Project, postponed: PostponedUpkeep) -> pipeline.RefreshOutcome:
+    outcome = pipeline.refresh(project.lake, project.settings, project.settings.sources, upkeep=postponed)
+    assert not outcome.failures
+    return outcome
+
+
+def tables(project: Project) -> dict[str, Table]:
+    lake = project.lake
+    found = {"snapshot": lake.snapshot("markdown", "docs"), "chunks": lake.chunks("markdown", "docs")}
+    return found | {"index": lake.index(*next(iter(lake.list_spaces().items())))}
+
+
+def test_a_postponed_upkeep_compacts_later_and_releases_the_same_rows(docs: Project, folder: Path) -> None:
+    postponed = PostponedUpkeep()
+    for edit in range(16):
+        (folder / f"{edit % 3}.md").write_text(f"# First\n\nSome words, edit {edit}.\n")
+        refresh(docs, postponed)
+    before = {name: len(table.open_newest().versions()) for name, table in tables(docs).items()}
+    rows = sorted(map(str, tables(docs)["index"].read_rows(["id", "fingerprint"]).to_pylist()))
+    assert min(before.values()) >= 16 and postponed.is_due
+    live = find_live_release(docs.lake)
+    postponed.run(docs.lake, keep_releases=docs.settings.releases.keep)
+    after = {name: len(table.open_newest().get_fragments()) for name, table in tables(docs).items()}
+    assert max(after.values()) <= 2 and not postponed.is_due  # one that the index holds, and a tail
+    assert sorted(map(str, tables(docs)["index"].read_rows(["id", "fingerprint"]).to_pylist())) == rows
+    now = find_live_release(docs.lake)
+    assert live and now and now.release == live.release + 1
+    assert now.tables == {tables(docs)["index"].name: tables(docs)["index"].version}
+    outcome = refresh(docs, postponed)
+    assert outcome.release is not None and not outcome.release.has_changes
+
+
+def test_an_upkeep_leaves_a_source_that_another_process_refreshes(docs: Project) -> None:
+    postponed = PostponedUpkeep()
+    refresh(docs, postponed)
+    with docs.lake.lock_source("docs"), docs.lake.lock_index():
+        postponed.run(docs.lake, keep_releases=3)
+        assert postponed.is_due
+    postponed.run(docs.lake, keep_releases=3)
+    assert not postponed.is_due
+
+
+def test_an_upkeep_publishes_nothing_that_no_release_has(docs: Project, folder: Path) -> None:
+    postponed = PostponedUpkeep()
+    refresh(docs, postponed)
+    live = find_live_release(docs.lake)
+    (folder / "a.md").write_text("# Second\n\nOther words.\n")
+    ctx = pipeline.RefreshContext(docs.lake, docs.settings, docs.settings.sources[0], upkeep=postponed)
+    pipeline.refresh_source(ctx)
+    postponed.run(docs.lake, keep_releases=3)
+    assert find_live_release(docs.lake) == live
+
+
+def test_a_long_tail_is_indexed_at_once_all_the_same(
+    docs: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MAX_UNINDEXED_ROWS", "GRAPH_MAX_UNINDEXED_ROWS"):
+        monkeypatch.setattr(indexes, name, 0)
+    monkeypatch.setattr(upkeep, "MAX_POSTPONED_ROWS", 4)
+    postponed, unindexed = PostponedUpkeep(), list[int]()
+    for edit in range(6):
+        (folder / f"b{edit}.md").write_text(f"# Number {edit}\n\nText.\n")
+        refresh(docs, postponed)
+        unindexed.append(indexes.count_unindexed_rows(tables(docs)["index"]))
+    assert unindexed == [0, 1, 2, 3, 4, 0]
