@@ -13,7 +13,8 @@ from knowledge_pipeline.checks.check_types import CheckResult, build_sample, com
 from knowledge_pipeline.checks.code_graph_counts import count_graph
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.store.changed_sources import find_changed_sources
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.changes.changed_sources import find_changed_sources
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import exclude_keys
@@ -35,10 +36,7 @@ def check_dangling_edges(lake: Lake, settings: Settings, source_type: SourceType
             changed.update(source for type_, source in found if type_ == source_type)
     dangling: dict[str, list[str]] = {}
     for source in sorted(changed):
-        mine = eq("source", source)
-        targets = lake.graph_table("edges").read_rows(["target_id"], mine & ~is_null("target_id"))
-        nodes = lake.graph_table("symbols").read_rows(["node"], mine & ~eq("kind", "alias"))
-        if ids := exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist():
+        if ids := _find_dangling(lake, source):
             dangling[source] = ids
     figures = {"changed_sources": len(changed), "dangling": sum(map(len, dangling.values()))}
     if not dangling:
@@ -51,6 +49,22 @@ def check_dangling_edges(lake: Lake, settings: Settings, source_type: SourceType
     columns = ["source", "path", "line", "kind", "source_name", "target_path", "target_name"]
     rows = lake.graph_table("edges").read_rows(columns, where).to_pylist()
     return CheckResult(False, message, build_sample(rows), figures, may_recover=not settled)
+
+
+def _find_dangling(lake: Lake, source: str) -> list[str]:
+    """Definitions that do not exist and that edges of a source name."""
+    edges, symbols = lake.graph_table("edges"), lake.graph_table("symbols")
+    tracker = ChangeTracker(lake, source, "edges_end_at_symbols", "", [edges, symbols])
+    ids, mine = tracker.find_changed_values("target_id", "node"), eq("source", source)
+    targeted, defined = mine & ~is_null("target_id"), mine & ~eq("kind", "alias")
+    if ids is not None:
+        targeted = targeted & one_of("target_id", sorted(ids))
+        defined = defined & one_of("node", sorted(ids))
+    targets, nodes = edges.read_rows(["target_id"], targeted), symbols.read_rows(["node"], defined)
+    missing: list[str] = exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist()
+    if not missing:
+        tracker.remember()
+    return missing
 
 
 def check_unresolved(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:

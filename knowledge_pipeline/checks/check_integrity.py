@@ -9,7 +9,7 @@ The caller holds the index lock: between the two commits of a refresh every inde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,8 +24,9 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.base import find_invalid_vectors
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.changed_sources import find_changed_sources
-from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, at_least, eq, is_null, one_of
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.changes.changed_sources import TypedSource, find_changed_sources, find_new_ids
+from knowledge_pipeline.store.filters import MATCH_ALL, UNEMBEDDED, Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.release import find_live_release, first_released_at
@@ -46,10 +47,10 @@ class _UnreleasedTable:
 
 
 def list_unreleased_types(lake: Lake) -> list[SourceType]:
-    """Source types with rows in a table whose newest version is not live."""
+    """Source types whose rows differ from those of the live release."""
     types: set[Any] = set()
     for it in _list_unreleased_tables(lake):
-        types.update(it.table.read_rows(["source_type"])["source_type"].unique().to_pylist())
+        types.update(type_ for type_, _ in _find_changed_sources(it))
     return sorted(types)
 
 
@@ -57,8 +58,8 @@ def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType)
     """Check that every chunk id of the changed sources is in its index table once."""
     del settings
     changed, repeated = _list_changed_sources(lake, source_type), list[_Row]()
-    where = _filter_sources(source_type, changed)
     for it in _list_unreleased_tables(lake) if changed else ():
+        where = _filter_sources(source_type, changed) & _filter_new_ids(it)
         ids = it.table.read_rows(["id"], where)["id"]
         if len(ids.unique()) < len(ids):
             rows = it.table.read_rows(["id", "source", "uri"], where)
@@ -157,9 +158,19 @@ def _list_changed_sources(lake: Lake, source_type: str) -> list[str]:
     """Sources whose rows differ from the live release: in number, or written since."""
     changed: set[str] = set()
     for it in _list_unreleased_tables(lake):
-        found = find_changed_sources(it.table, it.live_version, it.since, time_column="updated_at")
-        changed.update(source for type_, source in found if type_ == source_type)
+        changed.update(source for type_, source in _find_changed_sources(it) if type_ == source_type)
     return sorted(changed)
+
+
+def _find_changed_sources(unreleased: _UnreleasedTable) -> frozenset[TypedSource]:
+    it = unreleased
+    return find_changed_sources(it.table, it.live_version, it.since, time_column="updated_at")
+
+
+def _filter_new_ids(it: _UnreleasedTable) -> Filter:
+    """Rows that may share their id with a new one; all where those are too many for a filter."""
+    ids = find_new_ids(it.table, it.live_version)
+    return one_of("id", sorted(ids)) if len(ids) <= KEYS_PER_FILTER else MATCH_ALL
 
 
 def _filter_sources(source_type: str, sources: list[str]) -> Filter:
@@ -213,6 +224,11 @@ def _iter_mismatches(
         if source.type == source_type and source.id in set(sources)
     }
     spaces = {model: resolve_space(model).name for model in set(models.values())}  # once each: reads files
+    space_by_source = {source: spaces[model] for source, model in models.items()}
+    trackers = {
+        source: _track_ids(lake, source_type, source, space_by_source.get(source)) for source in sources
+    }
+    sources = [source for source, tracker in trackers.items() if not tracker.matches_still()]
     ids_by_source: dict[str, dict[str, Any]] = {source: {} for source in sources}  # then by space: an array
     where = _filter_sources(source_type, sources)
     for name, dimensions in lake.list_spaces().items() if sources else ():
@@ -234,6 +250,45 @@ def _iter_mismatches(
         if missing or extra:
             rows = sum(map(len, indexed.values()))
             yield _IndexMismatch(source, len(wanted), rows, sorted(missing), extra)
+        else:
+            trackers[source].tracker.remember()
+
+
+@dataclass(frozen=True, slots=True)
+class _TrackedIds:
+    """The chunk ids of a source, in its chunks and in each index table, since they matched."""
+
+    tracker: ChangeTracker
+    source: str
+    chunks: Table
+    tables: Mapping[str, Table]  # of the index, by space
+    space: str | None  # where the chunks belong; None: wherever they are
+
+    def matches_still(self) -> bool:
+        """Whether the ids that changed since then match; false where that is not known."""
+        ids = self.tracker.find_changed_values(*("id" for _ in (self.chunks, *self.tables)))
+        if ids is None:
+            return False
+        changed = one_of("id", sorted(ids))
+        wanted = set(self.chunks.read_rows(["id"], changed & is_null("skipped"))["id"].to_pylist())
+        indexed = list[Any]()
+        for name, table in self.tables.items():
+            found = table.read_rows(["id"], eq("source", self.source) & changed)["id"].to_pylist()
+            if found and self.space not in (None, name):
+                return False
+            indexed += found
+        matches = set(indexed) == wanted if self.space is not None else set(indexed) <= wanted
+        if matches:
+            self.tracker.remember()
+        return matches
+
+
+def _track_ids(lake: Lake, source_type: str, source: str, space: str | None) -> _TrackedIds:
+    chunks = lake.chunks(source_type, source)
+    tables = {name: lake.index(name, size) for name, size in lake.list_spaces().items()}
+    digest, names = f"{space} {sorted(tables)}", f"index_matches_chunks/{source_type}"
+    tracker = ChangeTracker(lake, source, names, digest, [chunks, *tables.values()])
+    return _TrackedIds(tracker, source, chunks, tables, space)
 
 
 def is_refreshing(lake: Lake, source: str) -> bool:

@@ -125,6 +125,11 @@ def fingerprint_language(language: str | None) -> tuple[str, ...]:
     return () if version is None else (f"{language} {version}",)
 
 
+def fingerprint_languages() -> str:
+    """Changes where `fingerprint_language` gives any language another one."""
+    return repr(sorted(_LANGUAGE_VERSIONS.items()))
+
+
 def compute_limits(
     chunker_name: _ChunkerName, chunking: ChunkingSettings, model_tokens: int
 ) -> tuple[TokenLimits, int]:

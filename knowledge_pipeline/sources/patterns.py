@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 
 from pathspec import GitIgnoreSpec
 
@@ -25,6 +26,7 @@ from knowledge_pipeline.languages import (
 )
 
 ALWAYS_EXCLUDED = frozenset({".git", ".knowledge"})
+MAX_JUDGED_PATHS = 200_000  # that one selection remembers, some 30 MB
 
 _TOOL_FOLDERS = frozenset(
     (
@@ -88,7 +90,7 @@ SELECTION_DEFAULTS: dict[SourceType, SelectionDefaults] = {
 
 @dataclass(slots=True)
 class FileSelection:
-    """The files that one source takes, by path alone. Remembers folders it has judged."""
+    """The files that one source takes, by path alone. Remembers what it has judged."""
 
     defaults: SelectionDefaults
     include: GitIgnoreSpec | None
@@ -96,6 +98,7 @@ class FileSelection:
     languages: frozenset[str]
     accepts_scripts: bool  # whether a program without an extension may be wanted for its first line
     _pruned_by_folder: dict[str, bool] = field(default_factory=lambda: {"": False})
+    _accepted: dict[tuple[str, bool], bool] = field(default_factory=dict[tuple[str, bool], bool])
 
     def is_pruned(self, folder: str) -> bool:
         """Whether nothing below this folder, or below one that holds it, is taken."""
@@ -113,6 +116,14 @@ class FileSelection:
         True for a program without an extension where scripts may be wanted: its first
         line has to tell (`is_script_candidate`).
         """
+        known = self._accepted.get((path, executable))
+        if known is None:
+            if len(self._accepted) >= MAX_JUDGED_PATHS:
+                self._accepted.clear()
+            known = self._accepted[path, executable] = self._judge(path, executable=executable)
+        return known
+
+    def _judge(self, path: str, *, executable: bool) -> bool:
         name = path.rpartition("/")[2]
         if name in ALWAYS_EXCLUDED or not self._is_included(path, name, executable=executable):
             return False
@@ -163,17 +174,27 @@ def build_selection(source: SourceConfig) -> FileSelection:
                 f"source {source.id!r}: languages has {name!r}, which is not known: "
                 f"did you mean {', '.join(near)}?"
             )
-    include = _build_spec(source, "include", source.include) if source.include else None
+    _require_valid_patterns(source, "include", source.include)
+    _require_valid_patterns(source, "exclude", source.exclude)
+    languages = frozenset(source.languages) if source.type == "code" else frozenset[str]()
+    return _build_selection(source.type, tuple(source.include), tuple(source.exclude), languages)
+
+
+@lru_cache(maxsize=64)
+def _build_selection(
+    source_type: SourceType, include: tuple[str, ...], exclude: tuple[str, ...], languages: frozenset[str]
+) -> FileSelection:
+    """Kept from one listing to the next: most paths have been judged already."""
     return FileSelection(
-        defaults=SELECTION_DEFAULTS[source.type],
-        include=include,
-        exclude=_build_spec(source, "exclude", source.exclude),
-        languages=frozenset(source.languages) if source.type == "code" else frozenset(),
-        accepts_scripts=source.type == "code" and include is None,
+        defaults=SELECTION_DEFAULTS[source_type],
+        include=GitIgnoreSpec.from_lines(include) if include else None,
+        exclude=GitIgnoreSpec.from_lines(exclude),
+        languages=languages,
+        accepts_scripts=source_type == "code" and not include,
     )
 
 
-def _build_spec(source: SourceConfig, key: str, patterns: Sequence[str]) -> GitIgnoreSpec:
+def _require_valid_patterns(source: SourceConfig, key: str, patterns: Sequence[str]) -> None:
     for pattern in patterns:
         try:
             GitIgnoreSpec.from_lines([pattern])
@@ -182,4 +203,3 @@ def _build_spec(source: SourceConfig, key: str, patterns: Sequence[str]) -> GitI
                 f"source {source.id!r}: {key} has the pattern {pattern!r}, "
                 f"which is not gitignore syntax ({error})"
             ) from error
-    return GitIgnoreSpec.from_lines(patterns)

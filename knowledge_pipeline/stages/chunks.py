@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,8 @@ from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.stages.chunk_rows import ChunkedDocuments, ChunkRowBuilder, build_name_scope
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
 from knowledge_pipeline.stages.worker_pool import WorkerPool
-from knowledge_pipeline.store.filters import is_null
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.filters import Filter, is_null, one_of
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -41,29 +42,47 @@ def refresh(ctx: RefreshContext) -> Stats:
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     table = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     with measure_stage("chunks", ctx.source.id) as stats:
-        desired = _compute_fingerprints(ctx, snapshot)
-        plan = plan_changes(desired, load_fingerprints(table, "uri", "fingerprint"), full=ctx.options.full)
+        chunker = _compute_chunker_digest(ctx)
+        digest = hash_strings(chunker, chunking.fingerprint_languages())
+        tracker = ChangeTracker(
+            ctx.lake, ctx.source.id, "chunks", digest, [snapshot, table], forget=ctx.options.full
+        )
+        changed = tracker.find_changed_values("uri", "uri")
+        where = None if changed is None else one_of("uri", sorted(changed))
+        desired = _compute_fingerprints(snapshot, chunker, where)
+        actual = load_fingerprints(table, "uri", "fingerprint", where)
+        plan = plan_changes(desired, actual, full=ctx.options.full)
+        if changed is not None:
+            others = snapshot.count_rows(is_null("skipped")) - len(desired)
+            plan = replace(plan, unchanged=plan.unchanged + others)
         if plan:
             builder = _ChunkBatchBuilder(ctx, snapshot, desired, stats)
             reconcile(table, plan, builder.build_batches, group_column="uri")
             ctx.upkeep.tend(table)
-        stats.seen = len(desired)
+        tracker.remember(has_written=bool(plan))
+        stats.seen = len(plan.keys_to_write) + plan.unchanged
         stats.add_plan(plan)
         stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])
-        stats.rows, stats.version = table.count_rows(is_null("skipped")), table.version
+        stats.rows, stats.version = table.count_rows() - stats.skipped.total(), table.version
     return stats
 
 
-def _compute_fingerprints(ctx: RefreshContext, snapshot: Table) -> dict[str, str]:
+def _compute_chunker_digest(ctx: RefreshContext) -> str:
+    """Of everything that decides how documents are cut."""
     space = open_embedder(ctx.settings.resolve_embedding(ctx.source)).space
-    chunker = hash_strings(
+    return hash_strings(
         chunking.fingerprint(ctx.source, model_tokens=space.max_tokens, tokenizer=space.name),
         sanitizing.fingerprint(resolve_sanitize(ctx.source)),
         relations.VERSION,
         build_name_scope(ctx.source).fingerprint(),
     )
+
+
+def _compute_fingerprints(snapshot: Table, chunker: str, where: Filter | None) -> dict[str, str]:
+    """Fingerprints of the chunks of the documents that match, by uri."""
+    readable = is_null("skipped")
     names = ["uri", "content_hash", "archived_at", "language"]
-    rows = snapshot.read_rows(names, is_null("skipped")).to_pylist()
+    rows = snapshot.read_rows(names, where & readable if where else readable).to_pylist()
     return {
         row["uri"]: hash_strings(
             row["content_hash"],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null
+from knowledge_pipeline.stages.embeddings import track_texts
+from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import exclude_keys
 
 MIN_LOCAL_TEXTS, MIN_REMOTE_TEXTS = 64, 2048  # without a vector; fewer are embedded in seconds
@@ -51,15 +53,24 @@ class EarlyReleases:
 
 def index_words(ctx: RefreshContext) -> Stats | None:
     """Index a source before it is embedded; None where that is soon done, or live vectors would go."""
+    embedding = ctx.settings.resolve_embedding(ctx.source)
+    few = MIN_LOCAL_TEXTS if embedding.provider == "local" else MIN_REMOTE_TEXTS
+    space = resolve_space(embedding)
+    changed = track_texts(ctx, space).find_changed_values("text_key", "text_key")
+    if changed is not None and _count_without_vector(ctx, space, changed) <= few:
+        return None
     missing = _count_texts_to_embed(ctx)
-    is_local = ctx.settings.resolve_embedding(ctx.source).provider == "local"
-    is_soon_done = missing is None or missing <= (MIN_LOCAL_TEXTS if is_local else MIN_REMOTE_TEXTS)
-    return None if is_soon_done else index.refresh(ctx, more_vectors=True)
+    return None if missing is None or missing <= few else index.refresh(ctx, more_vectors=True)
 
 
 def index_vectors(ctx: RefreshContext) -> Stats | None:
     """Index the vectors that came since; None where live vectors would go."""
     return None if _count_texts_to_embed(ctx) is None else index.refresh(ctx, more_vectors=True)
+
+
+def _count_without_vector(ctx: RefreshContext, space: Space, keys: Collection[str]) -> int:
+    table = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
+    return len(keys) - table.count_rows(one_of("text_key", sorted(keys))) if keys else 0
 
 
 def _count_texts_to_embed(ctx: RefreshContext) -> int | None:

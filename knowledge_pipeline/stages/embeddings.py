@@ -4,6 +4,8 @@ A model never embeds a text twice: vectors of deleted texts stay until maintenan
 vector of a text that another source of the space has is copied from the index.
 """
 
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import time
@@ -16,8 +18,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from knowledge_pipeline.embedding.base import Embedder, find_invalid_vectors
+from knowledge_pipeline.embedding.base import Embedder, Space, find_invalid_vectors
 from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
 from knowledge_pipeline.embedding.registry import count_read_tokens, open_embedder
 from knowledge_pipeline.errors import StoreError
@@ -25,6 +28,7 @@ from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.embedding_order import order_texts
 from knowledge_pipeline.stages.run_log import log_embedding_calls
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.reconcile import ReconcilePlan, exclude_keys, reconcile
 from knowledge_pipeline.store.spool import Spool
@@ -58,8 +62,9 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.embeddings(embedder.space.name, ctx.source.id, embedder.space.dimensions)
     with measure_stage("embeddings", ctx.source.id) as stats:
+        tracker = track_texts(ctx, embedder.space)
         desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
-        added = exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
+        added = _exclude_embedded(desired, table, tracker.find_changed_values("text_key", "text_key"))
         changed: Any = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
         unchanged = len(desired) - len(added) - len(changed)
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
@@ -70,12 +75,30 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
             reconcile(table, plan, builder.build_batches)
         if plan:
             ctx.upkeep.tend(table)
+        tracker.remember(has_written=bool(plan))
         stats.seen = len(desired)
         stats.add_plan(plan)
         stats.notes.update({"taken from another source": builder.reused} if builder.reused else {})
         stats.tokens, stats.cost = embedder.usage.tokens, embedder.usage.cost
         stats.rows, stats.version = len(desired), table.version
     return stats
+
+
+def track_texts(ctx: RefreshContext, space: Space) -> ChangeTracker:
+    """Which texts have changed since all had their vectors; see `ChangeTracker`."""
+    vectors = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
+    tables = [ctx.lake.chunks(ctx.source.type, ctx.source.id), vectors]
+    forget = ctx.options.full or ctx.options.reembed
+    return ChangeTracker(ctx.lake, ctx.source.id, "embeddings", space.name, tables, forget=forget)
+
+
+def _exclude_embedded(desired: Any, table: Table, changed: set[str] | None) -> Any:
+    """The keys without a vector; only some can have changed where those are given."""
+    if changed is None:
+        return exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
+    keys = pa.array(sorted(changed), pa.string())
+    stored = table.read_rows(["text_key"], one_of("text_key", sorted(changed)))["text_key"]
+    return exclude_keys(desired.filter(pc.is_in(desired, value_set=keys)), stored)
 
 
 def _reconcile_distributed(table: Table, plan: ReconcilePlan, rows: _VectorRowBuilder, folder: Path) -> None:

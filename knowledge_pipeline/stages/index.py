@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.store import indexes, schemas
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.reconcile import (
@@ -64,7 +65,7 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
     mine = eq("source", ctx.source.id)
     with measure_stage("index", ctx.source.id) as stats:
-        plan, duplicate_ids, fingerprints = _plan_index(ctx, space)
+        plan, duplicate_ids, fingerprints, tracker = _plan_index(ctx, space)
         embedded = _find_embedded_rows(ctx, space, [*plan.changed, *plan.removed])
         table = ctx.lake.index(space.name, space.dimensions)
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
@@ -82,6 +83,9 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
                     stale.delete_where(mine)
                     stale.compact_if_due()
                 ctx.upkeep.tend_index(table, with_vectors=not more_vectors)
+                tracker.remember(has_written=True)
+        else:
+            tracker.remember(has_written=False)
         stats.seen = len(plan.keys_to_write) + plan.unchanged
         stats.add_plan(plan)
         stats.changed, stats.unchanged = stats.changed + len(embedded), stats.unchanged - len(embedded)
@@ -115,13 +119,29 @@ class _RowFingerprints:
         return pc.binary_join_element_wise(chunks["row_hash"], second_half, audiences, "")
 
 
-def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[str], _RowFingerprints]:
+class _IndexPlan(NamedTuple):
     """What to write, and the ids that are there twice; nothing changes them without the source's lock."""
+
+    plan: ReconcilePlan
+    duplicate_ids: list[str]
+    fingerprints: _RowFingerprints
+    tracker: ChangeTracker
+
+
+def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.index(space.name, space.dimensions)
-    rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], is_null("skipped"))
-    fingerprints = _build_row_fingerprints(rows, build_source_columns(ctx), load_audiences(ctx))
-    stored = table.read_rows(["id", "fingerprint"], eq("source", ctx.source.id))
+    source_columns, audiences = build_source_columns(ctx), load_audiences(ctx)
+    digest = hash_strings(VERSION, space.name, json.dumps([source_columns, audiences], sort_keys=True))
+    tracker = ChangeTracker(
+        ctx.lake, ctx.source.id, "index", digest, [chunks, table], forget=ctx.options.full
+    )
+    uris = tracker.find_changed_values("uri", "uri")
+    changed, mine = None if uris is None else one_of("uri", sorted(uris)), eq("source", ctx.source.id)
+    live = is_null("skipped")
+    rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], changed & live if changed else live)
+    fingerprints = _build_row_fingerprints(rows, source_columns, audiences)
+    stored = table.read_rows(["id", "fingerprint"], mine & changed if changed else mine)
     duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
     if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
         times: Counter[Any] = Counter(stored["id"].to_pylist())
@@ -130,7 +150,9 @@ def _plan_index(ctx: RefreshContext, space: Space) -> tuple[ReconcilePlan, list[
     stored = stored.filter(pc.invert(is_duplicate))
     desired = rows["id"], fingerprints.compute(rows)
     plan = plan_changes_arrow(desired, (stored["id"], stored["fingerprint"]), full=ctx.options.full)
-    return plan, duplicate_ids, fingerprints
+    if changed:
+        plan = replace(plan, unchanged=plan.unchanged + chunks.count_rows(live) - len(rows))
+    return _IndexPlan(plan, duplicate_ids, fingerprints, tracker)
 
 
 def _find_embedded_rows(ctx: RefreshContext, space: Space, excluded: list[str]) -> pa.Table:

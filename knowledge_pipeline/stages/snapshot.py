@@ -56,7 +56,8 @@ def refresh(ctx: RefreshContext) -> Stats:
         open_source(ctx.source, cache=ctx.lake.cache) as source,
     ):
         listing = _list_items(ctx, source, table)
-        items, actual = listing.items, _load_fingerprints(table)
+        items, stored = listing.items, table.read_rows(["uri", "revision", "archived_at", "skipped"])
+        actual = _build_fingerprints(stored)
         desired = {uri: item_fingerprint(item) for uri, item in items.items()}
         if listing.is_full:
             live = sum(1 for fingerprint in actual.values() if fingerprint != _ARCHIVED)
@@ -66,8 +67,9 @@ def refresh(ctx: RefreshContext) -> Stats:
                     "changed; check its connection and patterns, or refresh with --allow-empty if it is "
                     "empty now"
                 )
-            stored = table.read_rows(["uri"], is_null("skipped")).to_pydict()["uri"]  # others have no content
-            desired |= dict.fromkeys((uri for uri in stored if uri not in items), _ARCHIVED)
+            # others have no content
+            readable: list[Any] = stored.filter(stored["skipped"].is_null())["uri"].to_pylist()
+            desired |= dict.fromkeys((uri for uri in readable if uri not in items), _ARCHIVED)
         else:
             desired = actual | desired
         plan = plan_changes(desired, actual, full=ctx.options.full)
@@ -83,15 +85,19 @@ def refresh(ctx: RefreshContext) -> Stats:
         stats.removed, stats.changed = stats.removed + archived, stats.changed - archived
         stats.notes += listing.notes
         listing.save_progress(table)
-        stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])
-        stats.rows, stats.version = table.count_rows(is_null("archived_at")), table.version
+        if plan:
+            stored = table.read_rows(["skipped", "archived_at"])
+        reasons: list[Any] = stored["skipped"].drop_null().to_pylist()
+        stats.skipped = Counter[str](reasons)
+        stats.rows, stats.version = stored["archived_at"].null_count, table.version
     _require_any_readable(ctx, stats)
     return stats
 
 
 def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bool:
     """Whether the snapshot equals a listing: a refresh would add, change and archive nothing."""
-    stored = _load_fingerprints(lake.snapshot(source.type, source.id))
+    rows = lake.snapshot(source.type, source.id).read_rows(["uri", "revision", "archived_at"])
+    stored = _build_fingerprints(rows)
     live = {uri: fingerprint for uri, fingerprint in stored.items() if fingerprint != _ARCHIVED}
     return live == {item.uri: item_fingerprint(item) for item in items}
 
@@ -144,9 +150,8 @@ def _report_items(ctx: RefreshContext, listing: Iterable[Item]) -> Iterator[Item
             ctx.report("listing", count, None)
 
 
-def _load_fingerprints(table: Table) -> dict[str, str]:
-    rows = table.read_rows(["uri", "revision", "archived_at"])
-    columns = zip(*rows.to_pydict().values(), strict=True)
+def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
+    columns = zip(*rows.select(["uri", "revision", "archived_at"]).to_pydict().values(), strict=True)
     return {uri: _ARCHIVED if archived_at else revision for uri, revision, archived_at in columns}
 
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knowledge_pipeline.store.background_writer import open_background_writer
+from knowledge_pipeline.store.changes.row_replacement import StaleRows
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.tables import Table
 
 MERGE_MAX_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory
@@ -83,12 +83,15 @@ def exclude_keys(keys: Any, excluded: Any) -> Any:
     return keys.filter(pc.invert(pc.is_in(keys, value_set=excluded)))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def load_fingerprints(table: Table, key: str, fingerprint: str) -> dict[str, str]:
+def load_fingerprints(
+    table: Table, key: str, fingerprint: str, where: Filter | None = None
+) -> dict[str, str]:
     """The fingerprint of every key of a table; `MIXED_FINGERPRINT` where its rows disagree."""
+    rows = table.read_rows([key, fingerprint], where)
+    pairs = rows.group_by([key, fingerprint]).aggregate([]).select([key, fingerprint])
     held: dict[str, str] = {}
-    for batch in table.iter_batches([key, fingerprint], batch_rows=16_384):
-        for name, mark in zip(*batch.to_pydict().values(), strict=True):
-            held[name] = mark if held.get(name, mark) == mark else MIXED_FINGERPRINT
+    for name, mark in zip(*pairs.to_pydict().values(), strict=True):
+        held[name] = MIXED_FINGERPRINT if name in held else mark
     return held
 
 
@@ -139,5 +142,5 @@ def reconcile(
 
 def _find_held_groups(batch: pa.RecordBatch, column: str, changed: frozenset[str]) -> list[str]:
     """The groups of a batch of which the table holds rows."""
-    groups: list[Any] = batch[column].to_pylist() if changed else []
-    return sorted(changed.intersection(groups))
+    groups: Any = batch[column]  # pyright: ignore[reportUnknownVariableType]  # no column has a type in the stubs
+    return sorted(changed.intersection(groups.to_pylist())) if changed else []

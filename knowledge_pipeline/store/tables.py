@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.filters import Filter, format_literal, one_of
+from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
+from knowledge_pipeline.store.changes.row_replacement import StaleRows, stage_replacement
+from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
 from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
-from knowledge_pipeline.store.row_replacement import StaleRows, stage_replacement
 from knowledge_pipeline.store.schemas import VERSION
 
 KEYS_PER_FILTER = 1000  # in one IN list; longer ones cost more to plan than to run
@@ -96,6 +97,10 @@ class Table:
         self.require_schema(found.schema)
         return found
 
+    def open_version(self) -> Any:
+        """Lance's dataset at the version that is the newest now, only to be read; None before the first."""
+        return self._open_cached() if self.exists else None
+
     def _open_cached(self, version: int | None = None) -> Any:
         """The dataset, opened once for each newest version. Threads share it, so it is never changed."""
         found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
@@ -148,7 +153,7 @@ class Table:
         self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
     ) -> pa.Table:
         """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
-        if not self.exists:
+        if not self.exists or where == MATCH_NONE:
             return self.schema.empty_table().select(columns)
         return self._open_cached(version).to_table(columns=list(columns), filter=where.sql if where else None)
 
@@ -173,23 +178,17 @@ class Table:
             )
             yield from scanner.to_batches()
 
-    def diff_fragments(self, columns: Sequence[str], version: int | None) -> tuple[pa.Table, pa.Table]:
-        """Rows of the fragments that differ between now and a kept version: those of now, and those of then.
+    def diff_rows(self, columns: Sequence[str], version: int | None) -> RowChanges:
+        """Rows that differ between a kept version and now; a row that only moved is in both.
 
-        A row that did not change may be in both. Without a version, all rows of now, and none of then.
+        Without a version, all rows of now, and none of then.
         """
         if version is None or not self.exists:
             rows = self.read_rows(columns)
-            return rows, rows.slice(0, 0)
-        now, then = (_identify_fragments(self._open_cached(at)) for at in (None, version))
-        no_rows = self.schema.empty_table().select(columns)
-
-        def read(own: dict[Any, Any], other: dict[Any, Any]) -> pa.Table:
-            differing = (own[identity] for identity in own if identity not in other)
-            tables = (fragment.to_table(columns=list(columns)) for fragment in differing)
-            return pa.concat_tables([no_rows, *tables])
-
-        return read(now, then), read(then, now)
+            return RowChanges(rows.slice(0, 0), rows)
+        found = find_changed_rows(self._open_cached(version), self._open_cached(), columns)
+        assert found is not None  # without a limit
+        return found
 
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
@@ -408,16 +407,6 @@ class Table:
     def _compact(self, **options: Any) -> None:
         options = {**_COMPACTION_OPTIONS, **options}
         self._commit(lambda: self.open_newest().optimize.compact_files(**options))
-
-
-def _identify_fragments(dataset: Any) -> dict[tuple[Any, ...], Any]:
-    """Fragments by what identifies each with its deleted rows."""
-    found: dict[tuple[Any, ...], Any] = {}
-    for fragment in dataset.get_fragments():
-        metadata, deleted = fragment.metadata, fragment.metadata.deletion_file
-        files = (file.path for file in metadata.files)
-        found[metadata.id, *files, deleted and (deleted.id, deleted.read_version)] = fragment
-    return found
 
 
 def _read_schema_version(schema: pa.Schema) -> str:

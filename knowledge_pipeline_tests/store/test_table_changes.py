@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.changed_sources import find_changed_sources
+from knowledge_pipeline.store.changes.changed_sources import find_changed_sources
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
@@ -106,15 +106,14 @@ def test_without_a_version_or_a_time_every_source_is(tmp_path: Path) -> None:
     assert written(table, version, START + timedelta(seconds=1)) == {"b"}
 
 
-def test_of_a_large_table_only_the_files_of_an_edit_are_read(tmp_path: Path) -> None:
+def test_of_a_large_table_only_the_rows_of_an_edit_are_read(tmp_path: Path) -> None:
     table = table_in(str(tmp_path))
     for source in "abc":
         put(table, *(row(source, number, START) for number in range(100)))
     version = table.version
     put(table, row("b", 7, START + timedelta(seconds=1)))
-    rows, former = table.diff_fragments(["source"], version)
-    assert rows["source"].to_pylist() == ["b"] * 100
-    assert former["source"].to_pylist() == ["b"] * 100
+    former, rows = table.diff_rows(["source", "id"], version)
+    assert rows.to_pylist() == former.to_pylist() == [{"source": "b", "id": "b7"}]
 
 
 def test_a_table_whose_creation_was_killed_is_created_again(tmp_path: Path) -> None:

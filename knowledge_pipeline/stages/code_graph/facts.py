@@ -31,7 +31,8 @@ from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.filters import eq, is_null, one_of
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -52,16 +53,24 @@ class FactsRefresh:
 def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     """Bring the facts of one source up to date with its snapshot."""
     table = ctx.lake.facts(ctx.source.type, ctx.source.id)
-    desired, uris = _desired_fingerprints(ctx)
-    held = load_fingerprints(table, "path", "fingerprint")
+    version = hash_strings(str(FACTS_VERSION), sanitizing.fingerprint(resolve_sanitize(ctx.source)))
+    tables = [ctx.lake.snapshot(ctx.source.type, ctx.source.id), table]
+    forget = ctx.options.full
+    tracker = ChangeTracker(ctx.lake, ctx.source.id, "facts", version, tables, forget=forget)
+    paths = tracker.find_changed_values("path", "path")
+    where = None if paths is None else one_of("path", sorted(paths))
+    desired, uris = _desired_fingerprints(ctx, version, where)
+    held = load_fingerprints(table, "path", "fingerprint", where)
     planned = plan_changes(desired, held, full=ctx.options.full)
     if not planned:
+        tracker.remember()
         return FactsRefresh()
     edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX
     before = _load_facts(table, planned.changed) if edited else {}
     builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
     ctx.upkeep.tend(table)
+    tracker.remember(has_written=True)
     names = find_changed_names(before, _load_facts(table, planned.changed)) if edited else None
     return FactsRefresh({path: held[path] for path in planned.changed}, names)
 
@@ -79,13 +88,16 @@ def has_facts(path: str, language: str) -> bool:
     return language in GRAPH_LANGUAGES or is_manifest(path)
 
 
-def _desired_fingerprints(ctx: RefreshContext) -> tuple[dict[str, str], dict[str, str]]:
+def _desired_fingerprints(
+    ctx: RefreshContext, version: str, where: Filter | None
+) -> tuple[dict[str, str], dict[str, str]]:
     """Fingerprints, and uris, by path; of two documents at one path the first by uri counts."""
-    version = hash_strings(str(FACTS_VERSION), sanitizing.fingerprint(resolve_sanitize(ctx.source)))
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     desired: dict[str, str] = {}
     uris: dict[str, str] = {}
-    rows = snapshot.read_rows(["uri", "path", "language", "content_hash"], _LIVE).to_pylist()
+    rows = snapshot.read_rows(
+        ["uri", "path", "language", "content_hash"], where & _LIVE if where else _LIVE
+    ).to_pylist()
     for row in sorted(rows, key=lambda row: row["uri"]):
         language = _language_of(row)
         if row["path"] not in desired and has_facts(row["path"], language):

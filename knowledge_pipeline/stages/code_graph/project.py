@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import threading
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow.compute
+from cachetools import LRUCache
 
 from knowledge_pipeline.code_graph import FileFacts, Trace, from_json, renew_trace
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 
 _PRELOAD_BYTES = 64 << 20  # of facts as text
-_CACHED_FACTS = 256  # files whose facts are kept as objects
+_recent_facts: LRUCache[tuple[str, str, str], FileFacts] = LRUCache(256)
+"""Facts as objects, by table, path and fingerprint, which stands for the text that they come from."""
+_recent_facts_lock = threading.Lock()
 _BATCH_ROWS = 64
 
 
@@ -49,10 +52,10 @@ class StoredProject:
     def __init__(self, table: Table, *, preloads: bool = False) -> None:
         self._table = table
         self.preloads = preloads  # the texts of all facts, up to a limit: many will be asked for
-        rows = table.read_rows(["path", "interface"])
-        self.interfaces: Mapping[str, str] = dict(zip(*rows.to_pydict().values(), strict=True))
+        rows = table.read_rows(["path", "interface", "fingerprint"]).to_pydict()
+        self.interfaces: Mapping[str, str] = dict(zip(rows["path"], rows["interface"], strict=True))
+        self._fingerprints = dict(zip(rows["path"], rows["fingerprint"], strict=True))
         self._texts: dict[str, str] = {}
-        self._facts: OrderedDict[str, FileFacts] = OrderedDict()
         self._name_index: _NameIndex | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,11 +66,14 @@ class StoredProject:
         return self.interfaces.keys()
 
     def facts(self, path: str) -> FileFacts:
-        """What a file says; the last few are kept."""
-        found = self._facts.pop(path, None) or from_json(self._load_text(path))
-        self._facts[path] = found
-        if len(self._facts) > _CACHED_FACTS:
-            self._facts.popitem(last=False)
+        """What a file says; the last few are kept, from one refresh to the next too."""
+        key = str(self._table.path), path, self._fingerprints[path]
+        with _recent_facts_lock:
+            found = _recent_facts.get(key)
+        if found is None:
+            found = from_json(self._load_text(path))
+            with _recent_facts_lock:
+                _recent_facts[key] = found
         return found
 
     def files_defining(self, name: str) -> Collection[str]:

@@ -28,7 +28,8 @@ from knowledge_pipeline.stages.code_graph.writer import GraphWriter
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.index import SLOT_MIN_ROWS, build_source_columns
 from knowledge_pipeline.stages.worker_pool import WorkerPool
-from knowledge_pipeline.store.filters import eq, one_of
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -48,9 +49,14 @@ def refresh(ctx: RefreshContext) -> Stats:
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = build_source_columns(ctx)
         mark = hash_strings(VERSION, str(RESOLVER_VERSION), json.dumps(context, sort_keys=True))
-        of_facts = load_fingerprints(facts, "path", "fingerprint")
-        desired = {path: hash_strings(each, mark) for path, each in sorted(of_facts.items())}
-        held = _load_stored_files(symbols, ctx.source.id)
+        tracker = ChangeTracker(
+            ctx.lake, ctx.source.id, "graph", mark, [facts, symbols], forget=ctx.options.full
+        )
+        changed_paths = tracker.find_changed_values("path", "path")
+        where = None if changed_paths is None else one_of("path", sorted(changed_paths))
+        desired = _load_made_of(facts, mark, where)
+        held = _load_stored_files(symbols, ctx.source.id, where)
+        others = 0 if where is None else facts.count_rows() - len(desired)
         made_of = {path: file.made_of for path, file in held.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
         if planned:
@@ -59,12 +65,18 @@ def refresh(ctx: RefreshContext) -> Stats:
             before = {path: hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
             if before != resolved:
                 read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
-            unchanged = {path for path, each in desired.items() if made_of.get(path) == each}
-            touched = _find_indirect_changes(ctx, project, unchanged, read)
-            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched)
+            touched = _find_indirect_changes(ctx, project, {*planned.keys_to_write, *planned.removed}, read)
+            if where is not None:  # of others that are written too
+                affected = one_of("path", touched.affected)
+                desired |= _load_made_of(facts, mark, affected)
+                held |= _load_stored_files(symbols, ctx.source.id, affected)
+            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched, tracker)
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
-        stats.seen = len(desired)
+        else:
+            tracker.remember()
+        planned = replace(planned, unchanged=planned.unchanged + others)
+        stats.seen = len(planned.keys_to_write) + planned.unchanged
         stats.add_plan(planned)
         stats.rows, stats.version = symbols.count_rows(eq("source", ctx.source.id)), symbols.version
     return stats
@@ -78,9 +90,16 @@ class _StoredFile:
     fingerprint: str
 
 
-def _load_stored_files(symbols: Table, source: str) -> dict[str, _StoredFile]:
-    where = eq("source", source) & eq("kind", "file")
-    rows = symbols.read_rows(["path", "made_of", "fingerprint"], where).to_pylist()
+def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
+    """What the rows of files are to be made of, by path."""
+    found = load_fingerprints(facts, "path", "fingerprint", where)
+    return {path: hash_strings(each, mark) for path, each in sorted(found.items())}
+
+
+def _load_stored_files(symbols: Table, source: str, where: Filter | None) -> dict[str, _StoredFile]:
+    files = eq("source", source) & eq("kind", "file")
+    files = files & where if where else files
+    rows = symbols.read_rows(["path", "made_of", "fingerprint"], files).to_pylist()
     return {row["path"]: _StoredFile(row["made_of"], row["fingerprint"]) for row in rows}
 
 
@@ -93,7 +112,7 @@ class _IndirectChanges:
 
 
 def _find_indirect_changes(
-    ctx: RefreshContext, project: StoredProject, unchanged: Collection[str], facts_refresh: FactsRefresh
+    ctx: RefreshContext, project: StoredProject, changed: Collection[str], facts_refresh: FactsRefresh
 ) -> _IndirectChanges:
     """Look through the traces of the files that did not change; in a full refresh all files are resolved."""
     if ctx.options.full:
@@ -102,7 +121,7 @@ def _find_indirect_changes(
     where = eq("source", ctx.source.id) & eq("kind", "file")
     for batch in ctx.lake.graph_table("symbols").iter_batches(["path", "trace"], where):
         for path, trace in zip(*batch.to_pydict().values(), strict=True):
-            if path not in unchanged or not may_matter(trace):
+            if path in changed or not may_matter(trace):
                 continue
             before: Trace = json.loads(trace)
             now = project.renew_trace(before, facts_refresh.changed_names)
@@ -130,6 +149,7 @@ def _write_graph(
     stored_files: dict[str, _StoredFile],
     plan: ReconcilePlan,
     indirect: _IndirectChanges,
+    tracker: ChangeTracker,
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = build_source_columns(ctx)
@@ -157,8 +177,9 @@ def _write_graph(
             writer.add_traces(rows)
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
-            every = len(paths) == len(desired)
+            every = len(paths) == facts.count_rows()
             writer.write(ctx.source.id, removed_paths=plan.removed, all_files=every)
+            tracker.remember(has_written=True)
     return notes
 
 

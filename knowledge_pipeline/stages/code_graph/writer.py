@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row
 from knowledge_pipeline.stages.upkeep import Upkeep
+from knowledge_pipeline.store.changes.row_replacement import StaleRows
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import split_batches
 

@@ -1,17 +1,18 @@
 """Finds which sources changed in a shared table since a kept version of it.
 
-Files of a table never change, so only fragments that differ between the versions are read: an edit in a
-million rows costs what the edit costs. Where fragments were merged, all their rows are compared.
+An edit in a million rows costs what the edit costs. Where fragments were merged, all their rows are compared.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knowledge_pipeline.store.changes.row_changes import RowChanges
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.tables import Table
 
@@ -45,13 +46,36 @@ def _find_changed_sources(
     time_column: str,
 ) -> frozenset[TypedSource]:
     """Cached: every check of a release needs the sources of each type."""
-    del name, stamp  # paths in different buckets are equal
     table, columns = Table(path, schema), ["source_type", "source", time_column]
-    rows, former = table.diff_fragments(columns, version)
+    changes = _diff_rows(path, name, schema, stamp, version, time_column)
+    former, rows = (each.select(columns) for each in changes)
     now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
     recent = rows.filter(pc.field(time_column) >= since) if since else table.read_rows(columns)
     differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
     return frozenset(differing | _count_rows_by_source(recent).keys())
+
+
+def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
+    """Ids of rows that a kept version lacks, or has elsewhere; of an index table."""
+    found = _diff_rows(
+        table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at"
+    ).after
+    ids: list[Any] = found["id"].to_pylist()
+    return frozenset(ids)
+
+
+@lru_cache(maxsize=4)
+def _diff_rows(
+    path: StorePath,
+    name: str,
+    schema: pa.Schema,
+    stamp: VersionStamp,
+    version: int | None,
+    time_column: str,
+) -> RowChanges:
+    """Cached: each check of a release looks at the same rows."""
+    del name, stamp  # paths in different buckets are equal
+    return Table(path, schema).diff_rows(["id", "source_type", "source", time_column], version)
 
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:

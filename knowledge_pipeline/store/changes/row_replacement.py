@@ -86,8 +86,8 @@ def _iter_addresses(dataset: Any, rows: StaleRows) -> Iterator[int]:
         yield from _read_addresses(dataset, [], where)["_rowaddr"].to_pylist()
         return
     found = _read_addresses(dataset, [rows.column], rows.within)
-    is_stale: Any = pc.is_in(found[rows.column], value_set=pa.array(rows.values, pa.string()))
-    yield from found["_rowaddr"].filter(is_stale).to_pylist()
+    values: Any = pa.array(rows.values, pa.string())
+    yield from found.filter(pc.is_in(found[rows.column], value_set=values))["_rowaddr"].to_pylist()
 
 
 def _read_addresses(dataset: Any, columns: list[str], where: Filter | None) -> Any:

@@ -1,0 +1,116 @@
+"""Which rows need another look: those that changed since all were found in order, where that is known.
+
+A stage compares keys and fingerprints of all rows that it reads and writes, and so does a check. A process
+that goes on running remembers at which versions of the tables nothing was left to do; rows that are the same
+since then need no second comparison. A version never changes, so what follows from it is exact; a new
+process, or one with other settings, compares everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from cachetools import LRUCache
+
+from knowledge_pipeline.store.changes.row_changes import find_changed_rows
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
+
+MAX_REMEMBERED = 1024  # pairs of a source and a stage or check; each keeps lists of files of some tables
+MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    """The versions at which nothing was left to do."""
+
+    digest: str
+    versions: tuple[Any, ...]  # Lance's datasets
+
+
+_complete: LRUCache[tuple[str, str, str], _Complete] = LRUCache(MAX_REMEMBERED)
+
+
+class ChangeTracker:
+    """The tables that are compared for one source, as they are now. Needs its lock, or the index's."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        source: str,
+        name: str,
+        digest: str,
+        tables: Sequence[Table],
+        *,
+        forget: bool = False,
+    ) -> None:
+        """Take note of the tables, before any is read.
+
+        Args:
+            lake: that has the tables.
+            source: whose rows are compared.
+            name: of the stage or check.
+            digest: of everything besides the tables that decides what is left to do.
+            tables: those that are compared, and last the one that is written, if any is.
+            forget: whether all rows count as changed.
+        """
+        self._key, self._source, self._digest = (str(lake.root), source, name), source, digest
+        self._tables = tables
+        self._versions = tuple(table.open_version() for table in tables)
+        with _lock:
+            self._known = None if forget else _complete.get(self._key)
+
+    def find_changed_values(self, *columns: str) -> set[str] | None:
+        """Values in the changed rows of each table; None where any row may have changed, or many did.
+
+        Args:
+            columns: whose values are meant, one for each table.
+        """
+        known = self._known
+        if known is None or known.digest != self._digest or None in (*known.versions, *self._versions):
+            return None
+        found = set[str]()
+        for column, table, then, now in zip(
+            columns, self._tables, known.versions, self._versions, strict=True
+        ):
+            values = self._find_values(table, column, then, now)
+            if values is None:
+                return None
+            found |= values
+        return found if len(found) <= KEYS_PER_FILTER else None
+
+    def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
+        if then.version == now.version and then is now:
+            return set()
+        is_shared = "source" in table.schema.names
+        try:
+            names = [column, "source"] if is_shared else [column]
+            changes = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
+        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
+            return None
+        if changes is None:
+            return None
+        rows = pa.concat_tables(changes)
+        if is_shared:
+            rows = rows.filter(pc.field("source") == self._source)
+        values: list[Any] = rows[column].unique().to_pylist()
+        return {value for value in values if value is not None}
+
+    def remember(self, *, has_written: bool = False) -> None:
+        """Nothing is left to do, with the tables as they were noted.
+
+        Args:
+            has_written: the last one was written since; its lock is still held.
+        """
+        versions = self._versions
+        if has_written:
+            versions = (*versions[:-1], self._tables[-1].open_version())
+        with _lock:
+            _complete[self._key] = _Complete(self._digest, versions)

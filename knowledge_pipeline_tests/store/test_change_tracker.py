@@ -1,0 +1,131 @@
+"""Rows that changed between two versions are found, and a process remembers what was in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.store.changes import change_tracker
+from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.changes.row_changes import find_changed_rows
+from knowledge_pipeline.store.changes.row_replacement import StaleRows
+from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline_tests.thoroughness import examples
+
+SCHEMA = pa.schema(
+    [pa.field(name, pa.string(), False) for name in ("id", "source", "mark")],
+    metadata={"knowledge_schema": "4"},
+)
+
+
+def batch(ids: list[str], source: str = "docs", mark: str = "1") -> pa.RecordBatch:
+    rows = [{"id": id_, "source": source, "mark": mark} for id_ in ids]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def tracker(table: Table, digest: str = "", source: str = "docs", forget: bool = False) -> ChangeTracker:
+    return ChangeTracker(Lake(table.path.parent), source, "test", digest, [table], forget=forget)
+
+
+def changed(table: Table, digest: str = "", **given: object) -> set[str] | None:
+    return tracker(table, digest, **given).find_changed_values("id")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    table.append([batch([f"k{number}" for number in range(20)])])
+    tracker(table).remember()
+    return table
+
+
+def test_rows_that_were_added_replaced_or_removed_need_another_look(table: Table) -> None:
+    assert changed(table) == set()
+    table.replace_rows([StaleRows("id", ["k3", "k4"])], [batch(["k3"], mark="2"), batch(["new"])])
+    assert changed(table) == {"k3", "k4", "new"}
+    tracker(table).remember()
+    assert changed(table) == set()
+
+
+def test_rows_of_other_sources_do_not(table: Table) -> None:
+    table.append([batch(["other"], source="code")])
+    table.delete_where(eq("id", "other"))
+    table.append([batch(["more"], source="code")])
+    assert changed(table) == set()
+
+
+def test_with_other_settings_or_without_a_memory_every_row_does(table: Table) -> None:
+    assert changed(table, "other settings") is None
+    assert changed(table, source="code") is None
+    assert changed(table, forget=True) is None
+
+
+def test_after_a_compaction_of_many_rows_every_row_does(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append([batch(["late"])])
+    tracker(table).remember()
+    table.merge_fragments()
+    assert changed(table) == {f"k{number}" for number in range(20)} | {"late"}
+    monkeypatch.setattr(change_tracker, "MAX_MOVED_ROWS", 10)
+    assert changed(table) is None
+
+
+def test_where_the_files_of_the_earlier_version_are_gone_every_row_does(table: Table) -> None:
+    table.append([batch(["late"])])
+    tracker(table).remember()
+    table.merge_fragments()
+    table.delete_old_versions(keep=1)
+    assert changed(table) is None
+
+
+def test_what_was_written_under_the_lock_is_remembered_with_it(table: Table) -> None:
+    writing = tracker(table)
+    table.append([batch(["mine"])])
+    writing.remember(has_written=True)
+    assert changed(table) == set()
+    noting = tracker(table)
+    table.append([batch(["later"])])
+    noting.remember()
+    assert changed(table) == {"later"}
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 15), max_size=6), st.sets(st.integers(0, 15), max_size=6), st.booleans()
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_changed_rows_are_the_difference_of_both_contents(
+    steps: list[tuple[set[int], set[int], bool]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = Table(tmp_path_factory.mktemp("rows") / "t.lance", SCHEMA)
+    table.append([batch([f"k{number}" for number in range(8)])])
+    then = table.open_version()
+
+    def content() -> Counter[tuple[str, ...]]:
+        return Counter(tuple(row.values()) for row in table.read_rows(["id", "mark"]).to_pylist())
+
+    before = content()
+    for number, (removed, added, compacts) in enumerate(steps):
+        stale, new = [f"k{each}" for each in removed | added], [f"k{each}" for each in sorted(added)]
+        table.replace_rows([StaleRows("id", stale)], [batch(new, mark=str(number))])
+        if compacts:
+            table.merge_fragments()
+    found = find_changed_rows(then, table.open_version(), ["id", "mark"])
+    assert found is not None
+    lost, gained = (Counter(tuple(row.values()) for row in rows.to_pylist()) for rows in found)
+    after = content()
+    assert lost - gained == before - after
+    assert gained - lost == after - before
