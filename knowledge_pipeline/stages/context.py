@@ -54,6 +54,7 @@ class Listing:
 
     items: Mapping[str, Item]  # by uri
     version_stamps: Mapping[str, VersionStamp]
+    error: KnowledgeError | None = None  # that ended the listing: the stage raises it, and does not try again
 
 
 def item_fingerprint(item: Item) -> str:

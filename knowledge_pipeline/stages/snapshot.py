@@ -125,6 +125,8 @@ class _Listing:
 
 def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
     if not isinstance(source, ApiSource):
+        if ctx.listing and ctx.listing.error:
+            raise ctx.listing.error
         if ctx.listing and ctx.listing.version_stamps == ctx.lake.version_stamps(ctx.source.id):
             return _Listing(ctx.listing.items, is_full=True)
         return _Listing({item.uri: item for item in _report_items(ctx, source.discover())}, is_full=True)

@@ -5,8 +5,8 @@ there. A refresh without a change writes no table; it keeps what it compared in 
 and the next process that finds the same opens no table: importing Arrow and Lance takes longer than a
 listing. The tables stay the only state: without the file, or with another one, the stages compare them.
 
-Only folders of this machine are listed before the stages; only models that packages carry are known by the
-program's versions.
+Folders and git repositories are listed before the stages. Models that packages carry are known by the
+program's versions, others by the files of their folders.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import knowledge_pipeline
-from knowledge_pipeline.config.connections import LocalConnection
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
@@ -57,8 +58,7 @@ class UnchangedRefresh:
         self.listings: dict[str, Listing] = {}
         self._mark: dict[str, Any] = {}
         if options == ORDINARY_REFRESH and lake.is_local and _depends_on_files_alone(settings, sources):
-            with suppress(KnowledgeError):  # the stages report it
-                self._mark = self._compute_mark()
+            self._mark = self._compute_mark()
 
     def recall(self) -> RefreshOutcome | None:
         """What that refresh told, logged as one of now; None where anything differs from then."""
@@ -93,16 +93,25 @@ class UnchangedRefresh:
         return self._lake.cache / "unchanged.json"
 
     def _compute_mark(self) -> dict[str, Any]:
-        """Everything that decides what a refresh does; the tables first, so that a later change shows."""
+        """Everything that decides what a refresh does; the tables first, so that a later change shows.
+
+        Nothing, where a source cannot be listed: the stages report it.
+        """
         tables = self._load_version_stamps()
         for source in self._sources:
             stamps = self._lake.version_stamps(source.id)
-            with open_source(source, cache=self._lake.cache) as opened:
-                items = {item.uri: item for item in opened.discover()}
+            try:
+                with open_source(source, cache=self._lake.cache) as opened:
+                    items = {item.uri: item for item in opened.discover()}
+            except KnowledgeError as error:
+                self.listings[source.id] = Listing({}, stamps, error)
+                return {}
             self.listings[source.id] = Listing(items, stamps)
         listed = {id_: _hash_items(listing.items) for id_, listing in self.listings.items()}
         settings = hash_strings(self._settings.model_dump_json())
-        return {"tables": tables, "listed": listed, "settings": settings, "program": identify_program()}
+        models = _iter_model_files(self._settings.resolve_embedding(source) for source in self._sources)
+        program = hash_strings(identify_program(), *sorted(set(models)))
+        return {"tables": tables, "listed": listed, "settings": settings, "program": program}
 
     def _load_version_stamps(self) -> dict[str, list[int | str]]:
         return {name: list(stamp) for name, stamp in self._lake.all_version_stamps().items()}
@@ -136,12 +145,25 @@ def _depends_on_files_alone(settings: Settings, sources: Sequence[SourceConfig])
     """Whether a refresh reads nothing but folders, the store, and what is installed."""
     if settings.evaluation.questions:  # files of their own, whose changes are evaluated
         return False
-    embeddings = [settings.resolve_embedding(source) for source in sources]
-    names = {
-        part.strip() for each in embeddings for part in each.model.split("+") if each.provider == "local"
-    }
-    are_carried = {name.removesuffix(":outline") for name in names} <= _CARRIED_MODELS
-    return are_carried and all(isinstance(source.connection, LocalConnection) for source in sources)
+    if any(source.access.visibility == "from_source" for source in sources):  # permissions are asked for
+        return False
+    names = _list_models(settings.resolve_embedding(source) for source in sources)
+    are_known = all(name in _CARRIED_MODELS or Path(name).expanduser().is_dir() for name in names)
+    return are_known and all(
+        isinstance(source.connection, LocalConnection | GitConnection) for source in sources
+    )
+
+
+def _list_models(embeddings: Iterable[EmbeddingSettings]) -> set[str]:
+    """Names, or folders, of the models of this machine."""
+    local = (each.model for each in embeddings if each.provider == "local")
+    return {part.strip().removesuffix(":outline") for model in local for part in model.split("+")}
+
+
+def _iter_model_files(embeddings: Iterable[EmbeddingSettings]) -> Iterator[str]:
+    """The files of models that no package carries, each with its size and time."""
+    for name in _list_models(embeddings) - _CARRIED_MODELS:
+        yield from _iter_modules(Path(name).expanduser())
 
 
 def _hash_items(items: Mapping[str, Item]) -> str:

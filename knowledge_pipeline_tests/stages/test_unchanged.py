@@ -20,6 +20,7 @@ from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.pending_rows import has_pending_rows
 from knowledge_pipeline.store.release import restore_release
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.sources.repositories import Repository
 
 Comparable = list[tuple[Any, ...]]
 
@@ -209,6 +210,23 @@ def test_a_source_that_cannot_be_listed_fails_as_ever(processes: Processes, fold
     assert known.recall() is None
     outcome = pipeline.refresh(lake, settings, settings.sources, listings=known.listings)
     assert "does not exist" in str(outcome.failures["app"])
+
+
+def test_a_git_repository_is_recalled_until_a_commit(project: Project, tmp_path: Path):
+    repository = Repository(tmp_path / "repository")
+    repository.write({"store.py": "def opened():\n    return 1\n"}).commit("first")
+    connection = {"type": "git", "url": str(repository.root), "branch": "main"}
+    declared = {"id": "app", "type": "code", "connection": connection}
+    project.sources["app"] = declared
+    processes = Processes(project)
+    recalled = list[bool]()
+    for _ in range(3):
+        processes.refresh()
+        recalled.append(processes.recalled)
+    repository.write({"store.py": "def opened():\n    return 2\n"}).commit("second")
+    changed = processes.refresh()
+    assert [*recalled, processes.recalled] == [False, False, True, False]
+    assert changed.stats[0].changed == 1
 
 
 def test_a_listing_holds_only_while_no_other_process_writes(processes: Processes):
