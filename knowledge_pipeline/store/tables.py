@@ -19,7 +19,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
-from knowledge_pipeline.store.changes.row_replacement import StaleRows, stage_replacement
+from knowledge_pipeline.store.changes.row_replacement import StaleRows, find_fragments, stage_replacement
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
 from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
@@ -240,9 +240,14 @@ class Table:
     def update_columns(self, rows: pa.Table) -> None:
         """Set some columns, which `rows` holds with the key, in one commit; unknown keys are ignored.
 
-        The columns alone are rewritten, so that the indexes of others go on holding these rows.
+        The columns alone are rewritten, so that the indexes of others go on holding these rows; whole rows,
+        where they lie beside those of a large graph of vectors, which would have to be built anew.
         """
-        merge = self.open_newest().merge_insert(self.key).use_index(False).write_mode("rewrite_columns")
+        newest, expensive = self.open_newest(), segments.expensive_fragments(self.open_newest())
+        keys: list[Any] = rows[self.key].to_pylist() if expensive else []
+        is_beside = not find_fragments(newest, StaleRows(self.key, keys)).isdisjoint(expensive)
+        mode = "rewrite_rows" if is_beside else "rewrite_columns"
+        merge = newest.merge_insert(self.key).use_index(False).write_mode(mode)
         self._merge(merge.when_matched_update_all(), rows)
 
     def delete_keys(self, keys: Iterable[str]) -> None:

@@ -50,6 +50,11 @@ def stage_replacement(
     )
 
 
+def find_fragments(dataset: Any, rows: StaleRows) -> set[int]:
+    """The fragments that hold some rows."""
+    return {address >> _OFFSET_BITS for address in _iter_addresses(dataset, rows)}
+
+
 def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]) -> list[Any]:
     """Fragments with the rows, in no version yet; none without a row."""
     rows = (batch for batch in batches if batch.num_rows)
