@@ -12,6 +12,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from knowledge_pipeline.config.access import AccessSettings
+from knowledge_pipeline.config.chunking import (
+    ChunkingSettings,
+    MetadataSettings,
+    require_read_keys,
+)
 from knowledge_pipeline.config.connections import (
     ConfluenceConnection,
     GcsConnection,
@@ -43,12 +48,8 @@ from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptio
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import NotFound
 
-ChunkingStrategy = Literal[
-    "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
-]
 SanitizeAction = Literal["off", "redact", "drop"]
 Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
-ExtractorPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
 Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
@@ -99,43 +100,6 @@ _CONVERSATION_TYPES: frozenset[SourceType] = frozenset(
 """Types that hold conversations: personal data is redacted unless the file says otherwise."""
 
 
-class ChunkingSettings(SettingsModel):
-    """How documents are chunked. None: the default of the source type and strategy.
-
-    Token limits count with the embedding model's own tokenizer, header included.
-    """
-
-    strategy: ChunkingStrategy | None = None
-    max_tokens: int | None = Field(default=None, ge=16, le=8192)
-    min_tokens: int | None = Field(default=None, ge=0, le=8192)
-    overlap_tokens: int | None = Field(default=None, ge=0, le=4096)
-    max_section_depth: int = Field(default=6, ge=1, le=6)
-    granularity: Literal["file", "class", "function", "method"] = "method"
-    include_imports: bool = True
-    include_comments: bool = True
-    preserve_signatures: bool = True
-
-    @model_validator(mode="after")
-    def _check_limits(self) -> ChunkingSettings:
-        limit = self.max_tokens
-        for name in ("min_tokens", "overlap_tokens"):
-            value = getattr(self, name)
-            if limit is not None and value is not None and value >= limit:
-                raise ValueError(f"{name} ({value}) must be smaller than max_tokens ({limit})")
-        return self
-
-
-class MetadataSettings(SettingsModel):
-    """Which extractors run, and the tags of every chunk of the source."""
-
-    standard: bool = True
-    code: bool = True
-    documents: bool = True
-    custom: tuple[ExtractorPath, ...] = ()
-    tags: tuple[str, ...] = ()
-    coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
-
-
 class SanitizeSettings(SettingsModel):
     """What happens to secrets and personal data before anything is embedded or indexed."""
 
@@ -156,9 +120,6 @@ class SourceConfig(SourceFilters):
     id: SourceId
     type: SourceType
     connection: Connection
-    include: tuple[str, ...] = ()  # gitignore syntax; empty: the default of the type
-    exclude: tuple[str, ...] = ()
-    max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: EmbeddingSettings | None = None  # None: the one of the whole project
     metadata: MetadataSettings = MetadataSettings()
@@ -175,6 +136,7 @@ class SourceConfig(SourceFilters):
                 f"allowed: {', '.join(allowed)}"
             )
         require_supported_filters(self, self.type)
+        require_read_keys(self.type, self.chunking, self.metadata)
         if self.access.visibility == "from_source" and (
             self.connection.type not in PERMISSION_CONNECTIONS or self.type in _GIT_READ_TYPES
         ):

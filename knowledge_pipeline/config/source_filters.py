@@ -9,11 +9,15 @@ from pydantic import Field
 from knowledge_pipeline.config.model import SettingsModel
 
 NameList = tuple[str, ...]
+ContentType = Literal["page", "blogpost"]
 
 
 class SourceFilters(SettingsModel):
     """The filters of all types; `FILTER_TYPES` says which types each applies to. Empty means all."""
 
+    include: NameList = ()  # gitignore syntax; empty: the default of the type
+    exclude: NameList = ()
+    max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
     languages: NameList = ()
     depth: int = Field(default=1000, ge=1)  # at most so many commits
     since: str | None = None  # "2024-01-31", or a span: "180 days"; None: the default of the type
@@ -27,13 +31,20 @@ class SourceFilters(SettingsModel):
     custom_fields: NameList = ()  # display names of fields to include in the text
     spaces: NameList = ()  # keys
     comments: bool = True
+    exclude_labels: NameList = ()  # no documents with any of them
+    content_types: tuple[ContentType, ...] = ()  # pages, blog posts, or both
     channels: NameList = ()  # names or ids
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "jira")
 _SERVICE_TYPES = (*_TICKET_TYPES, "confluence")
 
+_FILE_TYPES = ("code", "markdown", "openapi", "files", "archive")
+
 FILTER_TYPES: dict[str, tuple[str, ...]] = {
+    # of a commit or a pull request, by the files that it changes
+    **dict.fromkeys(("include", "exclude"), (*_FILE_TYPES, "git_history", "github_pr")),
+    "max_bytes": (*_FILE_TYPES, "confluence"),
     "languages": ("code",),
     "depth": ("git_history",),
     "since": ("git_history", *_SERVICE_TYPES, "slack"),
@@ -41,8 +52,7 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "state": ("github_pr", "github_issues"),
     "labels": _SERVICE_TYPES,
     **dict.fromkeys(("projects", "jql", "issue_types", "statuses", "custom_fields"), ("jira",)),
-    "spaces": ("confluence",),
-    "comments": ("confluence",),
+    **dict.fromkeys(("spaces", "comments", "exclude_labels", "content_types"), ("confluence",)),
     "channels": ("slack",),
 }
 """The types that each filter applies to."""
@@ -53,6 +63,9 @@ def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
     for name, types in FILTER_TYPES.items():
         default = SourceFilters.model_fields[name].default
         if getattr(filters, name) != default and source_type not in types:
-            raise ValueError(f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}")
+            own = ", ".join(each for each in FILTER_TYPES if source_type in FILTER_TYPES[each])
+            raise ValueError(
+                f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}: use {own}"
+            )
     if filters.state == "merged" and source_type == "github_issues":
         raise ValueError("state 'merged' applies to pull requests; allowed for issues: open, closed, all")

@@ -13,6 +13,7 @@ from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.code_host import ConversationFilters
 from knowledge_pipeline.sources.jira.query import TicketCriteria
+from knowledge_pipeline.sources.patterns import build_changed_paths
 
 
 def open_api_source(source: SourceConfig) -> ApiSource:
@@ -21,7 +22,9 @@ def open_api_source(source: SourceConfig) -> ApiSource:
     Raises:
         ConfigError: a filter cannot be read.
     """
-    conversations = ConversationFilters(source.state, source.since, source.labels, source.max_results)
+    conversations = ConversationFilters(
+        source.state, source.since, source.labels, source.max_results, build_changed_paths(source)
+    )
     match source.connection:
         case JiraConnection() as connection:
             from knowledge_pipeline.sources.jira.tickets import JiraTickets
@@ -31,7 +34,14 @@ def open_api_source(source: SourceConfig) -> ApiSource:
             from knowledge_pipeline.sources.confluence.pages import ConfluencePages, PageFilters
 
             pages = PageFilters(
-                source.spaces, source.labels, source.since, source.max_results, source.comments
+                spaces=source.spaces,
+                labels=source.labels,
+                since=source.since,
+                max_results=source.max_results,
+                comments=source.comments,
+                exclude_labels=source.exclude_labels,
+                content_types=source.content_types,
+                max_bytes=source.max_bytes,
             )
             return ConfluencePages(connection, pages)
         case GithubConnection() as connection:

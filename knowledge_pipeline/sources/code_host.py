@@ -18,6 +18,7 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
+from knowledge_pipeline.sources.patterns import ChangedPaths
 from knowledge_pipeline.times import parse_since, parse_time
 
 State = Literal["open", "closed", "merged", "all"]
@@ -39,6 +40,9 @@ listed with, so that the next listing begins before them.
 _MAX_HIDDEN, _MAX_HIDDEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
 
 
+OTHER_FILES_REASON = "changes no file that include and exclude take"
+
+
 class QueryTooLarge(SourceUnavailable):
     """The service failed at a query or took too long for it; a smaller one may be answered."""
 
@@ -51,12 +55,14 @@ class ConversationFilters:
     `since`, None: pull requests of the last 180 days, issues of the last 365; a date or a span before
     now. Pull requests of state "merged" are wanted by when they were merged, all else by its last update.
     `labels`: at least one of them. `max_results`: those that were updated last.
+    `changed_paths`: pull requests that change a file which the patterns take; None: all.
     """
 
     state: State | None = None
     since: str | None = None
     labels: tuple[str, ...] = ()
     max_results: int | None = None
+    changed_paths: ChangedPaths | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +160,21 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         merged = node["mergedAt"] if self._state == "merged" else None
         return parse_time(merged or node["updatedAt"]) >= oldest
 
-    def build_document(self, uri: str, node: Node) -> Document:
-        """The document of a complete node; `listedAt` is its update time as listed."""
+    def list_changed_paths(self, node: Node) -> Sequence[str]:
+        """All files that a complete node changes; an issue changes none."""
+        del node
+        return ()
+
+    def mark_revision(self, updated: str, comment_count: int) -> str:
+        """Changes whenever the document may differ: the count tells of deleted comments."""
+        paths = self._filters.changed_paths
+        return f"{updated}:{comment_count}:{FORMAT_VERSION}" + (f":{paths.digest}" if paths else "")
+
+    def build_document(self, uri: str, node: Node) -> Document | DocumentSkipped:
+        """The document of a complete node, if it is wanted; `listedAt` is its update time as listed."""
+        paths = self._filters.changed_paths
+        if paths is not None and not paths.accepts(self.list_changed_paths(node)):
+            return DocumentSkipped(OTHER_FILES_REASON)
         title = f"{node['title'].strip()} ({self.number_prefix}{node['number']})"
         body, created = self.clean_text(node["body"] or ""), parse_time(node["createdAt"])
         description = Turn("description", body, author_name(node), created, url=node["url"])

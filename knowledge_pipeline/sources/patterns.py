@@ -2,12 +2,13 @@
 
 `include`, when given, replaces the default choice by name. `exclude` adds to the folders
 and files that are left out by default; `!vendor/` in it brings one of those back.
+Of commits and pull requests, the same patterns tell by the files that each changes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -24,6 +25,7 @@ from knowledge_pipeline.languages import (
     is_code,
     list_possible_languages,
 )
+from knowledge_pipeline.records import hash_strings
 
 ALWAYS_EXCLUDED = frozenset({".git", ".knowledge"})
 MAX_JUDGED_PATHS = 200_000  # that one selection remembers, some 30 MB
@@ -192,6 +194,38 @@ def _build_selection(
         languages=languages,
         accepts_scripts=source_type == "code" and not include,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPaths:
+    """Which commits or pull requests are taken, by the files that each changes."""
+
+    include: GitIgnoreSpec | None
+    exclude: GitIgnoreSpec
+    digest: str  # changes with the patterns
+
+    def accepts(self, paths: Iterable[str]) -> bool:
+        """Whether any of the changed files is wanted."""
+        return any(self._is_wanted(path) for path in paths)
+
+    def _is_wanted(self, path: str) -> bool:
+        included = self.include is None or self.include.match_file(path)
+        return included and not self.exclude.match_file(path)
+
+
+def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:
+    """The patterns of a source of commits or pull requests; None where it has none.
+
+    Raises:
+        ConfigError: a pattern is not one that gitignore knows.
+    """
+    if not source.include and not source.exclude:
+        return None
+    _require_valid_patterns(source, "include", source.include)
+    _require_valid_patterns(source, "exclude", source.exclude)
+    include = GitIgnoreSpec.from_lines(source.include) if source.include else None
+    digest = hash_strings(*source.include, "", *source.exclude)[:8]
+    return ChangedPaths(include, GitIgnoreSpec.from_lines(source.exclude), digest)
 
 
 def _require_valid_patterns(source: SourceConfig, key: str, patterns: Sequence[str]) -> None:

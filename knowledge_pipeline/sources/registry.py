@@ -31,7 +31,12 @@ from knowledge_pipeline.sources.git.history import FolderHistory, GitHistorySour
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.git.tree import GitTree
-from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection, build_selection
+from knowledge_pipeline.sources.patterns import (
+    SELECTION_DEFAULTS,
+    FileSelection,
+    build_changed_paths,
+    build_selection,
+)
 from knowledge_pipeline.sources.slack.export import SlackExport
 from knowledge_pipeline.sources.slack.threads import ChannelFilters
 from knowledge_pipeline.sources.web_location import build_web_location
@@ -67,7 +72,13 @@ def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
         assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
         history = MirrorHistory(Mirror(build_remote(connection), cache), connection.branch)
     commit_prefix = build_web_location(source).commit_prefix
-    return GitHistorySource(history, depth=source.depth, since=source.since, commit_prefix=commit_prefix)
+    return GitHistorySource(
+        history,
+        depth=source.depth,
+        since=source.since,
+        commit_prefix=commit_prefix,
+        changed_paths=build_changed_paths(source),
+    )
 
 
 def _open_file_source(source: SourceConfig, cache: Path) -> Source:

@@ -14,7 +14,7 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     """A hash of each kind of settings of a source, without secrets."""
     plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email"})
     connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
-    own = source.model_dump(mode="json", include={"type", "include", "exclude", "max_bytes", *FILTER_TYPES})
+    own = source.model_dump(mode="json", include={"type", *FILTER_TYPES})
     chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
     embedding = settings.resolve_embedding(source)
     model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})

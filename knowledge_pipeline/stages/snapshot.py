@@ -26,6 +26,7 @@ from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, Source
+from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
 from knowledge_pipeline.stages.permissions import refresh_permissions
@@ -158,7 +159,8 @@ def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
 
 
 def _require_any_readable(ctx: RefreshContext, stats: Stats) -> None:
-    failed = Counter({reason: count for reason, count in stats.skipped.items() if reason != "empty"})
+    harmless = ("empty", OTHER_FILES_REASON)
+    failed = Counter({reason: count for reason, count in stats.skipped.items() if reason not in harmless})
     if failed and stats.rows == stats.skipped.total():
         reason, count = failed.most_common(1)[0]
         raise SourceRefused(

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.code_host import ConversationFilters
+from knowledge_pipeline.sources.patterns import ChangedPaths, build_changed_paths
 
 Read = dict[str, Document | DocumentSkipped]
 Open = Callable[..., Any]
@@ -43,3 +45,11 @@ def text_of(source: Any, uri: str) -> str:
 
 def uris(items: Any) -> list[str]:
     return [item.uri for item in items]
+
+
+def changed_paths(**patterns: list[str]) -> ChangedPaths | None:
+    """`include` and `exclude` of a source, as its settings make them."""
+    place = {"type": "github", "repository": "ann/app"}
+    return build_changed_paths(
+        SourceConfig.model_validate({"id": "pulls", "type": "github_pr", "connection": place, **patterns})
+    )

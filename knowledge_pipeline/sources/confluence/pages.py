@@ -39,6 +39,7 @@ from knowledge_pipeline.sources.confluence.search import (
 )
 from knowledge_pipeline.sources.confluence.server import ServerEdition
 from knowledge_pipeline.sources.confluence.storage import find_mentioned_accounts
+from knowledge_pipeline.sources.files.trees import format_too_large
 from knowledge_pipeline.times import parse_since
 
 OVERLAP = timedelta(hours=14)
@@ -57,6 +58,15 @@ class PageFilters:
     since: str | None = None  # updated since a date or within a span: "2026-01-31", "2 years"
     max_results: int | None = None  # the ones updated last
     comments: bool = True  # footer and inline comments, as the text's last section
+    exclude_labels: tuple[str, ...] = ()  # no pages that have one of them
+    content_types: tuple[str, ...] = ()  # of `CONTENT_KINDS`; none: all
+    max_bytes: int | None = None  # of a document's text; a longer one is skipped
+
+    def accepts_labels(self, labels: Iterable[str]) -> bool:
+        """Whether a page with these labels is wanted."""
+        own = set(labels)
+        wanted = not self.labels or not own.isdisjoint(self.labels)
+        return wanted and own.isdisjoint(self.exclude_labels)
 
 
 @dataclass(slots=True)
@@ -153,8 +163,17 @@ class ConfluencePages(ApiSource):
         for item in items:
             page_id = item.uri.partition("/")[2]
             page = pages[page_id]
-            is_read = isinstance(page, Page)
-            yield item, builder.build_document(item, page, children.get(page_id, ())) if is_read else page
+            if isinstance(page, Page):
+                page = self._limit_size(builder.build_document(item, page, children.get(page_id, ())))
+            yield item, page
+
+    def _limit_size(self, document: Document | DocumentSkipped) -> Document | DocumentSkipped:
+        """The document, unless its text is longer than `max_bytes`."""
+        limit = self._filters.max_bytes
+        if limit is None or isinstance(document, DocumentSkipped):
+            return document
+        size = len(document.text.encode("utf-8", "replace"))
+        return document if size <= limit else DocumentSkipped(format_too_large(size, limit))
 
     def _load_children(self, ids: Sequence[str]) -> Mapping[str, list[ChildContent]]:
         """The comments with their texts, and the files, by page id."""
@@ -199,16 +218,19 @@ class ConfluencePages(ApiSource):
         """The pages that pass the filters, with their labels, read from the site if no search has them."""
         oldest = parse_since(self._filters.since) if self._filters.since else None
         for page in pages:
-            if oldest is not None and page.updated < oldest:
+            is_old = oldest is not None and page.updated < oldest
+            if is_old or page.kind not in (self._filters.content_types or CONTENT_KINDS):
                 continue
             labels = page.labels if page.labels is not None else findings.labels.get(page.id)
             labels = self._edition.list_labels(page) if labels is None else labels
-            if not self._filters.labels or set(labels) & set(self._filters.labels):
+            if self._filters.accepts_labels(labels):
                 yield replace(page, labels=labels)
 
     def _iter_items(self, pages: Iterable[Page], findings: _SearchFindings) -> Iterator[Item]:
         for page in pages:
-            yield build_item(page, page.labels or (), findings.children.get(page.id, ()))
+            item = build_item(page, page.labels or (), findings.children.get(page.id, ()))
+            limit = self._filters.max_bytes  # another limit may skip or take what it did not before
+            yield replace(item, revision=f"{item.revision}:{limit}") if limit else item
 
 
 def _iter_accounts(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,10 @@ from knowledge_pipeline.sources.git.command import GitError, git_folder_of, reso
 from knowledge_pipeline.sources.git.commit_text import Commit, build_commit_text, subject
 from knowledge_pipeline.sources.git.diffs import DiffReader
 from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.newest_commits import iter_touched_paths
 from knowledge_pipeline.sources.git.objects import ObjectReader, parse_message, parse_parents, parse_signature
+from knowledge_pipeline.sources.path_encoding import format_path
+from knowledge_pipeline.sources.patterns import ChangedPaths
 from knowledge_pipeline.times import parse_since
 
 _FORMAT_VERSION = "1"
@@ -90,13 +94,22 @@ class FolderHistory:
 
 
 class GitHistorySource(Source):
-    """Commits reachable from the newest one, at most `depth` of them, none older than `since`."""
+    """The newest `depth` commits, none older than `since`; of them, those that change a wanted file."""
 
-    def __init__(self, history: History, *, depth: int, since: str | None, commit_prefix: str | None) -> None:
+    def __init__(
+        self,
+        history: History,
+        *,
+        depth: int,
+        since: str | None,
+        commit_prefix: str | None,
+        changed_paths: ChangedPaths | None = None,
+    ) -> None:
         self._history = history
         self._depth = depth
         self._since = since
         self._commit_prefix = commit_prefix
+        self._changed_paths = changed_paths
         self._objects = ObjectReader(history.repository)
         self._diffs = DiffReader(history.repository)
         if since is not None:
@@ -117,11 +130,21 @@ class GitHistorySource(Source):
         if self._since is not None:
             limits.append(f"--max-age={int(parse_since(self._since).timestamp())}")
         try:
-            listed = run_git(["rev-list", *limits, tip, "--"], repository=self._history.repository)
+            commits = self._list_commits([*limits, tip])
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
-        for commit in listed.decode("ascii").split():
+        for commit in commits:
             yield Item(f"commit/{commit}", f"{commit}:{_FORMAT_VERSION}", commit)
+
+    def _list_commits(self, revisions: Sequence[str]) -> list[str]:
+        repository, wanted = self._history.repository, self._changed_paths
+        if wanted is None:
+            return run_git(["rev-list", *revisions, "--"], repository=repository).decode("ascii").split()
+        touches = iter_touched_paths(repository, ["--diff-merges=first-parent", *revisions])
+        by_commit = groupby(touches, key=lambda touch: touch[2])
+        return [
+            commit for commit, each in by_commit if wanted.accepts(format_path(path) for path, _, _ in each)
+        ]
 
     def fetch(self, item: Item) -> Document:
         """Read one commit and its diff against its first parent."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -51,9 +51,22 @@ def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache
 
 
 def _iter_touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str, int, str]]:
-    output = ["-z", "--root", "-c", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
+    return iter_touched_paths(repository, ["-c", tip, *since])
+
+
+def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
+
+    Args:
+        repository: the git folder.
+        revisions: which commits, and how merges are compared, as `git log` takes them.
+
+    Raises:
+        GitError: the history cannot be read.
+    """
+    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
     plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
-    arguments = ["log", *output, *plain, tip, *since, "--"]
+    arguments = ["log", *output, *plain, *revisions, "--"]
     commit, when, first = "", 0, False
     for entry in stream_git(arguments, repository=repository):
         if entry.startswith(_COMMIT_MARK):

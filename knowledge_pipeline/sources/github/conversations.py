@@ -69,6 +69,10 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
             locator = f"{node['updatedAt']} {node['id']}"
             yield Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
 
+    def list_nested(self) -> tuple[NestedList, ...]:
+        """The lists that are read of each."""
+        return self.nested_lists
+
     def fetch_batch(self, items: Sequence[Item]) -> GraphqlResponse:
         """The response for several; a timeout is raised at once."""
         return self._execute(items, can_split=True)
@@ -92,7 +96,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
 
     def _execute(self, items: Sequence[Item], *, can_split: bool) -> GraphqlResponse:
         """The response, if the repository is still visible: else all of it would look deleted."""
-        lists = build_list_selections(self.nested_lists, small=not can_split)
+        lists = build_list_selections(self.list_nested(), small=not can_split)
         query = (
             f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
             "repository(owner: $owner, name: $name) { id } "
@@ -134,7 +138,7 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
         if not node or f"{self.kind}/{node['number']}" != item.uri:
             return DocumentSkipped(DELETED_REASON)
         try:
-            load_all_entries(self._client, node, self.nested_lists)
+            load_all_entries(self._client, node, self.list_nested())
         except DocumentSkipped as gone:
             return gone
         node["listedAt"] = item.locator.partition(" ")[0]

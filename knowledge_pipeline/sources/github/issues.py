@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from knowledge_pipeline.sources.code_host import FORMAT_VERSION, Node, build_base_metadata, build_mentions
+from knowledge_pipeline.sources.code_host import Node, build_base_metadata, build_mentions
 from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.github.conversations import (
     GithubConversations,
@@ -48,8 +48,8 @@ class GithubIssues(GithubConversations):
     )
 
     def build_revision(self, node: Node) -> str:
-        """The count changes with a deleted comment, which may leave the time unchanged."""
-        return f"{node['updatedAt']}:{node['comments']['totalCount']}:{FORMAT_VERSION}"
+        """By its time and its comments."""
+        return self.mark_revision(node["updatedAt"], node["comments"]["totalCount"])
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Comments."""

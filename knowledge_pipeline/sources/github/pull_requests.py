@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from knowledge_pipeline.sources.code_host import (
-    FORMAT_VERSION,
     MAX_FILES,
     ChangedFiles,
     Node,
@@ -69,8 +69,18 @@ class GithubPullRequests(GithubConversations):
     optional_fields = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
     def build_revision(self, node: Node) -> str:
-        """The count changes with a deleted comment, which may leave the time unchanged."""
-        return f"{node['updatedAt']}:{node['totalCommentsCount']}:{FORMAT_VERSION}"
+        """By its time and all its comments."""
+        return self.mark_revision(node["updatedAt"], node["totalCommentsCount"])
+
+    def list_nested(self) -> tuple[NestedList, ...]:
+        """All changed files, where they tell whether it is wanted: else the ones that are named."""
+        if self._filters.changed_paths is None:
+            return self.nested_lists
+        return tuple(replace(each, max_count=None) for each in self.nested_lists)
+
+    def list_changed_paths(self, node: Node) -> list[str]:
+        """As GitHub gives them: at most 3,000."""
+        return [file["path"] for file in node["files"]]
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Changed files, then comments and reviews by time; threads stay together."""

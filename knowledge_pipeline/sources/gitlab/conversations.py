@@ -18,7 +18,6 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources import code_host
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.code_host import (
-    FORMAT_VERSION,
     ConversationFilters,
     Node,
     build_base_metadata,
@@ -105,8 +104,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         surplus = {node["number"] for node in public[:-most]} if most else set[str]()
         for node in chosen:
             if node["number"] not in surplus:
-                # the count changes with a deleted comment, which may leave the time unchanged
-                revision = f"{node['updatedAt']}:{node['userNotesCount']}:{FORMAT_VERSION}"
+                revision = self.mark_revision(node["updatedAt"], node["userNotesCount"])
                 skip = CONFIDENTIAL_REASON if node.get("confidential") else None
                 yield Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
 

@@ -42,6 +42,10 @@ class GitlabMergeRequests(GitlabConversations):
         is_open = node["state"] not in ("closed", "merged")
         return not (is_open and self._state == "closed") and super().is_wanted(node, oldest)
 
+    def list_changed_paths(self, node: Node) -> list[str]:
+        """All of them, where GitLab has computed the difference."""
+        return [file["path"] for file in node["diffStats"] or ()]
+
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Changed files, comments, approvals."""
         yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/diffs")

@@ -55,6 +55,25 @@ def document(server: ConfluenceServer, uri: str, **filters) -> Document:
     return found
 
 
+def test_excluded_labels_and_other_types_of_content_are_left_out(server):
+    kept = server.create("kept", "words", labels=("x",))
+    server.create("old", "words", labels=("x", "old"))
+    post = server.create("news", "words", kind="blogpost")
+    assert set(listed(server, exclude_labels=("old",))) == {kept, post}
+    assert set(listed(server, labels=("x",), exclude_labels=("old", "older"))) == {kept}
+    assert set(listed(server, content_types=("blogpost",))) == {post}
+    assert set(updated(server, NOON, content_types=("blogpost",))) <= {post}
+
+
+def test_a_page_over_the_limit_is_skipped_with_its_size(server):
+    short, long = server.create("short", "words"), server.create("long", "äöü" * 100)
+    documents = read(server, max_bytes=200)
+    assert isinstance(documents[short], Document)
+    assert str(documents[long]) == "larger than 200 bytes (600)"
+    assert isinstance(document(server, long, max_bytes=600), Document)
+    assert listed(server, max_bytes=600)[long] != listed(server, max_bytes=200)[long], "it is read again"
+
+
 def test_it_is_a_service_and_asks_nothing_before_it_lists(server):
     with pages_of(server) as pages:
         assert isinstance(pages, ApiSource)

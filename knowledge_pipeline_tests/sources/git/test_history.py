@@ -176,3 +176,42 @@ def test_a_thousand_commits_are_read_by_a_few_processes(repository, cache):
     with audited("subprocess.Popen") as processes:
         assert len(read(over_folder("git_history", repository.root), cache)) == 1000
     assert 1 <= len(processes) < 10
+
+
+def test_commits_are_taken_by_the_files_that_they_change(repository, cache):
+    billing = repository.write({"src/billing/pay.py": "1\n"}).commit("pay")
+    repository.write({"docs/a.md": "a\n"}).commit("docs alone")
+    both = repository.write({"docs/a.md": "b\n", "src/billing/pay.py": "2\n"}).commit("both")
+    (repository.root / "src/billing/pay.py").rename(repository.root / "pay.py")
+    moved = repository.commit("moved out")
+    repository.commit("nothing")
+    vendored = repository.write({"src/billing/vendor/x.py": "x\n"}).commit("vendored")
+
+    def taken(**patterns):
+        return set(listed(over_git("git_history", repository.root, **patterns), cache))
+
+    wanted = {f"commit/{commit}" for commit in (billing, both, moved)}
+    assert taken(include=["src/billing/"], exclude=["vendor/"]) == wanted
+    assert taken(include=["src/billing/"]) == wanted | {f"commit/{vendored}"}
+    assert taken(include=["/nowhere/"]) == set()
+    assert taken(include=["src/billing/"], depth=4) == {
+        f"commit/{commit}" for commit in (both, moved, vendored)
+    }
+
+
+def test_a_merge_is_taken_by_what_it_changes_in_its_first_parent(repository, cache):
+    repository.write({"a.py": "1\n"}).commit("first")
+    repository.git("checkout", "-q", "-b", "side")
+    side = repository.write({"src/b.py": "1\n"}).commit("side")
+    repository.git("checkout", "-q", "main")
+    repository.write({"c.py": "1\n"}).commit("main")
+    repository.git("merge", "-q", "--no-ff", "-m", "merge", "side")
+    merge = repository.git("rev-parse", "HEAD")
+    found = listed(over_git("git_history", repository.root, include=["src/"]), cache)
+    assert set(found) == {f"commit/{side}", f"commit/{merge}"}
+
+
+def test_a_wrong_pattern_for_commits_is_refused(repository, cache):
+    repository.write({"a.py": "1\n"}).commit("first")
+    with pytest.raises(ConfigError, match="include has the pattern '!', which is not gitignore syntax"):
+        listed(over_git("git_history", repository.root, include=["!"]), cache)

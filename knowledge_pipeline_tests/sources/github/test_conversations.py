@@ -16,7 +16,7 @@ from knowledge_pipeline.sources.github.issues import GithubIssues
 from knowledge_pipeline.sources.github.pull_requests import GithubPullRequests
 from knowledge_pipeline_tests.fakes.github.records import BOT, person
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
-from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, text_of
+from knowledge_pipeline_tests.sources.forge_sources import Open, changed_paths, opened, read, text_of
 
 
 @pytest.fixture
@@ -247,6 +247,20 @@ def test_long_lists_are_read_to_their_end(server: GithubServer, pulls: Open) -> 
     assert len(large.metadata["files"]) == MAX_FILES and large.metadata["changed_files"] == 330
     assert f"and {330 - MAX_FILES} more" in large.text
     assert small.text.startswith("small (#2)\n\nlittle")
+
+
+def test_pull_requests_are_taken_by_the_files_that_they_change(server: GithubServer, pulls: Open) -> None:
+    repository = server.repository
+    large, docs = repository.pull("large"), repository.pull("docs")
+    repository.files(large, *(f"file-{number}.py" for number in range(330)), "src/pay.py")
+    repository.files(docs, "docs/a.md")
+    source = pulls(changed_paths=changed_paths(include=["src/"]))
+    documents = read(source)
+    assert isinstance(documents[large], Document), "its last file is wanted, which is not among the first"
+    assert str(documents[docs]) == "changes no file that include and exclude take"
+    revisions = {item.uri: item.revision for item in source.discover()}
+    other = pulls(changed_paths=changed_paths(include=["src/"], exclude=["*.md"]))
+    assert all(item.revision != revisions[item.uri] for item in other.discover()), "other patterns read again"
 
 
 def test_a_thread_is_shown_with_the_end_of_its_hunk(server: GithubServer, pulls: Open) -> None:

@@ -17,7 +17,7 @@ from knowledge_pipeline.sources.gitlab.merge_requests import GitlabMergeRequests
 from knowledge_pipeline_tests.fakes.gitlab.graphql import COMPLEXITY, complexity
 from knowledge_pipeline_tests.fakes.gitlab.records import BOB
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
-from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, read_one, uris
+from knowledge_pipeline_tests.sources.forge_sources import Open, changed_paths, opened, read, read_one, uris
 
 
 @pytest.fixture
@@ -241,6 +241,15 @@ def test_long_lists_are_read_to_their_end(server: GitlabServer, merges: Open) ->
     assert f"and {330 - MAX_FILES} more" in large.text
     assert small.text == "small (!2)\n\nlittle"
     assert len(server.requests) == 1 + 1 + 2
+
+
+def test_merge_requests_are_taken_by_the_files_that_they_change(server: GitlabServer, merges: Open) -> None:
+    code, docs = server.project.merge_request("code"), server.project.merge_request("docs")
+    server.project.files(code, *(f"docs/{number}.md" for number in range(250)), "src/pay.py")
+    server.project.files(docs, "docs/a.md")
+    documents = read(merges(changed_paths=changed_paths(exclude=["docs/"])))
+    assert isinstance(documents[code], Document)
+    assert str(documents[docs]) == "changes no file that include and exclude take"
 
 
 # what is not for everybody

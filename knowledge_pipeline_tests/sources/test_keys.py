@@ -1,0 +1,151 @@
+"""Every key of a source with every type: it is read, or refused; none is accepted and ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from knowledge_pipeline.chunking.registry import fingerprint
+from knowledge_pipeline.config.chunking import ChunkingSettings, MetadataSettings
+from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize, resolve_trigger
+from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline_tests.connections import connection
+
+TYPES = get_args(SourceType)
+FILES = ("code", "markdown", "openapi", "files", "archive")
+TICKETS = ("github_pr", "github_issues", "jira")
+SERVICES = (*TICKETS, "confluence", "slack")
+
+READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
+    "include": (["src/"], (*FILES, "git_history", "github_pr")),
+    "exclude": (["vendor/"], (*FILES, "git_history", "github_pr")),
+    "max_bytes": (100, (*FILES, "confluence")),
+    "languages": (["python"], ("code",)),
+    "depth": (10, ("git_history",)),
+    "since": ("30 days", ("git_history", *SERVICES)),
+    "max_results": (3, SERVICES),
+    "state": ("closed", ("github_pr", "github_issues")),
+    "labels": (["bug"], (*TICKETS, "confluence")),
+    "projects": (["OPS"], ("jira",)),
+    "jql": ("priority = High", ("jira",)),
+    "issue_types": (["Bug"], ("jira",)),
+    "statuses": (["Done"], ("jira",)),
+    "custom_fields": (["Team"], ("jira",)),
+    "spaces": (["OPS"], ("confluence",)),
+    "comments": (False, ("confluence",)),
+    "exclude_labels": (["old"], ("confluence",)),
+    "content_types": (["page"], ("confluence",)),
+    "channels": (["general"], ("slack",)),
+    "chunking": ({"max_tokens": 99}, TYPES),
+    "embedding": ({"profile": "fast"}, TYPES),
+    "metadata": ({"tags": ["ours"]}, TYPES),
+    "sanitize": ({"secrets": "drop"}, TYPES),
+    "refresh": ({"trigger": "hourly"}, TYPES),
+}
+"""Each key with a value, and the types that read it."""
+
+OTHER_PLACES: dict[str, dict[str, object]] = {
+    "github_pr": {"type": "gitlab", "project": "ann/app"},
+    "github_issues": {"type": "gitlab", "project": "ann/app"},
+    "slack": {"type": "slack", "token": "t0ken"},
+    "git_history": {"type": "git", "url": "https://example.org/app.git"},
+    "code": {"type": "git", "url": "https://example.org/app.git"},
+}
+
+OF_ALL = {"id", "type", "connection", "access"}
+"""Keys that every type has, each tested by what it does: names, partitions, permissions."""
+
+
+class RecordedSource(SourceConfig):
+    """Settings that tell which of their keys were read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in READ_BY:
+            _READ.add(name)
+        return super().__getattribute__(name)
+
+
+_READ: set[str] = set()
+
+
+def source_of(
+    source_type: str, folder: Path, model: type[SourceConfig] = SourceConfig, **keys: object
+) -> Any:
+    """Settings of a source over the type's usual connection, unless `keys` has another."""
+    usual = {"id": "a", "type": source_type, "connection": connection(source_type, str(folder))}
+    return model.model_validate(usual | keys)
+
+
+def test_every_key_of_a_source_is_in_the_table():
+    assert set(READ_BY) | OF_ALL == set(SourceConfig.model_fields)
+
+
+@pytest.mark.parametrize("source_type", TYPES)
+@pytest.mark.parametrize("key", READ_BY)
+def test_a_key_is_read_or_refused(key, source_type, tmp_path):
+    value, types = READ_BY[key]
+    if source_type not in types:
+        with pytest.raises(ValidationError, match=f"{key} does not apply to type '{source_type}'") as refused:
+            source_of(source_type, tmp_path, **{key: value})
+        instead = str(refused.value).rpartition(": use ")[2].split(" [")[0].split(", ")
+        own = [name for name in instead if source_type in READ_BY[name][1]]
+        assert instead == own != [], "what it names instead is of the type"
+        return
+    for place in (connection(source_type, str(tmp_path)), OTHER_PLACES.get(source_type)):
+        if place is not None:
+            source = source_of(source_type, tmp_path, RecordedSource, connection=place, **{key: value})
+            assert key in read_keys(source, tmp_path), place
+
+
+def read_keys(source: RecordedSource, cache: Path) -> set[str]:
+    """What a refresh reads of the settings before it reads a document."""
+    _READ.clear()
+    open_source(source, cache=cache).close()
+    fingerprint(source, model_tokens=256, tokenizer="")
+    resolve_sanitize(source)
+    resolve_trigger(source)
+    Settings().resolve_embedding(source)
+    return set(_READ)
+
+
+SYNTAX_KEYS: dict[str, object] = {
+    "granularity": "class",
+    "include_imports": False,
+    "include_comments": False,
+    "preserve_signatures": False,
+}
+
+
+@pytest.mark.parametrize("source_type", TYPES)
+@pytest.mark.parametrize("key", SYNTAX_KEYS)
+def test_how_code_is_cut_is_refused_where_no_code_is_cut(key, source_type, tmp_path):
+    chunking = {key: SYNTAX_KEYS[key]}
+    if source_type in ("code", "files"):
+        source_of(source_type, tmp_path, chunking=chunking)
+    else:
+        said = rf"chunking\.{key} does not apply to type '{source_type}': use max_tokens"
+        with pytest.raises(ValidationError, match=said):
+            source_of(source_type, tmp_path, chunking=chunking)
+    source_of(source_type, tmp_path, chunking={**chunking, "strategy": "ast_aware"})
+    with pytest.raises(ValidationError, match=r"with chunking\.strategy 'sentence'"):
+        source_of(source_type, tmp_path, chunking={**chunking, "strategy": "sentence"})
+
+
+def test_a_coverage_report_is_refused_where_no_code_is_cut(tmp_path):
+    with pytest.raises(
+        ValidationError, match=r"metadata\.coverage does not apply to type 'jira', only to code"
+    ):
+        source_of("jira", tmp_path, metadata={"coverage": "coverage.xml"})
+    source_of("code", tmp_path, metadata={"coverage": "coverage.xml"})
+
+
+def test_the_keys_of_cutting_are_known_here():
+    of_any = {"strategy", "max_tokens", "min_tokens", "overlap_tokens", "max_section_depth"}
+    assert set(ChunkingSettings.model_fields) == of_any | set(SYNTAX_KEYS)
+    assert set(MetadataSettings.model_fields) == {
+        *("standard", "code", "documents", "custom", "tags", "coverage"),
+    }
