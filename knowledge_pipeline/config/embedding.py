@@ -47,10 +47,15 @@ class EmbeddingSettings(SettingsModel):
     provider: Literal["local", "openai"] = "local"
     profile: Profile | None = None  # local: chooses the models by what they read; None: `model` does
     model: str = ""  # a name, a hub name, or a folder; or several. By a profile, that of prose
+    query_prompt: str | None = Field(default=None, max_length=1000)  # before a question; None: what is known
+    document_prompt: str | None = Field(default=None, max_length=1000)  # before a document
     backend: Literal["auto", "torch", "onnx", "onnx-int8"] = "auto"  # local: what runs the model
     base_url: str = "https://api.openai.com/v1"
     api_key: SecretStr | None = None
     dimensions: int | None = Field(default=None, ge=1, le=16384)  # needed for openai; local: cut to so many
+    task_field: Literal["input_type", "task", "task_type"] = "input_type"  # openai: how tasks are sent
+    query_task: str | None = None  # openai: of a question, where the endpoint has tasks
+    document_task: str | None = None
     max_input_tokens: int = Field(default=8191, ge=16)  # openai: what the endpoint reads of one text
     batch_size: int | None = Field(default=None, ge=1, le=2048)  # None: best where it runs; 128 a request
     max_concurrent: int = Field(default=4, ge=1, le=64)
@@ -89,6 +94,24 @@ class EmbeddingSettings(SettingsModel):
         models = PROFILES[self.profile]
         model = models.code if source_type in ("code", "git_history") else models.prose
         return self.model_copy(update={"profile": None, "model": model})
+
+    @model_validator(mode="after")
+    def _check_prompts(self) -> EmbeddingSettings:
+        """Several models have a prompt each, which their names tell; tasks are sent to endpoints only."""
+        prompts = [name for name in ("query_prompt", "document_prompt") if getattr(self, name) is not None]
+        is_one_model = self.profile is None and (self.provider != "local" or "+" not in self.model)
+        if prompts and not is_one_model:
+            raise ValueError(
+                f"{prompts[0]} belongs to one model, which `model` names: name it, or remove the key"
+            )
+        tasks = [name for name in ("query_task", "document_task") if getattr(self, name) is not None]
+        if tasks and self.provider == "local":
+            raise ValueError(f"{tasks[0]} is sent to an endpoint: use query_prompt and document_prompt")
+        if len(tasks) == 1:
+            raise ValueError(
+                f"{tasks[0]} needs its counterpart: give query_task and document_task, or neither"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_ray_provider(self) -> EmbeddingSettings:

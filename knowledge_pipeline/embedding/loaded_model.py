@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _CPU_BATCH_TEXTS = 4  # on a CPU bigger batches pay for padding and cache misses
 _GPU_BATCH_TEXTS = 64
 _GROUP_TEXTS = 8  # texts that a thread takes at a time
+
+
+class _EncodeCall(NamedTuple):
+    """How sentence-transformers is called for texts."""
+
+    method: str
+    options: Mapping[str, str]
 
 
 class LoadedModel:
@@ -39,23 +46,29 @@ class LoadedModel:
         self._idle_copies: SimpleQueue[_ModelCopy] = SimpleQueue()
         self._idle_copies.put(_ModelCopy(model))
 
-    def encode(self, texts: Sequence[str], method: str, batch_size: int | None) -> tuple[np.ndarray, int]:
+    def encode(
+        self, texts: Sequence[str], method: str, batch_size: int | None, *, with_own_prompt: bool = True
+    ) -> tuple[np.ndarray, int]:
         """Vectors of length 1 in the order of the texts, and how many tokens were read.
 
         Args:
             texts: fit to be encoded.
             method: `encode_document` or `encode_query`.
             batch_size: texts that are padded to one length; None: the best for where it runs.
+            with_own_prompt: whether the prompt of the model's folder, if it has one, stands before them.
         """
+        call = _EncodeCall(method, {} if with_own_prompt else {"prompt": ""})
         if self.uses_onnx:
-            return self._encode_in_parallel(texts, method, batch_size or 1)
+            return self._encode_in_parallel(texts, call, batch_size or 1)
         best = _CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS
-        return self._encode_by_copy(texts, method, batch_size or best)
+        return self._encode_by_copy(texts, call, batch_size or best)
 
-    def _encode_by_copy(self, texts: Sequence[str], method: str, batch_size: int) -> tuple[np.ndarray, int]:
+    def _encode_by_copy(
+        self, texts: Sequence[str], call: _EncodeCall, batch_size: int
+    ) -> tuple[np.ndarray, int]:
         model_copy = self._idle_copies.get()
         try:
-            return model_copy.encode(texts, method, batch_size)
+            return model_copy.encode(texts, call, batch_size)
         finally:
             self._idle_copies.put(model_copy)
 
@@ -89,7 +102,7 @@ class LoadedModel:
                     self._idle_copies.put(each)
 
     def _encode_in_parallel(
-        self, texts: Sequence[str], method: str, batch_size: int
+        self, texts: Sequence[str], call: _EncodeCall, batch_size: int
     ) -> tuple[np.ndarray, int]:
         """Longest texts first, in small groups, so that no core waits long for another at the end."""
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
@@ -97,7 +110,7 @@ class LoadedModel:
         groups = [order[start : start + size] for start in range(0, len(order), size)]
 
         def encode_group(group: list[int]) -> tuple[np.ndarray, int]:
-            return self._encode_by_copy([texts[at] for at in group], method, batch_size)
+            return self._encode_by_copy([texts[at] for at in group], call, batch_size)
 
         parts = map_on_cores(encode_group, groups)
         vectors = np.empty((len(texts), parts[0][0].shape[1]), np.float32)
@@ -126,11 +139,10 @@ class _ModelCopy:
 
         model.preprocess = preprocess_and_count
 
-    def encode(self, texts: Sequence[str], method: str, batch_size: int) -> tuple[np.ndarray, int]:
+    def encode(self, texts: Sequence[str], call: _EncodeCall, batch_size: int) -> tuple[np.ndarray, int]:
         self._token_count = 0
-        vectors = getattr(self.model, method)(
-            list(texts), batch_size=batch_size, normalize_embeddings=True, show_progress_bar=False
-        )
+        options = {"batch_size": batch_size, "normalize_embeddings": True, "show_progress_bar": False}
+        vectors = getattr(self.model, call.method)(list(texts), **options, **call.options)
         return np.asarray(vectors, dtype=np.float32), self._token_count
 
 

@@ -85,7 +85,7 @@ class LocalEmbedder:
         return self._encode(texts, "encode_document")
 
     def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; a model with prompts for queries gets them."""
+        """See `base.Embedder.embed_query`; a model with prompts for queries gets them, or the settings'."""
         return self._encode([text], "encode_query")[0]
 
     def _encode(self, texts: Sequence[str], method: str) -> np.ndarray:
@@ -105,7 +105,9 @@ class LocalEmbedder:
             vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
             return self._cut_dimensions(vectors), tokens
         batch_size = None if self._settings.backend == INT8_BACKEND else self._settings.batch_size
-        return self._open_model(len(texts)).encode(texts, method, batch_size)
+        configured = self._settings.query_prompt if is_query else self._settings.document_prompt
+        model = self._open_model(len(texts))
+        return model.encode(texts, method, batch_size, with_own_prompt=configured is None)
 
     def _cut_dimensions(self, vectors: np.ndarray) -> np.ndarray:
         if self._settings.dimensions is None or vectors.shape[1] <= self._settings.dimensions:

@@ -44,10 +44,15 @@ _SECTION = "embedding"  # of knowledge.yaml
 
 
 @dataclass(frozen=True, slots=True)
-class _RetryPolicy:
-    """How long a caller waits: a query, which works without vectors, waits less than an index."""
+class _RequestOptions:
+    """What differs between documents and a question.
+
+    A question, which works without vectors, waits less than an index; some endpoints want to be told which
+    of the two a text is.
+    """
 
     max_tries: int
+    task: str | None = None  # the value of `embedding.task_field`
     max_retry_after_s: float = MAX_RETRY_AFTER_S
     max_queue_s: float = float("inf")  # for the rate limits
     stop: threading.Event = field(default_factory=threading.Event)
@@ -66,7 +71,10 @@ def build_openai_space(settings: EmbeddingSettings) -> Space:
             "set it to the length of the model's vectors"
         )
     model, dimensions, max_tokens = settings.model, settings.dimensions, settings.max_input_tokens
-    return Space(space_name(model, str(url), model, dimensions, max_tokens), model, dimensions, max_tokens)
+    identity = [str(url), model, dimensions, max_tokens]
+    if settings.document_task is not None:
+        identity += [settings.task_field, settings.document_task]
+    return Space(space_name(model, *identity), model, dimensions, max_tokens)
 
 
 class OpenAIEmbedder:
@@ -95,70 +103,75 @@ class OpenAIEmbedder:
         max_texts = settings.batch_size or _BATCH_SIZE
         batches = list(split_batches(sizes, max_texts=max_texts, max_tokens=max_tokens))
         vectors = np.empty((len(texts), self.space.dimensions), np.float32)
-        policy = _RetryPolicy(settings.max_tries)
+        options = _RequestOptions(settings.max_tries, settings.document_task)
         pool = ThreadPoolExecutor(max(1, min(settings.max_concurrent, len(batches))))
         try:
             requests = (inputs[batch.start : batch.stop] for batch in batches)
-            parts = pool.map(partial(self._request_vectors, policy=policy), requests)
+            parts = pool.map(partial(self._request_vectors, options=options), requests)
             for batch, rows in zip(batches, parts, strict=True):
                 vectors[batch.start : batch.stop] = rows
         finally:  # after an error, no thread waits or sends any longer
-            policy.stop.set()
+            options.stop.set()
             pool.shutdown(cancel_futures=True)
         return vectors
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`; gives up soon, because full-text search can answer alone."""
-        policy = _RetryPolicy(min(2, self._settings.max_tries), max_retry_after_s=2.0, max_queue_s=2.0)
-        return self._request_vectors([_truncate(text, self._settings.max_input_tokens)], policy)[0]
+        settings = self._settings
+        options = _RequestOptions(
+            min(2, settings.max_tries), settings.query_task, max_retry_after_s=2.0, max_queue_s=2.0
+        )
+        return self._request_vectors([_truncate(text, settings.max_input_tokens)], options)[0]
 
-    def _request_vectors(self, inputs: list[str], policy: _RetryPolicy) -> np.ndarray:
+    def _request_vectors(self, inputs: list[str], options: _RequestOptions) -> np.ndarray:
         """Vectors of one request's texts.
 
         An endpoint that counts more tokens than we estimate gets the texts one by one, the longest halved.
         """
         sent_dimensions = self._sends_dimensions
         try:
-            return self._request_with_retries(inputs, policy)
+            return self._request_with_retries(inputs, options)
         except EndpointRefused as refusal:
             if refusal.is_about_parameter("dimension") and sent_dimensions:
                 self._sends_dimensions = False  # the model has one length only, which is checked
-                return self._request_vectors(inputs, policy)
+                return self._request_vectors(inputs, options)
             if refusal.is_too_long and len(inputs) > 1:
                 middle = len(inputs) // 2
                 halves = (inputs[:middle], inputs[middle:])
-                return np.vstack([self._request_vectors(half, policy) for half in halves])
+                return np.vstack([self._request_vectors(half, options) for half in halves])
             shorter = _truncate(inputs[0], len(estimate_token_starts(inputs[0])) // 2)
             if refusal.is_too_long and len(shorter) > 1:
-                return self._request_vectors([shorter], policy)
+                return self._request_vectors([shorter], options)
             raise ModelError(f"{self._endpoint.name} {refusal}") from None
 
-    def _request_with_retries(self, inputs: list[str], policy: _RetryPolicy) -> np.ndarray:
+    def _request_with_retries(self, inputs: list[str], options: _RequestOptions) -> np.ndarray:
         tries = tenacity.Retrying(
             retry=RETRY_IF_UNAVAILABLE,
             stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(policy.max_tries),
-                tenacity.stop_when_event_set(policy.stop),
-                StopWaiting(policy.max_retry_after_s),
+                tenacity.stop_after_attempt(options.max_tries),
+                tenacity.stop_when_event_set(options.stop),
+                StopWaiting(options.max_retry_after_s),
             ),
             wait=compute_retry_wait_s,
-            sleep=tenacity.sleep_using_event(policy.stop),
+            sleep=tenacity.sleep_using_event(options.stop),
             reraise=True,
         )
         try:
-            return tries(self._send_request, inputs, policy)
+            return tries(self._send_request, inputs, options)
         except EndpointUnavailable as error:
             attempt = tries.statistics["attempt_number"]
-            raise self._endpoint.build_error(error, attempt=attempt, max_tries=policy.max_tries) from None
+            raise self._endpoint.build_error(error, attempt=attempt, max_tries=options.max_tries) from None
 
-    def _send_request(self, inputs: list[str], policy: _RetryPolicy) -> np.ndarray:
+    def _send_request(self, inputs: list[str], options: _RequestOptions) -> np.ndarray:
         tokens = sum(len(estimate_token_starts(text)) for text in inputs)
-        wait_s = self._endpoint.reserve(tokens, max_wait_s=policy.max_queue_s)
-        if wait_s and policy.stop.wait(wait_s):
+        wait_s = self._endpoint.reserve(tokens, max_wait_s=options.max_queue_s)
+        if wait_s and options.stop.wait(wait_s):
             raise EmbeddingUnavailable(
                 f"no request was sent to {self._endpoint.name}, because another one had failed"
             )
         body: dict[str, Any] = {"model": self._settings.model, "input": inputs, "encoding_format": "float"}
+        if options.task is not None:
+            body[self._settings.task_field] = options.task
         if self._sends_dimensions:
             body["dimensions"] = self.space.dimensions
         try:
@@ -167,7 +180,7 @@ class OpenAIEmbedder:
             raise EndpointUnavailable(f"did not answer ({type(error).__name__})") from None
         finally:
             self._add_usage(requests=1)
-        payload = self._endpoint.parse(response, max_pause_s=policy.max_retry_after_s)
+        payload = self._endpoint.parse(response, max_pause_s=options.max_retry_after_s)
         vectors = parse_vectors(payload, len(inputs), self.space.dimensions)
         self._add_usage(texts=len(inputs), tokens=parse_billed_tokens(payload, tokens))
         return vectors

@@ -38,7 +38,6 @@ class PackagedModel:
     folder: str  # within the package
     dimensions: int
     window: int  # tokens, special ones included
-    query_prefix: str  # its authors put it before queries, and not before documents
     baseline_score: float  # see `base.Space`
 
 
@@ -48,7 +47,6 @@ PACKAGED_MODELS = {
         folder="models/data/bge_small_en",
         dimensions=384,
         window=512,
-        query_prefix="Represent this sentence for searching relevant passages: ",
         baseline_score=0.45,  # random queries and texts: 0.54 to 0.60 at the median, 0.05 apart
     )
 }
@@ -96,8 +94,8 @@ class PackagedEmbedder:
         return self._compute_vectors(texts)
 
     def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; the prefix is the one that the model learned."""
-        return self._compute_vectors([self._model.query_prefix + text])[0]
+        """See `base.Embedder.embed_query`; its prompt is added by whoever opens it (`prompts.py`)."""
+        return self._compute_vectors([text])[0]
 
     def _compute_vectors(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:

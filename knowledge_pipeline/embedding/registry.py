@@ -19,6 +19,13 @@ from knowledge_pipeline.embedding.outline import (
     remove_outline_suffix,
 )
 from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, PackagedEmbedder, read_packaged_space
+from knowledge_pipeline.embedding.prompts import (
+    PromptedEmbedder,
+    Prompts,
+    build_prompted_space,
+    find_known_prompts,
+    resolve_prompts,
+)
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
@@ -36,7 +43,7 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
     if settings.provider == "openai":
         from knowledge_pipeline.embedding.openai import OpenAIEmbedder
 
-        return OpenAIEmbedder(settings)
+        return _add_prompts(OpenAIEmbedder(settings), settings)
     if is_ensemble(settings):
         return EnsembleEmbedder(
             settings.model, [open_embedder(each) for each in split_member_settings(settings)]
@@ -44,10 +51,10 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
     if is_outline(settings):
         return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
     if settings.model in PACKAGED_MODELS:
-        return PackagedEmbedder(settings)
+        return _add_prompts(PackagedEmbedder(settings), settings)
     from knowledge_pipeline.embedding.local import LocalEmbedder
 
-    return LocalEmbedder(settings)
+    return _add_prompts(LocalEmbedder(settings), settings)
 
 
 def resolve_space(settings: EmbeddingSettings) -> Space:
@@ -59,7 +66,7 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     if settings.provider == "openai":
         from knowledge_pipeline.embedding.openai import build_openai_space
 
-        return build_openai_space(settings)
+        return _add_prompts_to_space(build_openai_space(settings), settings)
     if is_ensemble(settings):
         return build_ensemble_space(
             settings.model, [resolve_space(each) for each in split_member_settings(settings)]
@@ -67,10 +74,38 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     if is_outline(settings):
         return build_outline_space(resolve_space(remove_outline_suffix(settings)))
     if settings.model in PACKAGED_MODELS:
-        return read_packaged_space(settings)
+        return _add_prompts_to_space(read_packaged_space(settings), settings)
     from knowledge_pipeline.embedding.local import read_local_space
 
-    return read_local_space(settings)
+    return _add_prompts_to_space(read_local_space(settings), settings)
+
+
+def _add_prompts(embedder: Embedder, settings: EmbeddingSettings) -> Embedder:
+    """The embedder of one model, with what its texts get before them."""
+    prompts, space = _resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
+    is_bare = prompts == Prompts() and space == embedder.space
+    return embedder if is_bare else PromptedEmbedder(embedder, prompts, space)
+
+
+def _add_prompts_to_space(space: Space, settings: EmbeddingSettings) -> Space:
+    replaces_own = settings.document_prompt is not None and _has_own_prompts(settings)
+    return build_prompted_space(space, _resolve_prompts(settings), replaces_own=replaces_own)
+
+
+def _resolve_prompts(settings: EmbeddingSettings) -> Prompts:
+    return resolve_prompts(settings, has_own=_has_own_prompts(settings))
+
+
+def _has_own_prompts(settings: EmbeddingSettings) -> bool:
+    """Whether prompts in the folder of a local model count; looked at only where others would come first."""
+    is_set = settings.query_prompt is not None or settings.document_prompt is not None
+    is_needed = is_set or find_known_prompts(settings.model) != Prompts()
+    if not is_needed or settings.provider != "local" or settings.model in PACKAGED_MODELS:
+        return False
+    from knowledge_pipeline.embedding.model_config import has_prompts
+    from knowledge_pipeline.embedding.model_folders import find_model_folder
+
+    return has_prompts(find_model_folder(settings.model))
 
 
 def count_read_tokens(settings: EmbeddingSettings, space: Space) -> int:

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knowledge_pipeline.embedding.base import Embedder, Space, find_invalid_vectors
+from knowledge_pipeline.embedding.prompts import describe_missing_prompts, find_known_prompts
 from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
-from knowledge_pipeline.embedding.registry import count_read_tokens, open_embedder
+from knowledge_pipeline.embedding.registry import count_read_tokens, open_embedder, resolve_space
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
@@ -69,6 +70,7 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
         unchanged = len(desired) - len(added) - len(changed)
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
         builder = _VectorRowBuilder(ctx, embedder, chunks, table)
+        stats.notes.update(_list_prompt_notes(ctx, is_new=not table.exists))
         if isinstance(embedder, RayEmbedder) and len(plan.keys_to_write) >= embedder.pool.min_texts:
             _reconcile_distributed(table, plan, builder, ctx.lake.cache)
         else:
@@ -99,6 +101,26 @@ def _exclude_embedded(desired: Any, table: Table, changed: set[str] | None) -> A
     keys = pa.array(sorted(changed), pa.string())
     stored = table.read_rows(["text_key"], one_of("text_key", sorted(changed)))["text_key"]
     return exclude_keys(desired.filter(pc.is_in(desired, value_set=keys)), stored)
+
+
+def _list_prompt_notes(ctx: RefreshContext, *, is_new: bool) -> list[str]:
+    """What to say of the model's prompts: that they are switched off, or are why all is embedded again.
+
+    Args:
+        is_new: whether the source has no vector in its space yet.
+    """
+    settings = ctx.settings.resolve_embedding(ctx.source)
+    notes = [note] if (note := describe_missing_prompts(settings)) else []
+    if settings.document_prompt is None and is_new:
+        bare = resolve_space(settings.model_copy(update={"document_prompt": ""}))
+        former = ctx.lake.embeddings(bare.name, ctx.source.id, bare.dimensions)
+        if bare.name != resolve_space(settings).name and former.exists:
+            prompt = find_known_prompts(settings.model).document
+            notes.append(
+                f"documents are embedded again, with the prompt {prompt!r} of the model {settings.model!r}; "
+                "the former vectors answer until the new ones are complete"
+            )
+    return notes
 
 
 def _reconcile_distributed(table: Table, plan: ReconcilePlan, rows: _VectorRowBuilder, folder: Path) -> None:

@@ -18,6 +18,8 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
     embedding = settings.resolve_embedding(source)
     model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})
+    kept = embedding.model_dump(mode="json", include={"document_prompt", "document_task"})
+    model |= {name: value for name, value in kept.items() if value is not None}
     if embedding.provider != "local":
         place = _strip_secrets(embedding.base_url)
         model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}

@@ -11,6 +11,7 @@ import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS
+from knowledge_pipeline.embedding.prompts import find_known_prompts
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ModelError
 
@@ -46,7 +47,7 @@ def test_what_is_alike_is_near(bge):
 
 
 def test_a_question_is_introduced_and_a_passage_is_not(bge):
-    introduced = bge.embed([PACKAGED_MODELS[NAME].query_prefix + "how is a session signed"])[0]
+    introduced = bge.embed([find_known_prompts(NAME).query + "how is a session signed"])[0]
     np.testing.assert_array_equal(bge.embed_query("how is a session signed"), introduced)
 
 

@@ -133,13 +133,17 @@ def _check_release(session: Session) -> Diagnosis:
 
 
 def _check_model(session: Session) -> Diagnosis:
+    from knowledge_pipeline.embedding.prompts import describe_missing_prompts
     from knowledge_pipeline.embedding.registry import open_embedder
 
-    embedders = [open_embedder(each) for each in session.settings.list_embeddings()]
+    configured = session.settings.list_embeddings()
+    embedders = [open_embedder(each) for each in configured]
     for each in embedders:
         each.embed(["is the model there"])
-    shown = (f"{each.space.model}, {each.space.dimensions} dimensions" for each in embedders)
-    return Diagnosis("embedding model", "ok", "; ".join(shown))
+    shown = "; ".join(f"{each.space.model}, {each.space.dimensions} dimensions" for each in embedders)
+    if missing := [note for note in map(describe_missing_prompts, configured) if note]:
+        return Diagnosis("embedding model", "warning", "; ".join([shown, *missing]))
+    return Diagnosis("embedding model", "ok", shown)
 
 
 def _check_port(subject: str, port: int, remedy: str) -> Diagnosis:

@@ -16,6 +16,7 @@ import numpy as np
 from knowledge_pipeline.config.embedding import PROFILES
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.base import Embedder
+from knowledge_pipeline.embedding.prompts import list_former_settings
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 
@@ -113,7 +114,8 @@ class QueryEmbedder:
         embeddings: dict[str, EmbeddingSettings] = {}
         unrelated: dict[str, float] = {}
         problems: dict[str, None] = {}
-        for embedding in (*self._embeddings, *_FORMER_EMBEDDINGS):
+        former = chain.from_iterable(map(list_former_settings, self._embeddings))
+        for embedding in (*self._embeddings, *former, *_FORMER_EMBEDDINGS):
             try:
                 space = resolve_space(embedding)
                 embeddings.setdefault(space.name, embedding)
