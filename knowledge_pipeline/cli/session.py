@@ -162,12 +162,13 @@ class _NoteHandler(logging.Handler):
                 self._screen.print_note(message)
 
 
-def example(lines: str) -> Callable[[Command], Command]:
-    """Put example command lines under a command's help."""
+def example(lines: str, *, more: Callable[[], str] | None = None) -> Callable[[Command], Command]:
+    """Put example command lines under a command's help, and more lines as they are under those."""
 
     def set_epilog(function: Command) -> Command:
         shown = "\n".join(f"  {line}" for line in inspect.cleandoc(lines).split("\n"))
-        function.__dict__["epilog"] = f"\b\nExamples:\n{shown}"
+        below = f"\n\n\b\n{more()}" if more else ""
+        function.__dict__["epilog"] = f"\b\nExamples:\n{shown}{below}"
         return function
 
     return set_epilog

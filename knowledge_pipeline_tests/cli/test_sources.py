@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline_tests.cli.conftest import Run
 
 
@@ -113,6 +114,27 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
         (["add", "files", "--url", "https://example.com/a"], "files"),
         (["add", "code", "--url", "https://ann:hunter2@example.com/a"], "URL"),
         (["add", "code", "--url", "ext::sh -c id"], "neither"),
+        (["add", "code", "--path", ".", "--set", "depth"], "allowed: a key of the source"),
+        (["add", "code", "--path", ".", "--set", "depth=5"], "depth does not apply to type 'code'"),
+        (["add", "code", "--path", ".", "--set", "exlude=a"], "did you mean 'exclude'?"),
+        (["add", "code", "--path", ".", "--set", "max_bytes=many"], "allowed: a whole number"),
+        (["add", "code", "--path", ".", "--set", "max_bytes.of=5"], "max_bytes"),
+        (["add", "code", "--path", ".", "--set", "id=b"], "--id does"),
+        (["add", "code", "--path", ".", "--set", "connection.type=git"], "--path or --url does"),
+        (["add", "code", "--path", ".", "--set", "access.visibility=secret"], "public, tenant, private"),
+        (["add", "code", "--path", ".", "--set", "access.visibility=private"], "needs a tenant"),
+        (
+            ["add", "code", "--path", ".", "--set", "include=a", "--set", "include.of=b"],
+            "include holds a value",
+        ),
+        (["add", "code", "--path", ".", "--set", "=b"], "allowed: a key of the source"),
+        (["add", "jira", "--url", "https://a.example", "--set", "connection.token=hunter2"], "token"),
+        (
+            ["add", "jira", "--url", "https://a.example", "--include", "a"],
+            "include does not apply to type 'jira'",
+        ),
+        (["add", "code", "--url", "s3://b/p", "--branch", "main"], "a bucket takes --url alone"),
+        (["add", "git_history", "--url", "s3://bucket/p"], "is not read over connection.type 's3'"),
         (["remove"], "ID"),
         (["test"], "ID"),
     ],
@@ -209,3 +231,136 @@ def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, argu
     listed = {each["source"]: each for each in run("sources", "list", "--json").json["sources"]}
     assert listed[entry["id"]]["type"] == entry["type"]
     assert "TOKEN" not in listed[entry["id"]]["where"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "entry"),
+    [
+        (
+            [
+                *(
+                    "jira",
+                    "--url",
+                    "https://jira.example.com",
+                    "--set",
+                    "jql=labels = x AND summary ~ 'a, b'",
+                ),
+                *("--set", "projects=OPS,PAY", "--set", "projects=HR", "--set", "max_results=50"),
+                *("--set", "since=2 years", "--set", "issue_types=Bug", "--set", 'statuses=["Done, all"]'),
+                *("--set", "custom_fields=Team", "--set", "labels=urgent"),
+            ],
+            {
+                "id": "jira-tickets",
+                "type": "jira",
+                "connection": {"type": "jira", "url": "https://jira.example.com", "token": "${JIRA_TOKEN}"},
+                "jql": "labels = x AND summary ~ 'a, b'",
+                "projects": ["OPS", "PAY", "HR"],
+                "max_results": 50,
+                "since": "2 years",
+                "issue_types": ["Bug"],
+                "statuses": ["Done, all"],
+                "custom_fields": ["Team"],
+                "labels": ["urgent"],
+            },
+        ),
+        (
+            [
+                *("confluence", "--url", "https://example.atlassian.net/wiki", "--token-env", ""),
+                *("--set", "spaces=OPS", "--set", "comments=false", "--set", "exclude_labels=old"),
+                *("--set", "content_types=page", "--set", "max_bytes=200000", "--set", "access.tenant=acme"),
+                *("--set", "access.visibility=from_source", "--set", "access.principals=ops,ann@example.com"),
+                *("--set", 'access.mapping={"*": "*@example.com"}', "--set", "refresh.trigger=hourly"),
+                *("--set", "sanitize.personal_data=off", "--set", "metadata.tags=wiki"),
+            ],
+            {
+                "id": "example-pages",
+                "type": "confluence",
+                "connection": {"type": "confluence", "url": "https://example.atlassian.net/wiki"},
+                "spaces": ["OPS"],
+                "comments": False,
+                "exclude_labels": ["old"],
+                "content_types": ["page"],
+                "max_bytes": 200000,
+                "access": {
+                    "tenant": "acme",
+                    "visibility": "from_source",
+                    "principals": ["ops", "ann@example.com"],
+                    "mapping": {"*": "*@example.com"},
+                },
+                "refresh": {"trigger": "hourly"},
+                "sanitize": {"personal_data": "off"},
+                "metadata": {"tags": ["wiki"]},
+            },
+        ),
+        (
+            [
+                "files",
+                "--url",
+                "s3://reports/2026/pdf",
+                "--set",
+                "connection.region=eu-west-1",
+                "--include",
+                "*.pdf",
+            ],
+            {
+                "id": "reports-files",
+                "type": "files",
+                "connection": {
+                    "type": "s3",
+                    "bucket": "reports",
+                    "prefix": "2026/pdf",
+                    "region": "eu-west-1",
+                },
+                "include": ["*.pdf"],
+            },
+        ),
+        (
+            [
+                *("github_pr", "--url", "pallets/flask", "--token-env", "", "--include", "src/"),
+                *("--set", "connection.app.id=7", "--set", "connection.app.private_key=${APP_KEY}"),
+                *("--set", "state=all"),
+            ],
+            {
+                "id": "flask-pulls",
+                "type": "github_pr",
+                "connection": {
+                    "type": "github",
+                    "repository": "pallets/flask",
+                    "app": {"id": 7, "private_key": "${APP_KEY}"},
+                },
+                "include": ["src/"],
+                "state": "all",
+            },
+        ),
+        (
+            ["slack", "--set", "channels=general,ops"],
+            {
+                "id": "workspace-slack",
+                "type": "slack",
+                "connection": {"type": "slack", "token": "${SLACK_TOKEN}"},
+                "channels": ["general", "ops"],
+            },
+        ),
+        (
+            ["git_history", "--path", ".", "--set", "depth=20000", "--set", "chunking.max_tokens=128"],
+            {
+                "id": "home-history",
+                "type": "git_history",
+                "connection": {"type": "local", "path": "."},
+                "depth": 20000,
+                "chunking": {"max_tokens": 128},
+            },
+        ),
+    ],
+)
+def test_every_key_of_a_type_can_be_set(home: Path, run: Run, arguments: list[str], entry: dict[str, object]):
+    assert run("sources", "add", *arguments, "--json").json["added"] == entry
+    listed = run("sources", "list", "--json").json["sources"]
+    assert entry["id"] in [each["source"] for each in listed], "the file with it can be read"
+
+
+def test_the_help_lists_the_keys_of_every_type(nowhere: Path, run: Run):
+    keys = " ".join(run("sources", "add", "--help").out.partition("Keys of --set")[2].split())
+    for name in SourceConfig.model_fields:
+        assert name in keys or name in ("id", "type"), name
+    assert "jira since, max_results, labels, projects, jql, issue_types" in keys

@@ -83,6 +83,38 @@ def test_a_source_is_declared_and_removed(operator, own_world):
     assert str(own_world.root) not in gone
 
 
+def test_a_source_is_declared_with_every_key_of_its_type(operator, own_world):
+    entry = {
+        "id": "new-pages",
+        "type": "confluence",
+        "connection": {
+            "type": "confluence",
+            "url": "https://wiki.example.com",
+            "token": "${NO_SUCH_VARIABLE}",
+        },
+        "spaces": ["OPS"],
+        "labels": ["rota"],
+        "exclude_labels": ["old"],
+        "content_types": ["page"],
+        "comments": False,
+        "since": "2 years",
+        "max_results": 500,
+        "max_bytes": 200000,
+        "chunking": {"strategy": "semantic", "max_section_depth": 2},
+        "metadata": {"tags": ["wiki"]},
+        "sanitize": {"personal_data": "off"},
+        "refresh": {"trigger": "hourly", "full_reindex": "weekly"},
+        "access": {"visibility": "private", "tenant": "acme", "principals": ["ops"]},
+    }
+    added = operator.post(f"{API}/sources", json=entry)
+    assert (added.status_code, added.json()["refresh_trigger"]) == (201, "hourly"), added.text
+    declared = file.load_settings(own_world.config, allow_unset=True).select_sources(["new-pages"])[0]
+    kept = declared.model_dump(mode="json", exclude_unset=True)
+    assert kept | {"connection": {}} == entry | {"connection": {}}
+    wrong = operator.post(f"{API}/sources", json=entry | {"id": "other", "include": ["docs/"]})
+    assert "include does not apply to type 'confluence'" in refused(wrong, 422, "ConfigError")
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "entry",
@@ -118,6 +150,10 @@ def test_a_wrong_source_changes_nothing(operator, own_world, entry):
         ({"connection": {"type": "git", "url": "file:///etc"}}, "connection.url"),
         ({"connection": {"type": "git", "url": "../other"}}, "connection.url"),
         ({"metadata": {"coverage": "/etc/passwd"}}, "metadata.coverage"),
+        (
+            {"connection": {"type": "gcs", "bucket": "docs", "credentials": "/etc/key.json"}},
+            "connection.credentials",
+        ),
     ],
 )
 def test_a_source_over_http_names_no_variable_no_code_and_no_file_of_the_machine(

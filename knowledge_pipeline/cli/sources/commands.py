@@ -14,10 +14,12 @@ from knowledge_pipeline.cli.options import Names, TokenVariable, Yes, complete_s
 from knowledge_pipeline.cli.prompts import ask, confirm
 from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.cli.sources.entry_keys import apply_assignments, describe_keys
 from knowledge_pipeline.cli.sources.service_entries import (
     SERVICE_KINDS,
     build_service_entry,
     derive_service_name,
+    parse_bucket_url,
 )
 from knowledge_pipeline.cli.sources.source_entries import (
     RepositoryLocation,
@@ -58,20 +60,29 @@ def list_(session: Session) -> None:
         session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
 
 
-@example("""
+@example(
+    """
     knowledge sources add code --path ../service
     knowledge sources add markdown --url https://github.com/pallets/flask --branch main --id flask-docs
     knowledge sources add files --path ~/papers --include "*.pdf"
     knowledge sources add github_pr --url pallets/flask --token-env GITHUB_TOKEN
     knowledge sources add jira --url https://example.atlassian.net --email ann@example.com
+    knowledge sources add jira --url https://jira.example.com --set projects=OPS,PAY --set 'since=2 years'
+    knowledge sources add code --path . --set access.visibility=tenant --set access.tenant=acme
+    knowledge sources add files --url s3://reports/2026 --set connection.region=eu-west-1
     knowledge sources add slack --path export.zip
-""")
+""",
+    more=lambda: (
+        f"Keys of --set, by type of source (docs/configuration.md explains them):\n{describe_keys()}"
+    ),
+)
 def add(
     session: Session,
     type: Annotated[SourceType, Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
     path: Annotated[Path | None, Option(metavar="FOLDER", help="A folder on this machine.")] = None,
     url: Annotated[
-        str | None, Option(metavar="URL", help="A git repository, or the address of a service.")
+        str | None,
+        Option(metavar="URL", help="A git repository, a bucket (s3://, gs://), or the address of a service."),
     ] = None,
     id: Annotated[str | None, Option(metavar="ID", help="By default, the name and the type.")] = None,
     branch: Annotated[str | None, Option(metavar="NAME", help="The branch of --url.")] = None,
@@ -85,6 +96,13 @@ def add(
     email: Annotated[
         str | None, Option(metavar="ADDRESS", help="Jira and Confluence Cloud: the token's account.")
     ] = None,
+    set: Annotated[
+        Names,
+        Option(
+            metavar="KEY=VALUE",
+            help="Any other key of the entry, of a list with commas between values (repeatable); see below.",
+        ),
+    ] = None,
 ) -> None:
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
     from knowledge_pipeline.config.file import load_settings
@@ -95,22 +113,28 @@ def add(
         name = "slack"
         entry = {"type": type, "connection": {"type": "slack_export", "path": _relative_path(path, config)}}
     elif service := SERVICE_KINDS.get(type):
-        if path is not None or branch or include or exclude:
-            raise WrongUsage(f"{type} is read from a service: give --url, --email and --token-env only")
+        if path is not None or branch:
+            raise WrongUsage(f"{type} is read from a service: give --url, not --path or --branch")
         if url is None and service.address_prompt:
             option = "--url: the address of the site, or of the repository"
             url = ask(session, service.address_prompt, option=option)
         entry = build_service_entry(type, url or "", email=email, token_variable=token_env)
         name = f"{derive_service_name(entry)}-{service.id_suffix}"
+    elif url is not None and (bucket := parse_bucket_url(url)):
+        if path is not None or branch or email or token_env:
+            raise WrongUsage("a bucket takes --url alone, and keys such as --set connection.region=eu-west-1")
+        entry = {"type": type, "connection": bucket}
+        name = f"{derive_service_name(entry)}-{USUAL_IDS.get(type, type)}"
     else:
         if email:
             raise WrongUsage("--email is for Jira and Confluence")
         repository = _choose_repository(session, path, url, branch, token_env)
         local = {"type": "local", "path": _relative_path(repository.folder, config)}
         entry = {"type": type, "connection": local if repository.is_local else repository.to_connection()}
-        entry |= {"include": list(include)} if include else {}
-        entry |= {"exclude": list(exclude)} if exclude else {}
         name = f"{repository.slug}-{USUAL_IDS.get(type, type)}"
+    entry |= {"include": list(include)} if include else {}
+    entry |= {"exclude": list(exclude)} if exclude else {}
+    apply_assignments(entry, set or ())
     declared = load_settings(config, allow_unset=True).sources if config.exists() else ()
     free_id = id or choose_free_id(name, {source.id for source in declared})
     _add_entry(session, config, {"id": free_id, **entry})

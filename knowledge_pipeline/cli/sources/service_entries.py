@@ -60,10 +60,20 @@ def build_service_entry(
     return {"type": kind, "connection": {"type": kind, "url": address.rstrip("/"), **identity}}
 
 
+def parse_bucket_url(address: str) -> SourceEntry | None:
+    """The connection of `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`; None for any other address."""
+    scheme, separator, rest = address.partition("://")
+    kind = {"s3": "s3", "gs": "gcs"}.get(scheme)
+    if kind is None or not separator:
+        return None
+    bucket, _, prefix = rest.partition("/")
+    return {"type": kind, "bucket": bucket, **({"prefix": prefix} if prefix else {})}
+
+
 def derive_service_name(entry: SourceEntry) -> str:
     """The first part of an id: the name of the repository or site."""
     connection: dict[str, str] = entry["connection"]
-    if path := connection.get("repository") or connection.get("project"):
+    if path := connection.get("repository") or connection.get("project") or connection.get("bucket"):
         name = path.rpartition("/")[2]
     else:
         name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]

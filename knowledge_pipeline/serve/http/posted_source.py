@@ -15,7 +15,7 @@ from knowledge_pipeline.config.problems import SECRET_KEYS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
 
-_PATH_KEYS = frozenset({("connection", "path"), ("metadata", "coverage")})
+_PATH_KEYS = frozenset({("connection", "path"), ("connection", "credentials"), ("metadata", "coverage")})
 _CODE_KEY = ("metadata", "custom")
 _LOCAL_URL = "file://"
 
