@@ -56,7 +56,7 @@ def parse_since(since: str, now: datetime | None = None) -> datetime:
 def parse_query_time(name: str, value: str, now: datetime | None = None) -> datetime:
     """The moment of a query's `since` or `until`: a date, a month, a year, or a span before now ("30d").
 
-    `since` means the start of a period, `until` its end.
+    A name that ends with `since` means the start of a period, one with `until` its end.
 
     Raises:
         InvalidQuery: it is none of these.
@@ -67,7 +67,7 @@ def parse_query_time(name: str, value: str, now: datetime | None = None) -> date
         if (date := _DATE.fullmatch(value)) is None:
             return parse_time(value)
         start = datetime(int(date[1]), int(date[2] or 1), int(date[3] or 1), tzinfo=UTC)
-        if name == "since":
+        if name.endswith("since"):
             return start
         if date[3]:
             return start + timedelta(days=1)

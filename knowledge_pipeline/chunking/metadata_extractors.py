@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.chunking.custom_extractors import run_custom_extractors
 from knowledge_pipeline.chunking.document_metadata import DocumentMetadataExtractor
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.contract.types import NAMESPACE_PREFIX
 from knowledge_pipeline.languages import is_code
 from knowledge_pipeline.records import Chunk, Document
 
@@ -39,7 +40,12 @@ def add_metadata(
         if extractor:
             metadata |= extractor.extract(chunk)
         document_tags = extractor.tags if extractor else ()
-        tags = dict.fromkeys([*settings.tags, *chunk.metadata.get("tags", ()), *document_tags])
+        own_tags = [
+            tag
+            for tag in (*chunk.metadata.get("tags", ()), *document_tags)
+            if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
+        ]
+        tags = dict.fromkeys([*settings.tags, *own_tags])
         if tags:
             metadata["tags"] = list(tags)
         metadata |= custom

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast, get_args
 from typer import Option
 
 from knowledge_pipeline.cli.options import Names, complete_source_ids
-from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.times import parse_query_time
@@ -37,10 +37,29 @@ class FilterOptions:
     space: Annotated[Names, _repeatable("KEY", "this space of a wiki")] = None
     channel: Annotated[Names, _repeatable("NAME", "this channel of a chat")] = None
     kind: Annotated[Names, _repeatable("NAME", "this kind of definition: class, method, interface")] = None
+    class_: Annotated[
+        Names, Option("--class", metavar="NAME", help="Only this class and its members (repeatable).")
+    ] = None
+    import_: Annotated[
+        Names,
+        Option(
+            "--import",
+            metavar="MODULE",
+            help="Only code of files that import this module: requests (repeatable).",
+        ),
+    ] = None
+    title: Annotated[Names, _repeatable("WORDS", "documents with these words in the title")] = None
+    section: Annotated[Names, _repeatable("WORDS", "sections with these words in the heading")] = None
+    namespace: Annotated[Names, _repeatable("NAME", "sources of this namespace")] = None
     since: Annotated[
         str | None, Option(metavar="WHEN", help="Changed at this time or later: 2025-01-31, 2025, 30d, 6m.")
     ] = None
     until: Annotated[str | None, Option(metavar="WHEN", help="Changed before this time.")] = None
+    created_since: Annotated[
+        str | None,
+        Option(metavar="WHEN", help="Only tickets, pull requests, chats and commits created then or later."),
+    ] = None
+    created_until: Annotated[str | None, Option(metavar="WHEN", help="The same, created before.")] = None
     archived: Annotated[
         bool, Option("--include-archived", help="Include documents that their source no longer has.")
     ] = False
@@ -51,6 +70,11 @@ class FilterOptions:
         if unknown:
             allowed = ", ".join(get_args(SourceType))
             raise InvalidQuery(f"found --source-type {min(unknown)!r}; allowed: {allowed}")
+        times: dict[str, Any] = {
+            name: parse_query_time(name, value)
+            for name in TIME_FILTERS
+            if (value := getattr(self, name)) is not None
+        }
         return Filters(
             languages=tuple(self.language or ()),
             paths=tuple(self.path or ()),
@@ -66,7 +90,11 @@ class FilterOptions:
             spaces=tuple(self.space or ()),
             channels=tuple(self.channel or ()),
             kinds=tuple(self.kind or ()),
-            since=parse_query_time("since", self.since) if self.since is not None else None,
-            until=parse_query_time("until", self.until) if self.until is not None else None,
+            classes=tuple(self.class_ or ()),
+            imports=tuple(self.import_ or ()),
+            titles=tuple(self.title or ()),
+            sections=tuple(self.section or ()),
+            namespaces=tuple(self.namespace or ()),
+            **times,
             include_archived=self.archived,
         )

@@ -10,6 +10,8 @@ from pydantic import Field, SecretStr, model_validator
 from knowledge_pipeline.config.model import SettingsModel
 
 Profile = Literal["fast", "balanced", "best"]
+Content = Literal["code", "prose"]
+"""What a model reads: code and its commits, or everything else."""
 
 
 class ProfileModels(NamedTuple):
@@ -30,6 +32,11 @@ PROFILES: Mapping[Profile, ProfileModels] = {
 """What each costs and finds is in docs/decisions/0031-embedding-profiles.md."""
 
 DEFAULT_PROFILE: Profile = "balanced"
+
+
+def find_content(source_type: str) -> Content:
+    """What sources of a type hold, where they do not say otherwise."""
+    return "code" if source_type in ("code", "git_history") else "prose"
 
 
 class RayPool(SettingsModel):
@@ -87,12 +94,16 @@ class EmbeddingSettings(SettingsModel):
             raise ValueError("profile chooses the models: remove either profile or model")
         return {**given, "profile": profile, "model": models.prose}
 
-    def resolve(self, source_type: str) -> EmbeddingSettings:
-        """The same settings with the one model, or ensemble, that embeds sources of a type."""
+    def resolve(self, source_type: str, content: Content | None = None) -> EmbeddingSettings:
+        """The same settings with the one model, or ensemble, that embeds sources of a type.
+
+        Args:
+            source_type: decides what is read, unless `content` does.
+            content: what the source says of itself.
+        """
         if self.profile is None:
             return self
-        models = PROFILES[self.profile]
-        model = models.code if source_type in ("code", "git_history") else models.prose
+        model = getattr(PROFILES[self.profile], content or find_content(source_type))
         return self.model_copy(update={"profile": None, "model": model})
 
     @model_validator(mode="after")
@@ -118,3 +129,10 @@ class EmbeddingSettings(SettingsModel):
         if self.ray is not None and self.provider != "local":
             raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
         return self
+
+
+class EmbeddingByContent(SettingsModel):
+    """A model for each type of content; without one, that of the whole file."""
+
+    code: EmbeddingSettings | None = None
+    prose: EmbeddingSettings | None = None

@@ -38,7 +38,8 @@ _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without on
 _PATH_KEYS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
 _PATH_LIST_KEYS = {("evaluation", "questions"), ("serve", "source_roots")}
 _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
-    *(("connection", "url"), ("embedding", "model"), ("rerank", "model"), ("context", "tokenizer"))
+    *(("connection", "url"), ("embedding", "model"), ("rerank", "model"), ("context", "tokenizer")),
+    *(("code", "model"), ("prose", "model")),  # of `embedding_by_content`
 }
 _CONSEQUENT_ERROR = "default_factory_not_called"  # because of another error, which is reported
 
@@ -216,7 +217,16 @@ def _apply_environment(settings: Settings) -> Settings:
             switched = _switch_provider(source.embedding, mode)
             sources[index] = source.model_copy(update={"embedding": switched})
     embedding = _switch_provider(settings.embedding, mode)
-    return settings.model_copy(update={"embedding": embedding, "sources": tuple(sources)})
+    by_content = {
+        content: _switch_provider(own, mode) if own else None
+        for content, own in settings.embedding_by_content
+    }
+    changes = {
+        "embedding": embedding,
+        "embedding_by_content": settings.embedding_by_content.model_copy(update=by_content),
+        "sources": tuple(sources),
+    }
+    return settings.model_copy(update=changes)
 
 
 def _override_store(settings: Settings, store: str) -> dict[str, Any]:

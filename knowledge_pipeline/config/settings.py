@@ -29,7 +29,7 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
     SlackExportConnection,
 )
-from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
 from knowledge_pipeline.config.limits import LimitSettings
 from knowledge_pipeline.config.operation import (
     AlertSettings,
@@ -45,7 +45,7 @@ from knowledge_pipeline.config.operation import (
 from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.types import SourceType, build_namespace_tag
 from knowledge_pipeline.errors import NotFound
 
 SanitizeAction = Literal["off", "redact", "drop"]
@@ -119,6 +119,8 @@ class SourceConfig(SourceFilters):
 
     id: SourceId
     type: SourceType
+    namespace: SourceId | None = None  # groups sources: filters can name it
+    content_type: Content | None = None  # what models read in it; None: by the type
     connection: Connection
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: EmbeddingSettings | None = None  # None: the one of the whole project
@@ -148,6 +150,12 @@ class SourceConfig(SourceFilters):
             object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git
         return self
 
+    @property
+    def tags(self) -> list[str]:
+        """Tags of all its chunks: those of the configuration, and its namespace's."""
+        namespace = [build_namespace_tag(self.namespace)] if self.namespace else []
+        return sorted({*self.metadata.tags, *namespace})
+
 
 def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
     """What happens to secrets and personal data: as configured, or by the default of the type."""
@@ -176,6 +184,7 @@ class Settings(SettingsModel):
     store_options: StoreOptions = StoreOptions()
     store_folder: Path | None = None  # None: .knowledge; of an object store, what stays on this machine
     embedding: EmbeddingSettings = EmbeddingSettings()
+    embedding_by_content: EmbeddingByContent = EmbeddingByContent()
     language_model: LanguageModelSettings | None = None
     query: QuerySettings = QuerySettings()
     limits: LimitSettings = LimitSettings()
@@ -252,8 +261,10 @@ class Settings(SettingsModel):
         return [by_id[id_] for id_ in ids]
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
-        """The model settings that a source's chunks are embedded with."""
-        return (source.embedding or self.embedding).resolve(source.type)
+        """The model settings of a source's chunks: its own, those of its content, or those of the file."""
+        content = source.content_type or find_content(source.type)
+        own: EmbeddingSettings | None = source.embedding or getattr(self.embedding_by_content, content)
+        return (own or self.embedding).resolve(source.type, content)
 
     def list_embeddings(self) -> list[EmbeddingSettings]:
         """The model settings of all sources, each once; those of documentation where there is no source."""

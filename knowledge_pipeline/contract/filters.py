@@ -56,8 +56,23 @@ class Filters:
     kinds: tuple[Name, ...] = described(
         "Kinds of definitions in code: `class`, `function`, `method`, `interface`, `constant`.", default=()
     )
+    classes: tuple[Name, ...] = described(
+        "Classes, and what is defined in them: `Store`; `Inner` of `Outer.Inner`, too.", default=()
+    )
+    imports: tuple[Name, ...] = described(
+        "Code of files that import a module, or one below it: `requests`, `./util`.", default=()
+    )
+    titles: tuple[Name, ...] = described("Words of a document's title, in their order.", default=())
+    sections: tuple[Name, ...] = described("Words of a section's heading, in their order.", default=())
+    namespaces: tuple[Name, ...] = described("Namespaces, by which sources are grouped.", default=())
     since: datetime | None = described("Last modified then or later; UTC without a time zone.", default=None)
     until: datetime | None = described("Last modified before then; UTC without a time zone.", default=None)
+    created_since: datetime | None = described(
+        "Tickets, pull requests, conversations and commits created then or later.", default=None
+    )
+    created_until: datetime | None = described(
+        "Tickets, pull requests, conversations and commits created before then.", default=None
+    )
     include_archived: bool = described("Include what its source no longer has.", default=False)
 
 
@@ -76,3 +91,6 @@ class DocumentFilters(Filters):
 
 
 FILTER_NAMES = tuple(each.name for each in fields(Filters))
+
+TIME_FILTERS = ("since", "until", "created_since", "created_until")
+"""Those that hold a moment, which people write as a date or a span before now."""

@@ -44,6 +44,13 @@ RefreshState = Literal["queued", "running", "succeeded", "failed"]
 
 Name = Annotated[str, Len(1)]
 
+NAMESPACE_PREFIX = "namespace:"
+
+
+def build_namespace_tag(namespace: str) -> str:
+    """The tag that stands for a namespace in the tags of its sources' chunks."""
+    return f"{NAMESPACE_PREFIX}{namespace}"
+
 
 def described(description: str, *, default: Any, **schema: Any) -> Any:
     """A dataclass field with a default; its type is `Any`, as that of `dataclasses.field` would be.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import reduce
 
 from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.types import build_namespace_tag
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
@@ -70,6 +71,12 @@ def to_conditions(restriction: Filters) -> list[Filter]:
         conditions.append(filters.at_least("last_modified", _clamp_time(restriction.since)))
     if restriction.until:
         conditions.append(filters.below("last_modified", _clamp_time(restriction.until)))
+    if restriction.created_since:
+        moment = _clamp_time(restriction.created_since)
+        conditions.append(_compile_creation(filters.at_least, filters.time_in_json_at_least, moment))
+    if restriction.created_until:
+        moment = _clamp_time(restriction.created_until)
+        conditions.append(_compile_creation(filters.below, filters.time_in_json_below, moment))
     return conditions
 
 
@@ -92,6 +99,14 @@ def _match_folded(column: str) -> _Compile:
 
 def _in_channel(name: str) -> Filter:
     return filters.starts_with("path", f"#{name.removeprefix('#')}/")
+
+
+def _in_class(name: str) -> Filter:
+    return filters.ends_with_parts_in_json("metadata", "class_name", name)
+
+
+def _importing(module: str) -> Filter:
+    return filters.has_name_in_json_list("metadata", "imports", module)
 
 
 def _at_paths(values: Sequence[str]) -> Filter:
@@ -122,7 +137,29 @@ def _clamp_time(moment: datetime) -> datetime:
     return min(max(ensure_zone(moment), _EARLIEST), _LATEST)
 
 
-PATTERN_FIELDS = frozenset({"repos", "paths", "authors", "projects", "statuses", "spaces", "channels"})
+def _compile_creation(
+    of_column: Callable[[str, datetime], Filter],
+    of_metadata: Callable[[str, str, datetime], Filter],
+    moment: datetime,
+) -> Filter:
+    """Tickets, pull requests and conversations were created when they say, commits when they were made."""
+    conditions = [
+        filters.one_of("source_type", types) & of_metadata("metadata", key, moment)
+        for key, types in _CREATION_KEYS.items()
+    ]
+    commits = filters.eq("source_type", "git_history") & of_column("last_modified", moment)
+    return _join_with_or([*conditions, commits])
+
+
+_CREATION_KEYS = {"created_at": ("github_pr", "github_issues", "slack"), "created": ("jira",)}
+"""Keys of the metadata that have the time of creation, in UTC, and the types that have it there."""
+
+PATTERN_FIELDS = frozenset(
+    (
+        *("repos", "paths", "authors", "projects", "statuses", "spaces", "channels"),
+        *("classes", "imports", "titles", "sections"),
+    )
+)
 """Filters whose values the store compares with each row as patterns, one after the other."""
 
 _FIELD_COMPILERS: dict[str, _Compile] = {
@@ -142,5 +179,10 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "statuses": _match_folded("status"),
     "spaces": _match_folded("wiki_space"),
     "channels": lambda values: filters.eq("source_type", "slack") & _match_any(_in_channel)(values),
+    "classes": lambda values: filters.eq("source_type", "code") & _match_any(_in_class)(values),
+    "imports": lambda values: filters.eq("source_type", "code") & _match_any(_importing)(values),
+    "titles": _match_any(lambda value: filters.contains_words("title", value)),
+    "sections": _match_any(lambda value: filters.contains_words("section", value)),
+    "namespaces": lambda values: filters.has_any("tags", [build_namespace_tag(value) for value in values]),
     "kinds": lambda values: filters.one_of("symbol_kind", sorted({value.lower() for value in values})),
 }

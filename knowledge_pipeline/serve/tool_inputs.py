@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
+from knowledge_pipeline.contract.filters import FILTER_NAMES, TIME_FILTERS, Filters
 from knowledge_pipeline.contract.responses import JsonResponse
 from knowledge_pipeline.contract.types import Name, SourceType
 from knowledge_pipeline.errors import InvalidQuery
@@ -68,7 +68,7 @@ class ToolInput(BaseModel):
     def to_filters(self) -> Filters:
         """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
         given = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
-        for name in ("since", "until"):
+        for name in TIME_FILTERS:
             if given.get(name):
                 given[name] = parse_query_time(name, given[name])
         return Filters(**given)
@@ -108,6 +108,7 @@ class KnowledgeQueryInput(DatedQueryInput):
     )
     source_types: SourceTypes = filter_field("source_types")
     sources: FilterValues = filter_field("sources")
+    namespaces: FilterValues = filter_field("namespaces")
     repos: FilterValues = filter_field("repos")
     languages: FilterValues = filter_field("languages")
     paths: FilterValues = filter_field("paths")

@@ -176,7 +176,7 @@ def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
         "repo": location.repo,
         "branch": location.branch,
         "web_prefix": location.web_prefix,
-        "tags": sorted(source.metadata.tags),
+        "tags": source.tags,
         "visibility": "private" if source.access.visibility == "from_source" else source.access.visibility,
         "tenant": source.access.tenant,
         "principals": sorted(source.access.principals),

@@ -23,7 +23,7 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     if embedding.provider != "local":
         place = _strip_secrets(embedding.base_url)
         model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}
-    access, tags = source.access.model_dump(mode="json"), sorted(source.metadata.tags)
+    access, tags = source.access.model_dump(mode="json"), source.tags
     read = {
         "source": {**own, "connection": connection},
         "chunking": {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")},

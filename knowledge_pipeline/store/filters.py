@@ -149,6 +149,51 @@ def glob_in_json_list(column: str, key: str, pattern: str) -> Filter:
     return _match_regex(column, rf'"{re.escape(key)}": \[(?:"{within}", )*"{path}{below}"')
 
 
+def ends_with_parts_in_json(column: str, key: str, value: str) -> Filter:
+    """The column holds a JSON object with such a name under a key, or one that ends with it after a dot.
+
+    Letter case aside. The JSON is as `json.dumps` writes it.
+    """
+    return _match_regex(column, rf'(?i)"{re.escape(key)}": "(?:[^"]*\.)?{_escape_json(value)}"')
+
+
+def has_name_in_json_list(column: str, key: str, name: str) -> Filter:
+    """The column holds a JSON object whose list under a key has the name, or one below it.
+
+    `requests` is there with "requests.sessions", `./util` with "./util/io". The JSON is as `json.dumps`
+    writes it.
+    """
+    within = r"(?:[^\"\\]|\\.)*"
+    below = f"(?:[./:]{within})?"
+    return _match_regex(column, rf'"{re.escape(key)}": \[(?:"{within}", )*"{_escape_json(name)}{below}"')
+
+
+def time_in_json_at_least(column: str, key: str, moment: datetime) -> Filter:
+    """The column holds a JSON object whose time under a key, ISO 8601 in UTC, is not before a moment."""
+    return _compare_time_in_json(column, key, ">=", moment)
+
+
+def time_in_json_below(column: str, key: str, moment: datetime) -> Filter:
+    """The column holds a JSON object whose time under a key, ISO 8601 in UTC, is before a moment."""
+    return _compare_time_in_json(column, key, "<", moment)
+
+
+def _compare_time_in_json(column: str, key: str, operator: str, moment: datetime) -> Filter:
+    """To the second: such times have the order of their texts."""
+    pattern = format_literal(rf'^.*"{re.escape(key)}": "([0-9]{{4}}-[0-9T:-]{{13}}[0-9])[^"]*".*$')
+    text, name = (
+        format_literal(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")),
+        _require_column_name(column),
+    )
+    has_time, time = f"regexp_like({name}, {pattern})", f"regexp_replace({name}, {pattern}, '$1')"
+    return Filter(f"({has_time} AND {time} {operator} {text})")
+
+
+def _escape_json(value: str) -> str:
+    """A text as `json.dumps` writes it, without its quotes, in a regular expression."""
+    return re.escape(json.dumps(value)[1:-1])
+
+
 def _compare(column: str, operator: str, value: Value) -> Filter:
     return Filter(f"({_require_column_name(column)} {operator} {format_literal(value)})")
 

@@ -48,6 +48,11 @@ def test_tags_of_source_and_front_matter_are_joined_without_repeats():
     assert chunk.metadata["tags"] == ["mine", "x", "y", "z"]
 
 
+def test_a_document_joins_no_namespace_by_its_own_tags():
+    (chunk,) = chunks_of(document("---\ntags: [namespace:shop, x]\n---\n# A\n\ntext\n"), source())
+    assert chunk.metadata["tags"] == ["x"]
+
+
 def test_a_chunk_of_a_pdf_tells_the_page_that_it_begins_on():
     pages = ["First page says this. " * 10, "Second page says that. " * 10]
     of = document("".join(pages), "a.pdf", None, metadata={"page_starts": [0, len(pages[0])]})

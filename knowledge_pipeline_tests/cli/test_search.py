@@ -40,10 +40,26 @@ def test_search_as_json_is_the_answer(indexed: Path, run: Run):
         (["--author", "nobody"], set()),
         (["--tag", "none"], set()),
         (["--branch", "none"], set()),
+        (["--title", "guide"], {"docs/guide.md"}),
+        (["--section", "nowhere"], set()),
+        (["--class", "Nobody"], set()),
+        (["--import", "hmac"], set()),
+        (["--namespace", "none"], set()),
+        (["--created-until", "2001"], set()),
     ],
 )
 def test_options_narrow_a_search(indexed: Path, run: Run, options: list[str], expected: set[str]):
     assert set(paths(run("search", "session", "--json", "--limit", "50", *options).json)) == expected
+
+
+def test_sources_of_a_namespace_are_found_together_after_the_next_refresh(indexed: Path, run: Run):
+    file = indexed / "knowledge.yaml"
+    file.write_text(file.read_text().replace("type: markdown", "type: markdown\n    namespace: handbook"))
+    assert paths(run("search", "session", "--namespace", "handbook", "--json").json) == []
+    refreshed = run("refresh", "--json").json
+    assert sum(each["tokens"] for each in refreshed["sources"]) == 0, "nothing is embedded again"
+    assert set(paths(run("search", "session", "--namespace", "handbook", "--json").json)) == {"docs/guide.md"}
+    assert set(paths(run("search", "session namespace:handbook", "--json").json)) == {"docs/guide.md"}
 
 
 def test_historical_search_finds_the_commit_and_its_author(indexed: Path, run: Run):
@@ -161,6 +177,7 @@ def test_debug_shows_the_question_the_steps_and_the_candidates(indexed: Path, ru
         (["search", "   "], "the question is empty"),
         (["search", "x", "--since", "someday"], "since"),
         (["search", "x", "--until", '"'], "until"),
+        (["search", "x", "--created-since", "someday"], "created_since"),
         (["search", "x", "--source-type", "jiras"], "--source-type 'jiras'"),
         (["similar"], "give either TEXT or --file"),
         (["similar", "x", "--file", "y"], "give either TEXT or --file"),

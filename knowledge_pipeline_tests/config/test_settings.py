@@ -48,6 +48,36 @@ def test_every_type_has_the_default_trigger_of_the_specification():
     }
 
 
+def test_a_source_is_read_by_its_own_model_or_by_that_of_its_content_or_of_the_file():
+    file = {"model": "text"}
+    by_content = {"code": {"model": "code"}}
+    settings = Settings.model_validate({"embedding": file, "embedding_by_content": by_content})
+
+    def model(kind: str, **keys: object) -> str:
+        return settings.resolve_embedding(source(kind, **keys)).model
+
+    assert (model("code"), model("git_history"), model("jira")) == ("code", "code", "text")
+    assert model("files", content_type="code") == "code"
+    assert model("code", content_type="prose") == "text"
+    assert model("code", embedding={"model": "own"}) == "own"
+
+
+def test_the_content_of_a_source_chooses_the_model_of_a_profile():
+    profile = Settings.model_validate({"embedding": {"profile": "balanced"}})
+    code, prose = (
+        profile.resolve_embedding(source("files", content_type=each)) for each in ("code", "prose")
+    )
+    assert code == profile.resolve_embedding(source("code"))
+    assert prose == profile.resolve_embedding(source("files")) != code
+    with pytest.raises(ValidationError, match="'code' or 'prose'"):
+        source("files", content_type="pictures")
+
+
+def test_a_namespace_is_a_tag_of_the_sources_chunks():
+    assert source("code", namespace="shop", metadata={"tags": ["core"]}).tags == ["core", "namespace:shop"]
+    assert source("code").tags == []
+
+
 def test_a_configured_trigger_wins_over_the_default():
     assert resolve_trigger(source("files", refresh={"trigger": "hourly"})) == "hourly"
 
@@ -186,7 +216,7 @@ def keys(model: type[SettingsModel], above: str = "") -> list[str]:
     found = []
     for name, field in model.model_fields.items():
         found.append(above + name)
-        if (above + name) != "sources":
+        if (above + name) not in ("sources", "embedding_by_content.code", "embedding_by_content.prose"):
             found += [
                 key for inner in list_models(field.annotation) for key in keys(inner, f"{above}{name}.")
             ]

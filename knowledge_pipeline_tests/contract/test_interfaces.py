@@ -26,7 +26,10 @@ from knowledge_pipeline.serve.page.page_query import PageQuery
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_of
 
-NOT_FOR_MODELS = {"extensions", "branches", "tags", "channels", "include_archived"}
+NOT_FOR_MODELS = {
+    *("extensions", "branches", "tags", "channels", "include_archived"),
+    *("titles", "sections", "created_since", "created_until"),
+}
 """Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
 
 PAGE_FILTERS = {"source_types", "sources", "languages", "paths", "since"}
@@ -150,6 +153,8 @@ def test_the_command_line_has_an_option_for_every_filter():
         "source_types": "source_type",
         "branches": "branch",
         "include_archived": "archived",
+        "classes": "class_",
+        "imports": "import_",
     }
     names = {name: singular.get(name, name.removesuffix("s")) for name in FILTER_NAMES}
     assert {name for name, option in names.items() if not options & {name, option}} <= NOT_OPTIONS

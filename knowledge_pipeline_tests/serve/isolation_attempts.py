@@ -190,6 +190,7 @@ class Intruder:
             "spaces": ("OPS",),
             "channels": ("ops", "#general"),
             "kinds": ("function", "class"),
+            "namespaces": (secret.source.id, "shop"),
         }
         return self.one_of(values.get(kind, (self.word(), secret.source.canary, "main", "*")))
 
@@ -210,7 +211,8 @@ class Intruder:
 
 _LISTS = (
     "languages", "extensions", "sources", "repos", "branches", "paths", "authors", "tags", "labels",
-    "projects", "statuses", "spaces", "channels", "kinds",
+    "projects", "statuses", "spaces", "channels", "kinds", "classes", "imports", "titles", "sections",
+    "namespaces",
 )  # fmt: skip
 _OF_CODE = ("languages", "sources", "repos", "branches", "paths", "tags")
 _GRAPH = ("related", "usages", "references", "calls", "hierarchy", "dependencies", "impact")

@@ -40,6 +40,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "exclude_labels": (["old"], ("confluence",)),
     "content_types": (["page"], ("confluence",)),
     "channels": (["general"], ("slack",)),
+    "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),
     "metadata": ({"tags": ["ours"]}, TYPES),
@@ -56,8 +57,8 @@ OTHER_PLACES: dict[str, dict[str, object]] = {
     "code": {"type": "git", "url": "https://example.org/app.git"},
 }
 
-OF_ALL = {"id", "type", "connection", "access"}
-"""Keys that every type has, each tested by what it does: names, partitions, permissions."""
+OF_ALL = {"id", "type", "namespace", "connection", "access"}
+"""Keys that every type has, each tested by what it does: names, partitions, filters, permissions."""
 
 
 class RecordedSource(SourceConfig):

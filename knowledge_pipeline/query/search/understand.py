@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from knowledge_pipeline import identifiers
-from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.languages import detect_language
@@ -27,7 +27,9 @@ _FILTER_KEYS = {
     **{"lang": "languages", "language": "languages", "ext": "extensions", "source": "sources"},
     **{"type": "source_types", "repo": "repos", "branch": "branches", "path": "paths", "author": "authors"},
     **{"tag": "tags", "label": "labels", "project": "projects", "status": "statuses", "space": "spaces"},
-    **{"channel": "channels", "kind": "kinds", "since": "since", "until": "until"},
+    **{"channel": "channels", "kind": "kinds", "class": "classes", "import": "imports", "title": "titles"},
+    **{"section": "sections", "namespace": "namespaces", "since": "since", "until": "until"},
+    **{"created_since": "created_since", "created_until": "created_until"},
 }
 _FILTER_TERM = re.compile(
     rf"""(?<!\S)(?P<key>{"|".join(_FILTER_KEYS)}):(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|"""
@@ -137,12 +139,11 @@ def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
     plain = text.strip()
     if _FILTER_TERM.search(text):
         plain = " ".join(_FILTER_TERM.sub(collect_term, text).split())
-    since, until = (
-        parse_query_time(name, found.pop(name)[-1], now) if name in found else None
-        for name in ("since", "until")
-    )
+    times: dict[str, Any] = {
+        name: parse_query_time(name, found.pop(name)[-1], now) for name in TIME_FILTERS if name in found
+    }
     lists: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
-    return Filters(**lists, since=since, until=until), plain
+    return Filters(**lists, **times), plain
 
 
 def remove_stopwords(text: str) -> str:

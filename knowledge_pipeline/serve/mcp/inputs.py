@@ -46,6 +46,8 @@ class CodeSearchInput(QueryInput, PagedInput):
     repos: FilterValues = filter_field("repos")
     paths: FilterValues = filter_field("paths")
     kinds: FilterValues = filter_field("kinds")
+    classes: FilterValues = filter_field("classes")
+    imports: FilterValues = filter_field("imports")
     sources: FilterValues = filter_field("sources")
     limit: Limit = 10
 

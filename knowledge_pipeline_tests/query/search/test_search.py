@@ -34,8 +34,18 @@ def shelf(lake: Lake, space: str) -> None:
     }
     commit["metadata"] = json.dumps({"files": ["lib/bucket.rs", "README"]})
     old = datetime(2020, 5, 5, tzinfo=UTC)
+    of_code = json.dumps({"class_name": "Outer.Store", "imports": ["os", "requests.sessions", "./util/io"]})
+    of_chat = json.dumps({"created_at": "2026-01-02T10:00:00+00:00", "text": '"created_at": "2030'})
+    guide = {"title": "The token guide", "section": "Retry policy (again)"}
     rows = [
-        row("token loop", "src/auth/token.py", author="Jane Doe", repo="github.com/psf/auth", branch="main"),
+        row(
+            "token loop",
+            "src/auth/token.py",
+            author="Jane Doe",
+            repo="github.com/psf/auth",
+            branch="main",
+            metadata=of_code,
+        ),
         row(
             "token loop in go",
             "src/auth/token.go",
@@ -50,12 +60,21 @@ def shelf(lake: Lake, space: str) -> None:
             symbol_kind="trait",
             author="Janet",
             source="lib",
-            tags=["core", "it's"],
+            tags=["core", "it's", "namespace:lib"],
         ),
-        row("token told", "docs/token.md", source="docs", source_type="markdown", language="markdown"),
+        row(
+            "token told", "docs/token.md", source="docs", source_type="markdown", language="markdown", **guide
+        ),
         row("token fixed", "1f2e", source="log", source_type="git_history", last_modified=old, **commit),
         row("token refresh as it was", "src/old.py", archived=True),
-        row("token talk", "#ops/2026-01-02", source="chat", source_type="slack", language=None),
+        row(
+            "token talk",
+            "#ops/2026-01-02",
+            source="chat",
+            source_type="slack",
+            language=None,
+            metadata=of_chat,
+        ),
     ]
     write(lake, space, rows)
     publish(lake)
@@ -91,6 +110,24 @@ def shelf(lake: Lake, space: str) -> None:
         ({"statuses": ("merged",)}, {"1f2e"}),
         ({"spaces": ("eng",)}, {"1f2e"}),
         ({"kinds": ("Class", "trait")}, {"lib/bucket.rs", "src/auth/token.go"}),
+        ({"classes": ("store",)}, {"src/auth/token.py"}),
+        ({"classes": ("Outer.Store", "none")}, {"src/auth/token.py"}),
+        ({"classes": ("ore", "Outer", "S.ore")}, set()),
+        ({"imports": ("requests",)}, {"src/auth/token.py"}),
+        ({"imports": ("./util",)}, {"src/auth/token.py"}),
+        ({"imports": ("requests.sessions", "nope")}, {"src/auth/token.py"}),
+        ({"imports": ("request", "sessions", '"', "o.")}, set()),
+        ({"titles": ("token guide",)}, {"docs/token.md"}),
+        ({"titles": ("guid", "guide token")}, set()),
+        ({"sections": ("retry policy",)}, {"docs/token.md"}),
+        ({"sections": ("(again)",)}, {"docs/token.md"}),
+        ({"namespaces": ("lib", "other")}, {"lib/bucket.rs"}),
+        ({"namespaces": ("li",)}, set()),
+        ({"created_since": datetime(2020, 1, 1)}, {"1f2e", "#ops/2026-01-02"}),
+        ({"created_since": datetime(2026, 1, 2, 10)}, {"#ops/2026-01-02"}),
+        ({"created_since": datetime(2026, 1, 2, 10, 0, 1)}, set()),
+        ({"created_until": datetime(2026, 1, 2, 10)}, {"1f2e"}),
+        ({"created_until": datetime(2021, 1, 1)}, {"1f2e"}),
         ({"channels": ("ops",)}, {"#ops/2026-01-02"}),
         ({"channels": ("#op", "")}, set()),
         ({"until": datetime(2021, 1, 1)}, {"1f2e"}),
@@ -111,6 +148,12 @@ def test_filters_of_the_text_and_of_the_caller_hold_together(base: KnowledgeBase
     assert paths(base.search("token path:src/auth", filters=Filters(languages=("rust",)))) == []
     assert paths(base.search('token author:"jane doe"')) == ["src/auth/token.py"]
     assert "src/old.py" not in paths(base.search("token refresh as it was", limit=20))
+    assert paths(base.search("token class:Store import:requests")) == ["src/auth/token.py"]
+    assert paths(base.search('token title:"token guide" section:retry')) == ["docs/token.md"]
+    assert paths(base.search("token namespace:lib")) == ["lib/bucket.rs"]
+    assert paths(base.search("token created_since:2026")) == ["#ops/2026-01-02"]
+    with pytest.raises(InvalidQuery, match="found created_until:soon"):
+        base.search("token created_until:soon")
 
 
 @pytest.mark.usefixtures("shelf")
