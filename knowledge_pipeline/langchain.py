@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 
 from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
@@ -41,6 +41,7 @@ class KnowledgeRetriever(BaseRetriever):
     base: KnowledgeBase | KnowledgeClient
     k: int | None = Field(default=None, ge=1, le=100)  # None: as many as the search type gives
     type: SearchType = "semantic"
+    mode: SearchMode = "hybrid"
     filters: Filters = _NO_FILTERS
     access: Access | None = None  # whose query it is; a client has that of its token
 
@@ -56,9 +57,11 @@ class KnowledgeRetriever(BaseRetriever):
     ) -> list[Document]:
         filters, limit = filters or self.filters, k or self.k
         if isinstance(self.base, KnowledgeClient):
-            found = self.base.search(query, type=self.type, filters=filters, limit=limit)
+            found = self.base.search(query, type=self.type, filters=filters, limit=limit, mode=self.mode)
             return _to_documents(found)
-        answer = self.base.search(query, type=self.type, filters=filters, limit=limit, access=self.access)
+        answer = self.base.search(
+            query, type=self.type, filters=filters, limit=limit, mode=self.mode, access=self.access
+        )
         return _to_documents(answer.as_json())
 
     async def _aget_relevant_documents(
@@ -76,7 +79,7 @@ class KnowledgeRetriever(BaseRetriever):
             )
             return _to_documents(found)
         answer = await self.base.asynchronous.search(
-            query, type=self.type, filters=filters, limit=limit, access=self.access
+            query, type=self.type, filters=filters, limit=limit, mode=self.mode, access=self.access
         )
         return _to_documents(answer.as_json())
 

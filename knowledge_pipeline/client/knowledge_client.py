@@ -19,7 +19,7 @@ from knowledge_pipeline.client.responses import (
 from knowledge_pipeline.client.transport import ApiRequest, Transport
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
-from knowledge_pipeline.contract.types import CallDirection, Judgement, SearchType, TaskKind
+from knowledge_pipeline.contract.types import CallDirection, Judgement, SearchMode, SearchType, TaskKind
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 API_PREFIX = "/api/v1/knowledge"
@@ -82,11 +82,19 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
         explain: bool | None = None,
         blame: bool | None = None,
+        mode: SearchMode | None = None,
     ) -> SearchResponseDict:
         """The results that answer a query best; with `blame` they say who last changed their lines."""
         return await self._transport.send(
             _post(
-                "search", query=query, type=type, filters=filters, limit=limit, explain=explain, blame=blame
+                "search",
+                query=query,
+                type=type,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                blame=blame,
+                mode=mode,
             )
         )
 
@@ -99,11 +107,19 @@ class AsyncKnowledgeClient:
         filters: FiltersLike | None = None,
         limit: int | None = None,
         explain: bool | None = None,
+        mode: SearchMode | None = None,
     ) -> SearchResponseDict:
         """Results similar to a `text`, or to the file at a `path`."""
         return await self._transport.send(
             _post(
-                "similar", text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+                "similar",
+                text=text,
+                path=path,
+                source=source,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                mode=mode,
             )
         )
 

@@ -54,6 +54,28 @@ class CacheSettings(SettingsModel):
     max_megabytes: int = Field(default=32, ge=1, serialization_alias="megabytes")  # approximate
 
 
+class SearchDepth(SettingsModel):
+    """How deep a search of one type looks. None: the default of the type."""
+
+    candidates: int | None = Field(default=None, ge=10, le=1000)  # by words, and by vectors, of each space
+    rerank_k: int | None = Field(default=None, ge=1, le=500)  # hits that are reranked, at least
+    default_k: int | None = Field(default=None, ge=1, le=100)  # results of a question without a limit
+
+
+class SearchDepths(SettingsModel):
+    """The depths of each type of search."""
+
+    semantic: SearchDepth = SearchDepth()
+    code: SearchDepth = SearchDepth()
+    similar: SearchDepth = SearchDepth()
+    historical: SearchDepth = SearchDepth()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether every type has its defaults: then stored scores stay comparable."""
+        return self == SearchDepths()
+
+
 class QuerySettings(SettingsModel):
     """How questions are answered."""
 
@@ -68,6 +90,7 @@ class QuerySettings(SettingsModel):
         default=3, ge=0, le=100, serialization_alias="related"
     )
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE together
+    depth: SearchDepths = Field(default=SearchDepths(), exclude_if=lambda depth: depth.is_default)
     graph: SearchGraphSettings = SearchGraphSettings()
     rerank: RerankSettings = RerankSettings()
     cache: CacheSettings = CacheSettings()

@@ -238,6 +238,12 @@ class Settings(SettingsModel):
 
     @model_validator(mode="after")
     def _require_allowed_budget(self) -> Settings:
+        for name, depth in self.query.depth:
+            if (results := depth.default_k or 0) > self.limits.results:
+                raise ValueError(
+                    f"query.depth.{name}.default_k ({results}) must be at most limits.results "
+                    f"({self.limits.results})"
+                )
         budget, allowed = self.context.max_tokens, self.limits.context_tokens
         if budget > allowed:
             raise ValueError(

@@ -15,6 +15,7 @@ from knowledge_pipeline.contract.types import (
     CallDirection,
     Judgement,
     Name,
+    SearchMode,
     SearchType,
     TaskKind,
     described,
@@ -25,6 +26,9 @@ _CLOSED: Mapping[str, Any] = {"extra": "forbid"}  # an unknown key is an error
 _LIMIT: Mapping[str, Any] = {
     "description": "At most this many results; by default as the type of search has it.",
     "ge": 1,
+}
+_MODE: Mapping[str, Any] = {
+    "description": "hybrid: by words and by meaning; words: full text alone; vectors: meaning alone."
 }
 _EXPLAIN: Mapping[str, Any] = {"description": "Explain where each score comes from."}
 _SAME_LIMIT: Mapping[str, Any] = {"description": "The same as `limit`, as other clients name it.", "ge": 1}
@@ -48,6 +52,7 @@ class QueryRequest:
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)
+    mode: SearchMode = field(default="hybrid", metadata=_MODE)
     blame: bool = field(default=False, metadata=_BLAME)
     top_k: int | None = field(default=None, metadata=_SAME_LIMIT)
     max_results: int | None = field(default=None, metadata=_SAME_LIMIT)
@@ -112,6 +117,7 @@ class SimilarRequest:
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)
+    mode: SearchMode = field(default="hybrid", metadata=_MODE)
 
     def __post_init__(self) -> None:
         if self.text is None and self.path is None:

@@ -25,6 +25,9 @@ DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive"]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
 
+SearchMode = Literal["hybrid", "words", "vectors"]
+"""By words and by meaning; by words alone, which asks no model; by meaning alone."""
+
 TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
 
 FileState = Literal["same", "changed", "missing"]

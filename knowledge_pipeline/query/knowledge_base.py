@@ -22,7 +22,7 @@ from knowledge_pipeline.contract.responses import (
     StatusResponse,
     TraceResponse,
 )
-from knowledge_pipeline.contract.types import Judgement, SearchType
+from knowledge_pipeline.contract.types import Judgement, SearchMode, SearchType
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.audiences import Audiences
@@ -132,6 +132,7 @@ class AsyncKnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         blame: bool = False,
+        mode: SearchMode = "hybrid",
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods.
@@ -141,7 +142,7 @@ class AsyncKnowledgeBase:
         limits.check_search(self.settings.limits, text, type, filters, limit)
         access = await self._resolve_access(access)
         response = await self._engine.search(
-            text, access, type=type, filters=filters, limit=limit, explain=explain
+            text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode
         )
         return await self._record_search(type, text, access, response, blame=blame)
 
@@ -160,13 +161,21 @@ class AsyncKnowledgeBase:
         filters: Filters = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
+        mode: SearchMode = "hybrid",
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.similar`."""
         limits.check_similar(self.settings.limits, text, path, source, filters, limit)
         access = await self._resolve_access(access)
         response = await self._engine.similar(
-            access, text=text, path=path, source=source, filters=filters, limit=limit, explain=explain
+            access,
+            text=text,
+            path=path,
+            source=source,
+            filters=filters,
+            limit=limit,
+            explain=explain,
+            mode=mode,
         )
         return await self._record_search("similar", text or path or "", access, response)
 

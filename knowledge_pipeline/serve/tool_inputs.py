@@ -23,7 +23,7 @@ from pydantic import (
 
 from knowledge_pipeline.contract.filters import FILTER_NAMES, TIME_FILTERS, Filters
 from knowledge_pipeline.contract.responses import JsonResponse
-from knowledge_pipeline.contract.types import Name, SourceType
+from knowledge_pipeline.contract.types import Name, SearchMode, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.times import parse_query_time
@@ -106,6 +106,7 @@ class KnowledgeQueryInput(DatedQueryInput):
         description="semantic: everything; code: source code alone, deeper; historical: commits and pull "
         "requests, newer ones first if they fit as well.",
     )
+    mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
     source_types: SourceTypes = filter_field("source_types")
     sources: FilterValues = filter_field("sources")
     namespaces: FilterValues = filter_field("namespaces")
@@ -157,7 +158,7 @@ def brief_schema_of(model: type[ToolInput]) -> dict[str, Any]:
     """
     schema = input_schema_of(model)
     properties = {
-        name: _keep_essentials(each, described=name not in FILTER_NAMES and name != "limit")
+        name: _keep_essentials(each, described=name not in (*FILTER_NAMES, "limit", "mode"))
         for name, each in schema["properties"].items()
     }
     required = {"required": schema["required"]} if schema.get("required") else {}

@@ -52,6 +52,16 @@ def test_options_narrow_a_search(indexed: Path, run: Run, options: list[str], ex
     assert set(paths(run("search", "session", "--json", "--limit", "50", *options).json)) == expected
 
 
+def test_a_search_by_words_alone_needs_no_model(indexed: Path, run: Run, monkeypatch: pytest.MonkeyPatch):
+    file = indexed / "knowledge.yaml"
+    file.write_text(file.read_text().replace("base_url: http://127.0.0.1", "base_url: http://127.0.0.2"))
+    found = run("search", "sign_session", "--mode", "words", "--json").json
+    assert paths(found) and found["degraded"] == []
+    assert run("search", "sign_session", "--mode", "vectors", "--json").json["degraded"] == ["vector"]
+    assert paths(run("similar", "sign_session", "--mode", "words", "--json").json)
+    assert "'lexical'" in run("search", "x", "--mode", "lexical", code=2).err
+
+
 def test_sources_of_a_namespace_are_found_together_after_the_next_refresh(indexed: Path, run: Run):
     file = indexed / "knowledge.yaml"
     file.write_text(file.read_text().replace("type: markdown", "type: markdown\n    namespace: handbook"))

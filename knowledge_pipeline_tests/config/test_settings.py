@@ -73,6 +73,18 @@ def test_the_content_of_a_source_chooses_the_model_of_a_profile():
         source("files", content_type="pictures")
 
 
+def test_depths_are_bounded_and_leave_stored_scores_alone():
+    assert "depth" not in Settings().query.model_dump(by_alias=True), "scores are keyed by a dump of it"
+    changed = Settings.model_validate({"query": {"depth": {"code": {"rerank_k": 60}}}})
+    assert changed.query.model_dump()["depth"]["code"]["rerank_k"] == 60
+    with pytest.raises(
+        ValidationError, match=r"query\.depth\.code\.default_k \(90\) must be at most limits\.results"
+    ):
+        Settings.model_validate({"query": {"depth": {"code": {"default_k": 90}}}, "limits": {"results": 50}})
+    with pytest.raises(ValidationError, match="greater than or equal to 10"):
+        Settings.model_validate({"query": {"depth": {"code": {"candidates": 1}}}})
+
+
 def test_a_namespace_is_a_tag_of_the_sources_chunks():
     assert source("code", namespace="shop", metadata={"tags": ["core"]}).tags == ["core", "namespace:shop"]
     assert source("code").tags == []

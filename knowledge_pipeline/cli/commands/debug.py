@@ -8,7 +8,7 @@ from typer import Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.contract.types import SearchMode, SearchType
 
 
 @example("""
@@ -19,6 +19,9 @@ def debug(
     query: Annotated[str, Option(metavar="QUERY", help="The question to look into.")],
     type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
     limit: Annotated[int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1)] = 20,
+    mode: Annotated[
+        SearchMode, Option("--mode", help="Search by words and meaning, by words alone, or by meaning alone.")
+    ] = "hybrid",
     explain: Annotated[
         bool, Option("--explain", help="Accepted for scripts; this command always explains.")
     ] = True,
@@ -35,7 +38,7 @@ def debug(
     filters = filter_options.to_filters()
     with session.open_knowledge_base() as base:
         if type == "similar":
-            response = base.similar(text=query, filters=filters, limit=limit, explain=True)
+            response = base.similar(text=query, filters=filters, limit=limit, explain=True, mode=mode)
         else:
-            response = base.search(query, type=type, filters=filters, limit=limit, explain=True)
+            response = base.search(query, type=type, filters=filters, limit=limit, explain=True, mode=mode)
     show_search_steps(session.screen, response)

@@ -11,7 +11,7 @@ from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.local_files import iter_index_locations, read_beginning
 from knowledge_pipeline.cli.options import Blame
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ Lines = Annotated[
     int, Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0)
 ]
 Explain = Annotated[bool, Option("--explain", help="Explain each score, and show timings.")]
+Mode = Annotated[
+    SearchMode,
+    Option("--mode", help="Search by words and meaning, by words alone (no model), or by meaning alone."),
+]
 File = Annotated[
     str | None, Option("--file", metavar="PATH", help="Find what is similar to this file, indexed or not.")
 ]
@@ -33,6 +37,7 @@ File = Annotated[
     knowledge search "how are sessions signed"
     knowledge search "retry with backoff" --type code --language python --path "src/**"
     knowledge search "why was the cache removed" --type historical --since 180d
+    knowledge search "E_CONN_RESET" --mode words
     knowledge search --file src/auth.py --json
 """)
 def search(
@@ -49,6 +54,7 @@ def search(
     lines: Lines = 12,
     explain: Explain = False,
     blame: Blame = False,
+    mode: Mode = "hybrid",
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -66,14 +72,21 @@ def search(
     if query is None and file is None:
         raise WrongUsage("give a QUERY, or --file")
     filters = filter_options.to_filters()
-    session.preload_models()
+    if mode != "words":
+        session.preload_models()
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
-            response = search_similar(base, query, file, filters, limit=limit, explain=explain)
+            response = search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
         else:
             kind = type or "semantic"
             response = base.search(
-                query or "", type=kind, filters=filters, limit=limit, explain=explain, blame=blame
+                query or "",
+                type=kind,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                blame=blame,
+                mode=mode,
             )
     show_results(session.screen, response, lines=lines)
 
@@ -86,21 +99,32 @@ def search_similar(
     *,
     limit: int | None,
     explain: bool,
+    mode: SearchMode = "hybrid",
 ) -> SearchResponse:
     """What is similar to a text, to an indexed file, or to the content of another file."""
     if file is None:
-        return base.similar(text=text, filters=filters, limit=limit, explain=explain)
+        return base.similar(text=text, filters=filters, limit=limit, explain=explain, mode=mode)
     missing: NotFound | None = None
     for path, source in iter_index_locations(file, base.settings):
         only_source = filters.sources[0] if len(filters.sources) == 1 else source
         try:
             return base.similar(
-                text=text, path=path, source=only_source, filters=filters, limit=limit, explain=explain
+                text=text,
+                path=path,
+                source=only_source,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                mode=mode,
             )
         except NotFound as error:
             missing = error
     if missing and not Path(file).is_file():
         raise missing
     return base.similar(
-        text=text or read_beginning(file, base.settings), filters=filters, limit=limit, explain=explain
+        text=text or read_beginning(file, base.settings),
+        filters=filters,
+        limit=limit,
+        explain=explain,
+        mode=mode,
     )

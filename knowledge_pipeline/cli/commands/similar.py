@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from knowledge_pipeline.cli.commands.search import Explain, File, Limit, Lines, search_similar
+from knowledge_pipeline.cli.commands.search import Explain, File, Limit, Lines, Mode, search_similar
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 
@@ -26,6 +26,7 @@ def similar(
     limit: Limit = None,
     lines: Lines = 12,
     explain: Explain = False,
+    mode: Mode = "hybrid",
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -40,7 +41,8 @@ def similar(
         raise WrongUsage("give either TEXT or --file")
     filters = filter_options.to_filters()
     example_text = sys.stdin.read(session.settings.limits.example_chars) if text == "-" else text
-    session.preload_models()
+    if mode != "words":
+        session.preload_models()
     with session.open_knowledge_base() as base:
-        response = search_similar(base, example_text, file, filters, limit=limit, explain=explain)
+        response = search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
     show_results(session.screen, response, lines=lines)

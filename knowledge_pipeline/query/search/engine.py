@@ -12,7 +12,7 @@ from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import RelationsResponse, SearchResponse
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
@@ -55,6 +55,7 @@ class Engine:
     ) -> None:
         query = settings.query
         self._index = index or LiveIndex(lake)
+        self._depths = query.depth
         self._embedder = QueryEmbedder(settings)
         self._model: LanguageModel | None = None
         if settings.language_model is not None and query.list_language_model_keys():
@@ -93,15 +94,16 @@ class Engine:
         limit: int | None = None,
         explain: bool = False,
         diverse: bool = True,
+        mode: SearchMode = "hybrid",
     ) -> SearchResponse:
         """The chunks that answer a question best.
 
         Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
         well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
-        and history are never diverse.
+        and history are never diverse. By the mode `words` no model is asked; by `vectors` no full text.
 
         Raises:
-            InvalidQuery: the question, its filters, type or limit make no sense.
+            InvalidQuery: the question, its filters, type, mode or limit make no sense.
             NotFound: nothing is released yet.
         """
         watch = Stopwatch()
@@ -114,11 +116,13 @@ class Engine:
                 limit=limit,
                 explain=explain,
                 diverse=diverse,
+                mode=mode,
+                depths=self._depths,
             )
         with watch.step("open"):
             open_release = await self._index.open_release()
             await open_release.open_readable_readers()
-        key = ("search", text, type, filters, limit, explain, diverse, access)
+        key = ("search", text, type, filters, limit, explain, diverse, mode, access)
         if cached := self._cache.get(open_release.release, key):
             return reissue_response(cached, watch)
         response = await self._pipeline.run(plan, open_release, watch)
@@ -140,7 +144,16 @@ class Engine:
             InvalidQuery: the question, its filters or type make no sense.
             NotFound: nothing is released yet.
         """
-        plan = plan_search(text, access, type=type, filters=filters, limit=None, explain=False, diverse=True)
+        plan = plan_search(
+            text,
+            access,
+            type=type,
+            filters=filters,
+            limit=None,
+            explain=False,
+            diverse=True,
+            depths=self._depths,
+        )
         open_release = await self._index.open_release()
         return await self._pipeline.find_unranked(plan, open_release, adjust), plan.query
 
@@ -154,6 +167,7 @@ class Engine:
         filters: Filters = Filters(),  # noqa: B008 - frozen
         limit: int | None = None,
         explain: bool = False,
+        mode: SearchMode = "hybrid",
     ) -> SearchResponse:
         """Chunks of other files that are like a text, or like a file of the index.
 
@@ -171,7 +185,7 @@ class Engine:
         with watch.step("open"):
             open_release = await self._index.open_release()
             await open_release.open_readable_readers()
-        key = ("similar", text, path, source, filters, limit, explain, access)
+        key = ("similar", text, path, source, filters, limit, explain, mode, access)
         if cached := self._cache.get(open_release.release, key):
             return reissue_response(cached, watch)
         file = None
@@ -179,7 +193,16 @@ class Engine:
             if path is not None:
                 readers = await open_release.open_readers()  # the file may be in any of them
                 file = await lookup.read_example(readers, path, access, source=source)
-        plan = plan_similar(text, file, access, filters=filters, limit=limit, explain=explain)
+        plan = plan_similar(
+            text,
+            file,
+            access,
+            filters=filters,
+            limit=limit,
+            explain=explain,
+            mode=mode,
+            depths=self._depths,
+        )
         response = await self._pipeline.run(plan, open_release, watch)
         self._cache.put(open_release.release, key, response)
         return response

@@ -58,7 +58,7 @@ from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
 
-MIN_CANDIDATES = 100  # of each search of each space, at least: fusion sees more than it hands on
+MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
 
@@ -116,7 +116,7 @@ class SearchPipeline:
         for space, problem in (item for each in found for item in each.vector_problems.items()):
             problems.setdefault("vector", {})[space] = problem
         problems |= expansion.problems
-        if waiting := open_release.release.unembedded:
+        if plan.mode != "words" and (waiting := open_release.release.unembedded):
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         problems |= skipped
         code = plan.profile.enrich and self._settings.graph.enrich
@@ -134,7 +134,10 @@ class SearchPipeline:
             return QueryExpansion()
         with watch.step("prepare"):
             form = "code" if plan.type == "code" else "prose"
-            return await expand_query(plan.query.text, self._settings, self._expander, form=form)
+            settings = self._settings
+            if plan.mode == "words":  # a hypothetical answer has a vector alone
+                settings = settings.model_copy(update={"hyde": False})
+            return await expand_query(plan.query.text, settings, self._expander, form=form)
 
     async def _open_scope(
         self, plan: SearchPlan, open_release: OpenRelease
@@ -143,8 +146,8 @@ class SearchPipeline:
         readers, unreadable = await open_release.open_readable_readers()
         self._rows.keep_files_of(readers)
         problems = {"index": {space: str(error) for space, error in unreadable.items()}} if unreadable else {}
-        limit = max(MIN_CANDIDATES, plan.rerank_limit)
-        return SearchScope(readers, plan.condition, limit, self._rows), problems
+        limit = _count_candidates(plan)
+        return SearchScope(readers, plan.condition, limit, self._rows, plan.mode), problems
 
     async def _retrieve_all(
         self,
@@ -200,8 +203,8 @@ class SearchPipeline:
     ) -> list[Hit[IndexedChunk]]:
         """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
         readers = await open_release.open_readers()
-        limit = max(MIN_CANDIDATES, plan.rerank_limit)
-        scope = SearchScope(readers, plan.condition, limit, self._rows)
+        limit = _count_candidates(plan)
+        scope = SearchScope(readers, plan.condition, limit, self._rows, plan.mode)
         whole, *_ = _build_sub_queries(plan, QueryExpansion())
         hits, _, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
         return await read_hits(scope, hits)
@@ -270,6 +273,11 @@ class SearchPipeline:
         ]
         method, weight = self._settings.fusion, self._settings.vector_weight
         return fuse(scaled, method=method, vector_weight=weight)
+
+
+def _count_candidates(plan: SearchPlan) -> int:
+    """Of each search of each space: as many as are reranked, at least."""
+    return max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
 
+from knowledge_pipeline.config.query import SearchDepth, SearchDepths
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
@@ -16,6 +18,7 @@ from knowledge_pipeline.query.lookup import ExampleFile
 from knowledge_pipeline.query.search.understand import Intent, ParsedQuery, parse_verbatim, understand
 from knowledge_pipeline.store.filters import Filter
 
+DEFAULT_DEPTHS = SearchDepths()
 _FILE_CHARS = 20_000  # of a file, as words to find others like it
 
 
@@ -33,10 +36,10 @@ class SearchProfile:
     boost_linked: bool = False  # code gains by its links to the best code, where the settings say so
     diverse: bool = False  # of nearly equal results the first is shown, further chunks of a file count less
 
-    def resolve_limit(self, requested: int | None) -> int:
+    def resolve_limit(self, requested: int | None, depth: SearchDepth) -> int:
         """The limit that applies to a request. Raises `InvalidQuery` if it is below 1."""
         if requested is None:
-            return self.default_limit
+            return depth.default_k or self.default_limit
         if requested < 1:
             raise InvalidQuery(f"found limit {requested}; allowed: 1 or more")
         return requested
@@ -87,6 +90,8 @@ class SearchPlan:
     explain: bool
     diverse: bool = False  # see `SearchProfile`
     known_vectors: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])  # by space
+    mode: SearchMode = "hybrid"
+    depth: SearchDepth = DEFAULT_DEPTHS.semantic
 
     @property
     def profile(self) -> SearchProfile:
@@ -96,7 +101,7 @@ class SearchPlan:
     @property
     def rerank_limit(self) -> int:
         """How many hits are reranked."""
-        return max(self.profile.rerank_candidates, 2 * self.limit)
+        return max(self.depth.rerank_k or self.profile.rerank_candidates, 2 * self.limit)
 
 
 def plan_search(
@@ -108,19 +113,30 @@ def plan_search(
     limit: int | None,
     explain: bool,
     diverse: bool,
+    mode: SearchMode = "hybrid",
+    depths: SearchDepths = DEFAULT_DEPTHS,
 ) -> SearchPlan:
     """Understand a question.
 
     Raises:
-        InvalidQuery: the question, its filters, type or limit make no sense.
+        InvalidQuery: the question, its filters, type, mode or limit make no sense.
     """
-    profile = get_profile(type)
+    profile, depth = get_profile(type), _get_depth(depths, type)
+    _require_mode(mode)
     query = parse_verbatim(text) if profile.is_example else understand(text)
     restrictions = (filters, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
-    limit = profile.resolve_limit(limit)
     return SearchPlan(
-        query, type, limit, access, restrictions, condition, explain, profile.diverse and diverse
+        query,
+        type,
+        profile.resolve_limit(limit, depth),
+        access,
+        restrictions,
+        condition,
+        explain,
+        profile.diverse and diverse,
+        mode=mode,
+        depth=depth,
     )
 
 
@@ -132,14 +148,17 @@ def plan_similar(
     filters: Filters,
     limit: int | None,
     explain: bool,
+    mode: SearchMode = "hybrid",
+    depths: SearchDepths = DEFAULT_DEPTHS,
 ) -> SearchPlan:
     """Plan a search for what is like a text, or like a file.
 
     With a file, results are of other files, and by default of its source type.
 
     Raises:
-        InvalidQuery: the text is empty, or the limit makes no sense.
+        InvalidQuery: the text is empty, or the mode or the limit makes no sense.
     """
+    _require_mode(mode)
     vectors: Mapping[str, np.ndarray] = file.vectors if file and text is None else {}
     if file:
         filters = replace(filters, source_types=filters.source_types or (file.source_type,))
@@ -149,5 +168,26 @@ def plan_similar(
     if text is None:
         text = file.text[:_FILE_CHARS] if file else ""
     query = parse_verbatim(text)
-    limit = PROFILES["similar"].resolve_limit(limit)
-    return SearchPlan(query, "similar", limit, access, (filters,), condition, explain, known_vectors=vectors)
+    depth = _get_depth(depths, "similar")
+    return SearchPlan(
+        query,
+        "similar",
+        PROFILES["similar"].resolve_limit(limit, depth),
+        access,
+        (filters,),
+        condition,
+        explain,
+        known_vectors=vectors,
+        mode=mode,
+        depth=depth,
+    )
+
+
+def _get_depth(depths: SearchDepths, type: SearchType) -> SearchDepth:
+    return getattr(depths, type)
+
+
+def _require_mode(mode: str) -> None:
+    """Raise `InvalidQuery` for a mode that there is not."""
+    if mode not in get_args(SearchMode):
+        raise InvalidQuery(f"found the search mode {mode!r}; allowed: {', '.join(get_args(SearchMode))}")

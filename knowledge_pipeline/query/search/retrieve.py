@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from knowledge_pipeline.contract.types import SearchMode
 from knowledge_pipeline.query.search.hits import (
     Candidates,
     Hit,
@@ -43,10 +44,11 @@ class SearchScope:
     condition: Filter
     limit: int  # candidates of each search of each space
     cache: RowCache
+    mode: SearchMode = "hybrid"
 
 
 async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
-    """At most `scope.limit` candidates by each search of each space."""
+    """At most `scope.limit` candidates by each search of each space that the mode has."""
     spaces = await asyncio.gather(
         *(_retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers)
     )
@@ -59,9 +61,14 @@ async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQu
 
 async def _retrieve_from_space(
     reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
-) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable]:
+) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
     """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
-    matching = asyncio.ensure_future(reader.search_text(keywords, scope.condition, limit=scope.limit))
+    if scope.mode == "words":
+        matches = await read_scored_outlines(
+            scope.cache, reader, await _search_words(reader, scope, keywords)
+        )
+        return SpaceCandidates(reader.space, None, matches), None
+    matching = asyncio.ensure_future(_search_words(reader, scope, keywords))
     try:
         vector = await embed_query(reader)
         nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
@@ -82,11 +89,18 @@ async def _retrieve_from_space(
     return SpaceCandidates(reader.space, similar, _join_scores(chunks, matches)), vector
 
 
+async def _search_words(reader: IndexReader, scope: SearchScope, keywords: str) -> Sequence[ScoredRow]:
+    """What full text finds; nothing where vectors alone are searched."""
+    if scope.mode == "vectors":
+        return ()
+    return await reader.search_text(keywords, scope.condition, limit=scope.limit)
+
+
 async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, keywords: str) -> Candidates:
     """The candidates with the matches of other keywords; those by vector stay."""
 
     async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
-        rows = await reader.search_text(keywords, scope.condition, limit=scope.limit)
+        rows = await _search_words(reader, scope, keywords)
         matches = await read_scored_outlines(scope.cache, reader, rows)
         vector = candidates.query_vectors.get(reader.space)
         if vector is None:

@@ -43,6 +43,7 @@ async def similar(body: SimilarRequest, ctx: CurrentContext) -> Response:
             filters=body.filters,
             limit=body.limit,
             explain=body.explain,
+            mode=body.mode,
             access=access,
         )
     )
@@ -111,6 +112,7 @@ async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType)
             limit=body.wanted_results,
             explain=body.explain,
             blame=body.blame,
+            mode=body.mode,
             access=access,
         )
     )

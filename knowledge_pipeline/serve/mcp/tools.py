@@ -68,10 +68,16 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
         filters = arguments.to_filters()
         if source_type is not None:
             filters = replace(filters, source_types=(source_type,))
-        search_type = arguments.type if isinstance(arguments, KnowledgeQueryInput) else type
+        is_of_everything = isinstance(arguments, KnowledgeQueryInput)
+        search_type = arguments.type if is_of_everything else type
         limit = _count_results(base, arguments)
         answer = await base.search(
-            arguments.query, type=search_type, filters=filters, limit=limit, access=access
+            arguments.query,
+            type=search_type,
+            filters=filters,
+            limit=limit,
+            mode=arguments.mode if is_of_everything else "hybrid",
+            access=access,
         )
         return _to_page(base, answer, arguments)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchType, SourceType
+from knowledge_pipeline.contract.types import SearchMode, SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.search.plan import get_profile
 from knowledge_pipeline.times import parse_query_time
@@ -23,6 +23,11 @@ TABS: Mapping[SearchType, str] = {
     "code": "Code",
     "historical": "History",
     "similar": "Like this text",
+}
+MODES: Mapping[SearchMode, str] = {
+    "hybrid": "Words and meaning",
+    "words": "Words alone",
+    "vectors": "Meaning alone",
 }
 _LIST_FILTERS = ("source_type", "source", "language", "path")
 FILTER_NAMES = (*_LIST_FILTERS, "since")
@@ -44,9 +49,12 @@ class PageQuery:
     path: tuple[str, ...] = ()
     since: str = ""
     limit: int = DEFAULT_LIMIT
+    mode: SearchMode = "hybrid"
 
     def __post_init__(self) -> None:
         get_profile(self.type)
+        if self.mode not in MODES:
+            raise InvalidQuery(f"found the mode {self.mode!r}; allowed: {', '.join(get_args(SearchMode))}")
         if self.limit < 1:
             raise InvalidQuery(f"found limit {self.limit}; allowed: 1 or more")
 
@@ -61,8 +69,9 @@ class PageQuery:
             for name in _LIST_FILTERS
         }
         type_: Any = params.get("type") or "semantic"
+        mode: Any = params.get("mode") or "hybrid"
         q, since = params.get("q", "").strip(), params.get("since", "").strip()
-        return cls(q=q, type=type_, since=since, limit=int(limit[:9]), **lists)
+        return cls(q=q, type=type_, since=since, limit=int(limit[:9]), mode=mode, **lists)
 
     @property
     def is_filtered(self) -> bool:

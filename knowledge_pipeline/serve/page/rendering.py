@@ -20,7 +20,7 @@ from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.code_html import render_lines
-from knowledge_pipeline.serve.page.page_query import TABS, PageQuery
+from knowledge_pipeline.serve.page.page_query import MODES, TABS, PageQuery
 from knowledge_pipeline.serve.page.results import type_label_of
 from knowledge_pipeline.serve.page.static_files import static_url
 from knowledge_pipeline.serve.page.term_matching import TermMatcher
@@ -55,6 +55,7 @@ def render_page(request: Request, template: str, *, status: int = 200, **variabl
         "theme": theme if theme in ("light", "dark") else "",
         "signed_in": TOKEN_COOKIE in request.cookies,
         "tabs": TABS,
+        "modes": MODES,
     }
     html = _load_templates().get_template(template).render(defaults | variables)
     response = HTMLResponse(html, status, headers=dict(_HEADERS))

@@ -66,6 +66,7 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
                 filters=page_query.to_filters(),
                 limit=page_query.limit,
                 explain=True,
+                mode=page_query.mode,
                 access=access,
             )
         )

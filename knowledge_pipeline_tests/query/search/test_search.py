@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,8 @@ from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.config.settings import EmbeddingSettings, QuerySettings, Settings, SourceConfig
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
@@ -154,6 +157,71 @@ def test_filters_of_the_text_and_of_the_caller_hold_together(base: KnowledgeBase
     assert paths(base.search("token created_since:2026")) == ["#ops/2026-01-02"]
     with pytest.raises(InvalidQuery, match="found created_until:soon"):
         base.search("token created_until:soon")
+
+
+@pytest.mark.usefixtures("shelf")
+def test_by_words_alone_no_model_is_asked_and_nothing_is_missing(base: KnowledgeBase, server: OpenAIServer):
+    before = len(server.requests)
+    answer = base.search("bucket talk", mode="words", limit=20, explain=True)
+    assert answer.results and answer.degraded == () and len(server.requests) == before
+    assert {each.explain.vector_rank for each in answer.results if each.explain} == {None}
+    assert paths(base.search("zebra", mode="words")) == [], "no word matches"
+    assert base.similar(text="token loop", mode="words").results and len(server.requests) == before
+    server.fail_next(*[Fault(500)] * 5)
+    assert base.search("token in go", mode="words").degraded == (), "as no model is needed"
+    assert len(server.faults) == 5
+    server.faults.clear()
+
+
+@pytest.mark.usefixtures("shelf")
+def test_by_vectors_alone_full_text_is_not_asked(base: KnowledgeBase, server: OpenAIServer):
+    answer = base.search("zebra", mode="vectors", limit=20, explain=True)
+    assert answer.results, "the nearest, whatever their words are"
+    assert {each.explain.bm25_rank for each in answer.results if each.explain} == {None}
+    assert base.similar(text="token loop", mode="vectors", limit=20).results
+    server.fail_next(*[Fault(500)] * 5)
+    without = base.search("another zebra", mode="vectors")
+    server.faults.clear()
+    assert (without.results, without.degraded) == ((), ("vector",)), "an answer without vectors says so"
+
+
+@pytest.mark.usefixtures("shelf")
+def test_modes_have_answers_of_their_own_and_a_wrong_one_is_refused(base: KnowledgeBase):
+    by_mode = {mode: base.search("token", mode=mode).query_id for mode in ("hybrid", "words", "vectors")}
+    assert len(set(by_mode.values())) == 3
+    assert not base.search("token loop", mode="words").cached
+    assert not base.search("token loop", mode="vectors").cached, "of another mode than the cached answer"
+    with pytest.raises(
+        InvalidQuery, match="found the search mode 'lexical'; allowed: hybrid, words, vectors"
+    ):
+        base.search("token", mode="lexical")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.usefixtures("shelf")
+def test_depths_of_the_settings_hold_for_their_type(base: KnowledgeBase):
+    depth = {"semantic": {"default_k": 3, "candidates": 10, "rerank_k": 1}, "code": {"default_k": 1}}
+    changed = base.settings.model_copy(update={"query": QuerySettings.model_validate({"depth": depth})})
+    with KnowledgeBase(changed) as shallow:
+        assert len(shallow.search("token").results) == 3
+        assert len(shallow.search("token", limit=5).results) == 5, "a limit of the question comes first"
+        assert len(shallow.search("token", type="code").results) == 1
+        assert len(shallow.similar(text="token").results) == 5, "the default of its type"
+
+
+def test_candidates_are_as_many_as_the_settings_say(base: KnowledgeBase, lake: Lake, space: str):
+    write(lake, space, [row(f"token {number}", f"src/{number}.py") for number in range(40)])
+    publish(lake)
+
+    async def count(settings: Settings) -> int:
+        engine = Engine(settings, lake)
+        hits, _ = await engine.find_unranked("token", Access.operator(), type="code", filters=Filters())
+        await engine.aclose()
+        return len(hits)
+
+    assert asyncio.run(count(base.settings)) == 40
+    depth = {"code": {"candidates": 12, "rerank_k": 1, "default_k": 2}}
+    few = base.settings.model_copy(update={"query": QuerySettings.model_validate({"depth": depth})})
+    assert 12 <= asyncio.run(count(few)) <= 24, "twelve by words, and twelve by vectors"
 
 
 @pytest.mark.usefixtures("shelf")
