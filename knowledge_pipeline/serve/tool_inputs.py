@@ -109,7 +109,6 @@ class KnowledgeQueryInput(DatedQueryInput):
     mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
     source_types: SourceTypes = filter_field("source_types")
     sources: FilterValues = filter_field("sources")
-    namespaces: FilterValues = filter_field("namespaces")
     repos: FilterValues = filter_field("repos")
     languages: FilterValues = filter_field("languages")
     paths: FilterValues = filter_field("paths")
