@@ -23,6 +23,8 @@ SCP_ADDRESS = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(
 
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _GITHUB_API = "https://api.github.com"
+_GITHUB_REPOSITORY = re.compile(r"^[\w.-]+/[\w.-]+$")
+_GITLAB_PROJECT = re.compile(r"^[\w.-]+(/[\w.-]+)+$")
 
 
 class BaseConnection(SettingsModel, ABC):
@@ -82,6 +84,17 @@ class GitConnection(BaseConnection):
             host, path = "", self.url
         return host, path.strip("/").removesuffix(".git").rstrip("/")
 
+    def to_code_host(self) -> GithubConnection | GitlabConnection | None:
+        """The API of the service that hosts it, if the token is for one that is known by its host."""
+        host, path = self.host_and_path
+        if self.token is None:
+            return None
+        if host == "github.com" and _GITHUB_REPOSITORY.fullmatch(path):
+            return GithubConnection(type="github", repository=path, token=self.token)
+        if host == "gitlab.com" and _GITLAB_PROJECT.fullmatch(path):
+            return GitlabConnection(type="gitlab", project=path, token=self.token)
+        return None
+
 
 class ServiceConnection(BaseConnection):
     """A service over HTTP."""
@@ -111,7 +124,7 @@ class GithubConnection(ServiceConnection):
     """A repository on GitHub, or on GitHub Enterprise by the URL of its API."""
 
     type: Literal["github"]
-    repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")  # "owner/name"
+    repository: str = Field(pattern=_GITHUB_REPOSITORY)  # "owner/name"
     branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
     url: HttpUrl = _GITHUB_API  # Enterprise: https://HOST/api/v3
     token: SecretStr | None = None
@@ -145,7 +158,7 @@ class GitlabConnection(ServiceConnection):
     """A project on GitLab, hosted anywhere."""
 
     type: Literal["gitlab"]
-    project: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)+$")  # "group/subgroup/name"
+    project: str = Field(pattern=_GITLAB_PROJECT)  # "group/subgroup/name"
     branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
     url: HttpUrl = "https://gitlab.com"
     token: SecretStr | None = None
@@ -246,6 +259,22 @@ class GcsConnection(BucketConnection):
     scheme, default_host = "gs", "storage.googleapis.com"
     type: Literal["gcs"]
     credentials: Path | None = None  # a service account's key file
+
+
+Connection = Annotated[
+    LocalConnection
+    | GitConnection
+    | GithubConnection
+    | GitlabConnection
+    | JiraConnection
+    | ConfluenceConnection
+    | SlackConnection
+    | SlackExportConnection
+    | S3Connection
+    | GcsConnection,
+    Field(discriminator="type"),
+]
+"""A connection of any type, as a source has it."""
 
 
 def strip_credentials(text: str) -> str:

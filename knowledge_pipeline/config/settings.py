@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from knowledge_pipeline.config.access import AccessSettings
 from knowledge_pipeline.config.chunking import (
@@ -18,16 +18,9 @@ from knowledge_pipeline.config.chunking import (
     require_read_keys,
 )
 from knowledge_pipeline.config.connections import (
-    ConfluenceConnection,
-    GcsConnection,
-    GitConnection,
+    Connection,
     GithubConnection,
     GitlabConnection,
-    JiraConnection,
-    LocalConnection,
-    S3Connection,
-    SlackConnection,
-    SlackExportConnection,
 )
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
 from knowledge_pipeline.config.limits import LimitSettings
@@ -41,6 +34,11 @@ from knowledge_pipeline.config.operation import (
     ServeSettings,
     SettingsModel,
     TuningSettings,
+)
+from knowledge_pipeline.config.permission_sources import (
+    GIT_READ_TYPES,
+    PermissionConnection,
+    find_permission_connection,
 )
 from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
@@ -60,21 +58,6 @@ _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     "archive": "realtime",
 }
 
-
-Connection = Annotated[
-    LocalConnection
-    | GitConnection
-    | GithubConnection
-    | GitlabConnection
-    | JiraConnection
-    | ConfluenceConnection
-    | SlackConnection
-    | SlackExportConnection
-    | S3Connection
-    | GcsConnection,
-    Field(discriminator="type"),
-]
-
 _GIT_CONNECTIONS: tuple[str, ...] = ("local", "git", "github", "gitlab")
 _BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs")
 _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
@@ -88,11 +71,6 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     "archive": ("local",),
 }
 """The connections that each type can be read over."""
-
-PERMISSION_CONNECTIONS: tuple[str, ...] = ("confluence", "jira", "slack", "github", "gitlab")
-"""The connections over which who may read a document is read with it: `access.visibility: from_source`."""
-
-_GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 
 _CONVERSATION_TYPES: frozenset[SourceType] = frozenset(
     {"github_pr", "github_issues", "jira", "confluence", "slack", "archive"}
@@ -128,6 +106,7 @@ class SourceConfig(SourceFilters):
     sanitize: SanitizeSettings = SanitizeSettings()
     refresh: RefreshSettings = RefreshSettings()
     access: AccessSettings = AccessSettings()
+    _permission_connection: PermissionConnection | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check_connection(self) -> SourceConfig:
@@ -139,14 +118,8 @@ class SourceConfig(SourceFilters):
             )
         require_supported_filters(self, self.type)
         require_read_keys(self.type, self.chunking, self.metadata)
-        if self.access.visibility == "from_source" and (
-            self.connection.type not in PERMISSION_CONNECTIONS or self.type in _GIT_READ_TYPES
-        ):
-            raise ValueError(
-                f"access.visibility 'from_source' is not read for type {self.type!r} over connection.type "
-                f"{self.connection.type!r}; it is for documents of: {', '.join(PERMISSION_CONNECTIONS)}"
-            )
-        if self.type in _GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
+        self._permission_connection = find_permission_connection(self.type, self.connection, self.access)
+        if self.type in GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
             object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git
         return self
 
@@ -155,6 +128,11 @@ class SourceConfig(SourceFilters):
         """Tags of all its chunks: those of the configuration, and its namespace's."""
         namespace = [build_namespace_tag(self.namespace)] if self.namespace else []
         return sorted({*self.metadata.tags, *namespace})
+
+    @property
+    def permission_connection(self) -> PermissionConnection | None:
+        """Where to ask who may read the documents; None: nobody says."""
+        return self._permission_connection
 
 
 def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
@@ -167,7 +145,10 @@ def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
 
 def resolve_trigger(source: SourceConfig) -> Trigger:
     """When a source is refreshed: as configured, or by the default of its type."""
-    return source.refresh.trigger or _DEFAULT_TRIGGERS[source.type]
+    usual = _DEFAULT_TRIGGERS[source.type]
+    if usual == "weekly" and source.access.visibility == "from_source":
+        usual = "daily"  # permissions are as old as the last refresh
+    return source.refresh.trigger or usual
 
 
 class ReleaseSettings(SettingsModel):

@@ -25,7 +25,7 @@ def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
         SourceRefused: the source refuses us altogether.
         SourceUnavailable: it did not answer.
     """
-    match source.connection:
+    match source.permission_connection:
         case ConfluenceConnection() as connection:
             from knowledge_pipeline.sources.confluence.permissions import read_page_permissions
 
@@ -43,8 +43,9 @@ def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
 
             return read_repository_permissions(connection, uris)
         case GitlabConnection() as connection:
-            from knowledge_pipeline.sources.gitlab.permissions import read_project_permissions
+            from knowledge_pipeline.sources.gitlab.permissions import ProjectPart, read_project_permissions
 
-            return read_project_permissions(connection, uris)
-        case _:
+            parts: dict[str, ProjectPart] = {"github_issues": "issue", "github_pr": "merge_request"}
+            return read_project_permissions(connection, parts.get(source.type, "repository"), uris)
+        case None:
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other

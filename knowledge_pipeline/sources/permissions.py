@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 GROUP_PREFIX = "group:"
@@ -44,6 +44,10 @@ class Permissions:
 
     audiences: Mapping[str, Sequence[Readers]] = field(default_factory=dict[str, Sequence[Readers]])
     audience_by_uri: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Documents that are not in it are read by nobody."""
+    """Documents that are not in it, or whose audience is not in `audiences`, are read by nobody."""
     problems: Counter[str] = field(default_factory=Counter[str])
     """What could not be read and why, as a sentence, with the number of its cases."""
+
+    def count_closed(self, uris: Iterable[str]) -> int:
+        """How many of some documents have readers that are not known."""
+        return sum(self.audience_by_uri.get(uri) not in self.audiences for uri in uris)

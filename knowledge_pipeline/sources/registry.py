@@ -6,11 +6,13 @@ from pathlib import Path
 
 from knowledge_pipeline.config.connections import (
     GcsConnection,
+    GitConnection,
+    LocalConnection,
     S3Connection,
     ServiceConnection,
     SlackExportConnection,
 )
-from knowledge_pipeline.config.settings import GitConnection, LocalConnection, SourceConfig
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.api_sources import open_api_source
 from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
 from knowledge_pipeline.sources.base import Source

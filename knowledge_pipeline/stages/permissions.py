@@ -37,7 +37,8 @@ def refresh_permissions(
 ) -> Mapping[str, str]:
     """Read and store who may read the source's documents; the audience of each, by uri.
 
-    A document that is not in the result has no reader but those of the configuration.
+    A document that is not in the result has no reader but those of the configuration; nor has one whose
+    audience could not be read.
 
     Raises:
         SourceUnavailable: the source did not answer; the permissions read before are kept.
@@ -57,9 +58,8 @@ def refresh_permissions(
     changed = write_audiences(table, audiences)
     moved = _update_audiences(snapshot, permissions.audience_by_uri)
     stats.notes += permissions.problems
-    closed = sum(uri not in permissions.audience_by_uri for uri in uris)
     notes = {
-        "documents without readable permissions are closed": closed,
+        "documents without readable permissions are closed": permissions.count_closed(uris),
         NO_ADDRESS_NOTE: len(mapping.unknown),
         "audiences changed": changed,
         "documents with another audience": moved,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from knowledge_pipeline.config.settings import GitConnection, Settings, SourceConfig, Trigger, resolve_trigger
+from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.settings import Settings, SourceConfig, Trigger, resolve_trigger
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
 

@@ -6,11 +6,11 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
+from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.problems import list_models
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import (
     EmbeddingSettings,
-    GitConnection,
     Settings,
     SettingsModel,
     SourceConfig,
@@ -88,6 +88,12 @@ def test_depths_are_bounded_and_leave_stored_scores_alone():
 def test_a_namespace_is_a_tag_of_the_sources_chunks():
     assert source("code", namespace="shop", metadata={"tags": ["core"]}).tags == ["core", "namespace:shop"]
     assert source("code").tags == []
+
+
+def test_permissions_of_a_history_are_read_daily():
+    access = {"visibility": "from_source", "tenant": "acme"}
+    connection = {"type": "github", "repository": "a/b", "token": "t"}
+    assert resolve_trigger(source("git_history", access=access, connection=connection)) == "daily"
 
 
 def test_a_configured_trigger_wins_over_the_default():

@@ -183,18 +183,52 @@ def test_permissions_that_cannot_be_read_close_the_document_and_the_report_says_
 
 
 @pytest.mark.parametrize(
-    ("type_", "connection"),
+    ("type_", "connection", "remedy"),
     [
-        ("files", {"type": "local", "path": "."}),
-        ("code", {"type": "github", "repository": "octo/engine"}),
-        ("markdown", {"type": "git", "url": "https://example.org/a.git"}),
-        ("slack", {"type": "slack_export", "path": "export.zip"}),
+        ("files", {"type": "local", "path": "."}, ""),
+        ("code", {"type": "local", "path": "."}, "use connection.type github or gitlab"),
+        ("code", {"type": "s3", "bucket": "code"}, "use connection.type github or gitlab"),
+        (
+            "markdown",
+            {"type": "git", "url": "https://example.org/a.git", "token": "t"},
+            "use connection.type",
+        ),
+        ("markdown", {"type": "git", "url": "https://github.com/octo/engine"}, "or a connection.token"),
+        ("markdown", {"type": "git", "url": "https://github.com/engine", "token": "t"}, "use connection"),
+        (
+            "code",
+            {"type": "git", "url": "https://github.com.example.org/a/b", "token": "t"},
+            "use connection",
+        ),
+        ("slack", {"type": "slack_export", "path": "export.zip"}, ""),
     ],
 )
-def test_sources_whose_permissions_are_not_read_refuse_to_say_so(type_, connection):
+def test_sources_whose_permissions_are_not_read_refuse_to_say_so(type_, connection, remedy):
     source = {"id": "a", "type": type_, "connection": connection}
-    with pytest.raises(ValidationError, match="'from_source' is not read for type"):
+    with pytest.raises(ValidationError, match="'from_source' is not read for type") as refused:
         SourceConfig.model_validate({**source, "access": {"visibility": "from_source", "tenant": "acme"}})
+    assert remedy in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("connection", "service"),
+    [
+        ({"type": "github", "repository": "octo/engine"}, "https://github.com/octo/engine"),
+        ({"type": "git", "url": "https://github.com/octo/engine.git"}, "https://github.com/octo/engine"),
+        ({"type": "git", "url": "git@github.com:octo/engine.git"}, "https://github.com/octo/engine"),
+        ({"type": "git", "url": "https://gitlab.com/a/b/c/"}, "https://gitlab.com/a/b/c"),
+        ({"type": "gitlab", "project": "a/b", "url": "https://g.test"}, "https://g.test/a/b"),
+    ],
+)
+def test_a_repository_is_read_by_git_and_its_host_says_who_may(connection, service):
+    source = {"id": "a", "type": "code", "connection": {**connection, "token": "secret"}}
+    access = {"visibility": "from_source", "tenant": "acme"}
+    read = SourceConfig.model_validate({**source, "access": access})
+    assert read.connection.type == "git"
+    for one in (read, read.model_copy(update={"id": "b"})):
+        assert one.permission_connection is not None
+        assert one.permission_connection.location == service
+        assert one.permission_connection.token == read.connection.token
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,12 @@ def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
     from knowledge_pipeline.sources.permission_readers import read_permissions
 
     found = read_permissions(source, uris)
-    if not found.audience_by_uri:
+    with_readers = len(uris) - found.count_closed(uris)
+    if not with_readers:
         reason = next(iter(found.problems), "the source names nobody who may read them")
         raise SourceRefused(f"source {source.id!r}: no document has permissions that can be read: {reason}")
     problems = dict(found.problems.most_common())
-    return {"documents": len(uris), "with_readers": len(found.audience_by_uri), "problems": problems}
+    return {"documents": len(uris), "with_readers": with_readers, "problems": problems}
 
 
 def _read_first_document(source: str, opened: Source, items: list[Item]) -> Document:

@@ -31,7 +31,8 @@ class RemotePoller:
 
     def set_sources(self, sources: Sequence[SourceConfig]) -> None:
         """Check these from now on."""
-        from knowledge_pipeline.config.settings import GitConnection, RefreshSettings
+        from knowledge_pipeline.config.connections import GitConnection
+        from knowledge_pipeline.config.settings import RefreshSettings
 
         on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
         remote = [source for source in sources if isinstance(source.connection, GitConnection)]

@@ -17,9 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from knowledge_pipeline.code_graph import RESOLVER_VERSION, Trace
 from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.sources.repository_permissions import REPOSITORY_AUDIENCE
 from knowledge_pipeline.stages.code_graph.facts import FactsRefresh, refresh_facts
 from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map_portions, open_pool
 from knowledge_pipeline.stages.code_graph.project import StoredProject
@@ -28,6 +30,7 @@ from knowledge_pipeline.stages.code_graph.writer import GraphWriter
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.index import SLOT_MIN_ROWS, build_source_columns
 from knowledge_pipeline.stages.worker_pool import WorkerPool
+from knowledge_pipeline.store.audiences import build_audience_principal
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
@@ -47,7 +50,7 @@ def refresh(ctx: RefreshContext) -> Stats:
     with measure_stage("graph", ctx.source.id) as stats, open_pool() as pool:
         read = refresh_facts(ctx, pool)
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
-        context = build_source_columns(ctx)
+        context = _build_source_columns(ctx)
         mark = hash_strings(VERSION, str(RESOLVER_VERSION), json.dumps(context, sort_keys=True))
         tracker = ChangeTracker(
             ctx.lake, ctx.source.id, "graph", mark, [facts, symbols], forget=ctx.options.full
@@ -152,7 +155,7 @@ def _write_graph(
     tracker: ChangeTracker,
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
-    context = build_source_columns(ctx)
+    context = _build_source_columns(ctx)
     web_prefix = context.pop("web_prefix")
     paths = [*indirect.affected, *plan.keys_to_write]
     facts, notes = ctx.lake.facts(ctx.source.type, ctx.source.id), Counter[str]()
@@ -181,6 +184,15 @@ def _write_graph(
             writer.write(ctx.source.id, removed_paths=plan.removed, all_files=every)
             tracker.remember(has_written=True)
     return notes
+
+
+def _build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
+    """Those of the index, with the audience of the repository: it is the same for all of its files."""
+    columns, source = build_source_columns(ctx), ctx.source
+    if source.access.visibility == "from_source":
+        audience = build_audience_principal(source.type, source.id, REPOSITORY_AUDIENCE)
+        columns["principals"] = sorted([*columns["principals"], audience])
+    return columns
 
 
 def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:

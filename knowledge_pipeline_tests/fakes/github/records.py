@@ -42,6 +42,7 @@ class Repository:
         self.records: dict[str, Record] = {}  # by uri
         self.has_issues = True
         self.private = True
+        self.visibility: str | None = None  # "internal"; None: as `private` says
         self.collaborators: list[Record] = []  # as REST has them
         self.teams: list[str] = []  # by slug
         self.people: dict[str, Record] = {}  # by node id

@@ -16,12 +16,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import jwt
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
+from knowledge_pipeline_tests.fakes.git_server import answer_git_with_token
 from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
@@ -76,6 +78,7 @@ class GithubServer(Served):
         self.app_key = app_key  # PEM, public; "": no App is known
         self.app_id, self.installation_id = 4711, 77
         self.installed = True
+        self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
         self.forbidden: dict[str, int] = {}  # status by path below the repository: "/collaborators"
         self.token_lasts_s = 3600.0
         self.most_at_once = 100  # nodes; more of them are answered with a 502
@@ -130,6 +133,8 @@ class GithubServer(Served):
             self._points_left, self._reset = after, time.time() + reset_s
 
     def send(self, asked: Asked) -> Sent:
+        if self.repositories and ".git/" in asked.path:
+            return answer_git_with_token(self.repositories, self.token, asked)
         fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)
         return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 
@@ -213,7 +218,8 @@ class GithubServer(Served):
             return status, {"message": "Must have push access to view repository collaborators."}
         private = self.repository.private
         if path == "":
-            return 200, {"private": private, "visibility": "private" if private else "public"}
+            visibility = self.repository.visibility or ("private" if private else "public")
+            return 200, {"private": private, "visibility": visibility}
         lists = {"/collaborators": self.repository.collaborators}
         lists["/teams"] = [{"slug": each, "name": each.title()} for each in self.repository.teams]
         size, page = int(query["per_page"][0]), int(query["page"][0])

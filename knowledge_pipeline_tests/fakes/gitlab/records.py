@@ -29,6 +29,7 @@ class Project:
             "visibility": "private",
             "issues_access_level": "enabled",
             "merge_requests_access_level": "enabled",
+            "repository_access_level": "enabled",
         }
         self.members: list[Record] = []  # as REST has them
         self._last_id = 0

@@ -16,12 +16,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
 
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline_tests.fakes.git_server import answer_git_with_token
 from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
 from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
@@ -71,6 +73,7 @@ class GitlabServer(Served):
         self.prefix = prefix
         self.kind = kind  # of what `create` makes
         self.public = False  # shown to everybody
+        self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
         self.forbidden: dict[str, int] = {}  # status by path below the project: "members/all"
         self.signs_in = False  # every address leads to a page to sign in
         self.most_at_once = 100  # documents; more of them are not answered in time
@@ -114,6 +117,8 @@ class GitlabServer(Served):
             self._left, self._reset = after, time.time() + reset_s
 
     def send(self, asked: Asked) -> Sent:
+        if self.repositories and ".git/" in asked.path:
+            return answer_git_with_token(self.repositories, self.token, asked)
         fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)
         return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 

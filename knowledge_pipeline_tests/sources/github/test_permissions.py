@@ -51,6 +51,12 @@ def test_a_public_repository_is_for_everybody(server):
     assert set(members(read(server, "pull/1"))) == {"*"}
 
 
+def test_an_internal_repository_is_for_its_collaborators_and_whom_a_mapping_names(server):
+    server.repository.visibility = "internal"
+    server.repository.collaborate("ada")
+    assert set(members(read(server, "pull/1"))) == {"ada", "group:visibility:internal"}
+
+
 def test_long_lists_are_read_to_their_end(server):
     many = [f"person-{number}" for number in range(230)]
     server.repository.collaborate(*many, teams=tuple(f"team-{number}" for number in range(101)))
@@ -66,7 +72,7 @@ def test_collaborators_that_are_not_shown_close_the_documents_and_say_why(server
     server.repository.collaborate("ada")
     server.forbidden["/collaborators"] = status
     found = read(server, "pull/1", "pull/2")
-    assert (found.audiences, found.audience_by_uri) == ({}, {})
+    assert (found.audiences, found.count_closed(["pull/1", "pull/2"])) == ({}, 2)
     assert [(count, "push access" in problem) for problem, count in found.problems.items()] == [(2, True)]
 
 

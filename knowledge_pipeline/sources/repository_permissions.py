@@ -1,0 +1,77 @@
+"""What GitHub and GitLab have in common where they say who may read a repository.
+
+A repository is one audience, whatever the number of its documents. Its name stays where its readers cannot
+be read: nobody belongs to it then, and no row has to change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.sources.permissions import EVERYONE, Member, Permissions, Readers
+
+REPOSITORY_AUDIENCE = "repository"
+"""Of the files and commits of a repository, and of its code graph."""
+
+EVERYBODY: Readers = frozenset({Member(EVERYONE)})
+
+INTERNAL = Member.group("visibility:internal")
+"""Whoever has an account at the service: a reader of an internal repository; no team can be called so."""
+
+_PAGE_SIZE = 100  # the most, of either
+_MAX_PAGES = 1_000
+
+
+class _Errors(Protocol):
+    @property
+    def service(self) -> str: ...
+
+
+class CodeHostClient(Protocol):
+    """The REST API of a service that hosts code."""
+
+    @property
+    def errors(self) -> _Errors:
+        """Names the service in errors."""
+        ...
+
+    def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
+        """The JSON at a path, or a status of 403 or 404."""
+        ...
+
+
+def list_pages(
+    client: CodeHostClient, path: str, parameters: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]] | None:
+    """All of a list, page by page; None: it is not shown.
+
+    Raises:
+        SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
+            would say that the others may not read.
+    """
+    found: list[dict[str, Any]] = []
+    for page in range(1, _MAX_PAGES):
+        answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})
+        if isinstance(answer, int):
+            return None
+        if not is_list(answer):
+            break
+        found += filter(is_object, answer)
+        if len(answer) < _PAGE_SIZE:
+            return found
+    what = path.partition("/")[2].rpartition("/")[2] or path
+    raise SourceUnavailable(f"{client.errors.service} does not end the list of {what}: try again later")
+
+
+def build_permissions(
+    audience: str, readers: Readers | None, uris: Sequence[str], problems: Counter[str], unreadable: str
+) -> Permissions:
+    """One audience for all documents; where its `readers` are None, they are closed, and a problem."""
+    if readers is None:
+        problems[unreadable] += len(uris)
+    audiences = {} if readers is None else {audience: [readers]}
+    return Permissions(audiences, dict.fromkeys(uris, audience), problems)
