@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,8 @@ def open_gitlab(stack: ExitStack) -> Service:
     )
 
 
-def open_jira(stack: ExitStack) -> Service:
-    server = stack.enter_context(JiraServer())
+def open_jira(stack: ExitStack, *, cloud: bool = True) -> Service:
+    server = stack.enter_context(JiraServer(cloud=cloud))
     site = server.site
     site.emails = {name: f"{name.lower()}@example.org" for name in ("Ada", "Ben")}
     site.browse("Ada", "Ben")
@@ -103,13 +104,19 @@ def open_jira(stack: ExitStack) -> Service:
         "jira",
         server.connection(),
         lambda: site.levels.update({"5": [site.holder("Ben")]}),
-        lambda: site.forbidden.update({"/members": 403}),
+        lambda: site.forbidden.update({"/members": 403, "/viewissue/search": 403}),
         site.forbidden.clear,
         {"projects": ("PROJ",)},
     )
 
 
-SERVICES = {"jira": open_jira, "slack": open_slack, "github": open_github, "gitlab": open_gitlab}
+SERVICES = {
+    "jira": open_jira,
+    "jira_server": partial(open_jira, cloud=False),
+    "slack": open_slack,
+    "github": open_github,
+    "gitlab": open_gitlab,
+}
 
 
 class Indexed:

@@ -2,7 +2,10 @@
 
 A project is an audience, and so is each of its security levels that a ticket has. Levels are read with all
 tickets, not by a search for them: one that the search does not know yet would leave its ticket open.
-Source: https://developer.atlassian.com/cloud/jira/platform/rest/v3/api-group-permission-schemes/
+Server and Data Center do not tell who is in a level, but who may view a ticket: there, each ticket with a
+level is an audience.
+Sources: https://developer.atlassian.com/cloud/jira/platform/rest/v3/api-group-permission-schemes/,
+https://docs.atlassian.com/software/jira/docs/api/REST/9.12.0/#api/2/user-findUsersWithBrowsePermission
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
+from itertools import count
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +28,8 @@ from knowledge_pipeline.sources.jira.query import TicketCriteria, build_clauses,
 from knowledge_pipeline.sources.permissions import EVERYONE, Member, Permissions, Readers
 
 _PAGE_SIZE = 50  # Jira's most, of members
+_VIEWERS_PAGE_SIZE = 1000  # and of people who may view a ticket
+_EVERY_NAME = "."  # of a search for people on Server, where nothing finds nobody
 _REMEDY = "give our account the permission that docs/sources/jira.md names"
 _UNTAKEN_NOTE = "permissions by {kind} are not taken in: who has only those sees nothing"
 
@@ -33,6 +39,10 @@ _Json = dict[str, Any]
 class _Unreadable(Exception):
     """Jira does not show some permission; the message says which, and what to do."""
 
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status  # of HTTP; 0: it answered, but does not tell
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -40,6 +50,7 @@ class _Place:
 
     project: str  # key
     level: str | None  # id; "": not shown whether it has one
+    ticket: str = ""  # key, where it decides, too
 
 
 def read_ticket_permissions(
@@ -62,6 +73,7 @@ class _PermissionReader:
     def __init__(self, api: JiraClient) -> None:
         self._api = api
         self._problems = Counter[str]()
+        self._hidden_viewers = ""  # why
         self.read_browsers = cache(self._read_browsers)  # of this reader, each once
         self.read_level = cache(self._read_level)
         self.read_scheme = cache(self._read_scheme)
@@ -72,7 +84,8 @@ class _PermissionReader:
     def read(self, criteria: TicketCriteria, uris: Sequence[str]) -> Permissions:
         jql = build_jql(build_clauses(criteria), since=None, zone=UTC)
         listed = list_tickets(self._api, jql, fields=("project", "security"))
-        places = {f"issue/{raw['id']}": _parse_place(raw) for raw in listed}
+        is_cloud = self._api.is_cloud
+        places = {f"issue/{raw['id']}": _parse_place(raw, is_cloud=is_cloud) for raw in listed}
         audiences: dict[str, Sequence[Readers]] = {}
         audience_by_uri: dict[str, str] = {}
         closed: dict[_Place | None, str] = {}  # each refused once
@@ -81,7 +94,7 @@ class _PermissionReader:
             try:
                 if place in closed:
                     raise _Unreadable(closed[place])
-                name, requires = self._find_audience(place)
+                name, requires = self._find_audience(uri, place)
             except _Unreadable as reason:
                 closed[place] = str(reason)
                 self._problems[str(reason)] += 1
@@ -89,10 +102,12 @@ class _PermissionReader:
                 audiences[name], audience_by_uri[uri] = requires, name
         return Permissions(audiences, audience_by_uri, self._problems)
 
-    def _find_audience(self, place: _Place | None) -> tuple[str, Sequence[Readers]]:
+    def _find_audience(self, uri: str, place: _Place | None) -> tuple[str, Sequence[Readers]]:
         """Raises _Unreadable."""
         if place is None:
             raise _Unreadable("tickets that the source's filters do not find any more have no known readers")
+        if place.ticket:
+            return uri, [self._read_viewers(place.ticket)]
         browsers, level = self.read_browsers(place.project), place.level
         if level == "" and self.read_scheme(place.project) is not None:
             raise _Unreadable(f"security levels of tickets of {place.project} are not shown: {_REMEDY}")
@@ -125,15 +140,38 @@ class _PermissionReader:
         return str(scheme.get("id") or "") if is_object(scheme) else None
 
     def _read_level(self, project: str, level: str) -> Readers:
-        """Whom a security level lets in; Server does not tell. Raises _Unreadable."""
+        """Whom a security level lets in, on Cloud. Raises _Unreadable."""
         what = f"the members of security level {level} of project {project} are not shown"
         scheme = self.read_scheme(project)
-        if scheme is None or not self._api.is_cloud:
-            raise _Unreadable(f"{what}: Jira Cloud alone shows them, to an administrator")
+        if scheme is None:
+            raise _Unreadable(f"{what}: {_REMEDY}")
         path = f"issuesecurityschemes/{quote(scheme, safe='')}/members"
         found = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
         mine = (each for each in found if str(each.get("issueSecurityLevelId", level)) == level)
         return self._to_readers([each.get("holder") for each in mine], project)
+
+    def _read_viewers(self, ticket: str) -> Readers:
+        """Who may view a ticket, its security level considered, on Server. Raises _Unreadable."""
+        if self._hidden_viewers:
+            raise _Unreadable(self._hidden_viewers)  # as of any other ticket
+        what = "who may view tickets with a security level is not shown"
+        query = {"username": _EVERY_NAME, "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
+        readers: set[Member] = set()
+        for start in count(0, _VIEWERS_PAGE_SIZE):
+            try:
+                page = self._get(what, "user/viewissue/search", startAt=start, **query)
+            except _Unreadable as reason:
+                self._hidden_viewers = "" if reason.status == 404 else str(reason)  # 404: deleted meanwhile
+                raise
+            if not is_list(page):
+                raise SourceUnavailable(f"{self._api.service} returned no list of people: try again later")
+            readers.update(self._to_people(page))
+            if len(page) < _VIEWERS_PAGE_SIZE:
+                break
+        if not readers:  # we view it ourselves, so that people are hidden from us
+            self._hidden_viewers = f"{what}: {_REMEDY}"
+            raise _Unreadable(self._hidden_viewers)
+        return frozenset(readers)
 
     def _to_readers(self, holders: Iterable[Any], project: str) -> Readers:
         """The people and groups that hold a permission. Raises _Unreadable."""
@@ -222,7 +260,7 @@ class _PermissionReader:
             return self._api.get(path, **query)
         except JiraRefused as refusal:
             if refusal.status in (403, 404):
-                raise _Unreadable(f"{what} ({refusal.status}): {_REMEDY}") from None
+                raise _Unreadable(f"{what} ({refusal.status}): {_REMEDY}", refusal.status) from None
             raise
 
 
@@ -230,9 +268,11 @@ def _is_user(actor: _Json) -> bool:
     return "user" in str(actor.get("type"))
 
 
-def _parse_place(raw: _Json) -> _Place:
+def _parse_place(raw: _Json, *, is_cloud: bool) -> _Place:
     fields = raw["fields"]
     key = str((fields.get("project") or _Json()).get("key") or str(raw.get("key")).rpartition("-")[0])
     if "security" not in fields:
         return _Place(key, "")
-    return _Place(key, str(fields["security"].get("id")) if is_object(fields["security"]) else None)
+    if not is_object(fields["security"]):
+        return _Place(key, None)
+    return _Place(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))

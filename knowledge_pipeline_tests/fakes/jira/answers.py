@@ -65,6 +65,10 @@ class JiraAnswers:
             case ["group", "member"]:
                 name = asked.get("groupname") or asked["groupId"].removeprefix("id-")
                 return self._values([site.person(each) for each in site.groups.get(name, [])], asked)
+            case ["user", "viewissue", "search"] if not site.cloud:
+                start, most = int(asked["startAt"]), min(int(asked["maxResults"]), 1000)
+                names = site.viewers(site.of(asked["issueKey"])) if asked.get("username") else []
+                return [site.person(each) for each in names[start : start + most]]
             case ["user"]:
                 every = {each for names in (site.emails, *site.groups.values()) for each in names}
                 account = asked.get("accountId") or asked.get("username")

@@ -106,6 +106,25 @@ class JiraSite:
         account = self.account(who)
         return {"type": "user", "parameter": account, "value": account, "user": self.person(who)}
 
+    def viewers(self, ticket: dict[str, Any]) -> list[str]:
+        """Active people who may view a ticket: who browses its project and is in its level, by name."""
+        seen = self._people(self.browsers.get(ticket["project"], []), ticket)
+        if level := ticket["more"].get("security"):
+            seen &= self._people(self.levels[level["id"]], ticket)
+        return sorted(seen - self.inactive)
+
+    def _people(self, holders: list[dict[str, Any]], ticket: dict[str, Any]) -> set[str]:
+        """Who they are, by display name."""
+        found: set[str] = set()
+        for holder in holders:
+            kind, name = holder["type"], holder.get("parameter", "")
+            members = {"group": self.groups.get(name, []), "reporter": [ticket["reporter"]]}
+            members |= {"projectLead": ["The Lead"], "projectRole": self.roles.get(name, [])}
+            members["user"] = [holder["user"]["displayName"]] if "user" in holder else []
+            for each in members.get(kind, self.emails):  # others are everybody
+                found.update(self.groups.get(each[6:], []) if each.startswith("group:") else [each])
+        return found
+
     def rich(self, text: Any) -> Any:
         return adf(text) if self.cloud and isinstance(text, str) else text
 

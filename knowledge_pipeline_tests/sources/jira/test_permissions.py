@@ -82,11 +82,8 @@ def test_a_security_level_narrows_who_reads(server):
     server.site.change(kept, security={"id": "5", "name": "Management"})
     found = read(server, opened, kept)
     assert emails(found, opened) == {"ada@example.org", "ben@example.org"}
-    if server.site.cloud:
-        assert emails(found, kept) == {"ben@example.org"}
-    else:
-        assert kept not in found.audience_by_uri
-        assert any("Jira Cloud alone" in problem for problem in found.problems)
+    assert emails(found, kept) == {"ben@example.org"}
+    assert found.problems == {}
 
 
 def test_a_level_of_a_role_is_that_of_the_tickets_project(server):
@@ -95,8 +92,69 @@ def test_a_level_of_a_role_is_that_of_the_tickets_project(server):
     server.site.levels = {"5": [server.site.holder("role:1")]}
     kept = server.create("Kept", "")
     server.site.change(kept, security={"id": "5"})
+    assert emails(read(server, kept), kept) == {"ada@example.org"}
+
+
+def test_a_level_of_groups_and_roles_lets_in_their_members_but_nobody_who_is_inactive(server):
+    server.site.groups |= {"chiefs": ["Ada", "Cyd"], "guests": ["Ben"]}
+    server.site.roles["1"] = ["group:guests"]
+    server.site.inactive = {"Cyd"}
+    server.site.browse("anyone")
+    server.site.levels = {"5": [server.site.holder("group:chiefs"), server.site.holder("role:1")]}
+    kept = server.create("Kept", "")
+    server.site.change(kept, security={"id": "5"})
+    assert {"ada@example.org", "ben@example.org"} == emails_of_level(read(server, kept), kept)
+
+
+def emails_of_level(permissions: Permissions, uri: str) -> set[str | None]:
+    """Addresses in the last requirement, which is the level's; where there is one, it is both."""
+    return {each.email for each in permissions.audiences[permissions.audience_by_uri[uri]][-1] if each.email}
+
+
+def test_who_is_let_in_by_one_ticket_is_not_by_another_of_the_same_level(server):
+    """A level may have the reporter: on Server, where that is taken in, of each ticket its own."""
+    server.site.browse("Ada", "Ben")
+    server.site.levels = {"5": [server.site.holder("reporter"), server.site.holder("Cyd")]}
+    tickets = [server.site.create(name, reporter=name, security={"id": "5"}) for name in ("Ada", "Ben")]
+    found = read(server, *tickets)
     if server.site.cloud:
-        assert emails(read(server, kept), kept) == {"ada@example.org"}
+        assert [emails(found, each) for each in tickets] == [set(), set()]
+    else:
+        assert [emails(found, each) for each in tickets] == [{"ada@example.org"}, {"ben@example.org"}]
+
+
+def test_people_who_may_view_a_ticket_are_read_to_their_end(server):
+    crowd = [f"Person {number}" for number in range(1_001)]
+    server.site.groups["crowd"] = crowd
+    server.site.emails |= {name: f"{name[7:]}@example.org" for name in crowd}
+    server.site.browse("group:crowd")
+    server.site.levels = {"5": [server.site.holder("group:crowd")]}
+    kept = server.create("Kept", "")
+    server.site.change(kept, security={"id": "5"})
+    assert len(emails(read(server, kept), kept)) == 1_001
+
+
+def test_a_limit_is_waited_for(server):
+    server.site.browse("Ada")
+    server.site.levels = {"5": [server.site.holder("Ada")]}
+    kept = server.create("Kept", "")
+    server.site.change(kept, security={"id": "5"})
+    server.fail_next(1, status=429)
+    assert emails(read(server, kept), kept) == {"ada@example.org"}
+
+
+def test_a_server_that_hides_people_closes_its_tickets_with_a_level(server):
+    server.site.browse("Ada")
+    server.site.levels = {"5": []}
+    opened, kept = server.create("Open", ""), server.create("Kept", "")
+    server.site.change(kept, security={"id": "5"})
+    found = read(server, opened, kept)
+    assert emails(found, opened) == {"ada@example.org"}
+    if server.site.cloud:
+        assert emails(found, kept) == set()
+    else:
+        assert found.count_closed([opened, kept]) == 1
+        assert any("is not shown: give our account" in problem for problem in found.problems)
 
 
 def test_members_of_a_group_are_read_to_their_end(server):
@@ -127,10 +185,36 @@ def test_levels_that_are_not_shown_close_their_tickets_alone(server):
     server.site.levels = {"5": [server.site.holder("Ada")]}
     opened, kept = server.create("Open", ""), server.create("Kept", "")
     server.site.change(kept, security={"id": "5"})
-    server.site.forbidden["/members"] = 403
+    server.site.forbidden |= {"/members": 403, "/viewissue/search": 403}
     found = read(server, opened, kept)
     assert set(found.audience_by_uri) == {opened}
     assert sum(found.problems.values()) == 1
+
+
+def test_viewers_that_are_refused_are_asked_for_once(server):
+    server.site.levels = {"5": []}
+    server.site.browse("Ada")
+    kept = [server.site.create(f"Kept {number}", security={"id": "5"}) for number in range(3)]
+    server.site.forbidden |= {"/members": 403, "/viewissue/search": 403}
+    assert read(server, *kept).count_closed(kept) == 3
+    asked = [each.path for each in server.requests if each.status == 403]
+    assert len(asked) == 1
+
+
+def test_a_ticket_that_is_deleted_meanwhile_closes_itself_alone(server, monkeypatch):
+    server.site.levels = {"5": [server.site.holder("Ada")]}
+    server.site.browse("Ada")
+    one, other = (server.site.create(f"Kept {number}", security={"id": "5"}) for number in range(2))
+    route = server.route
+
+    def forget(method, path, asked):
+        is_gone = asked.get("issueKey") == "PROJ-1"
+        return (404, {"errorMessages": ["gone"]}) if is_gone else route(method, path, asked)
+
+    monkeypatch.setattr(server, "route", forget)
+    found = read(server, one, other)
+    assert emails(found, other) == {"ada@example.org"}
+    assert found.count_closed([one]) == (0 if server.site.cloud else 1)
 
 
 def test_tickets_that_do_not_tell_their_level_are_closed_where_the_project_has_levels(server, monkeypatch):
