@@ -6,7 +6,7 @@ part of the condition that the store evaluates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
@@ -19,6 +19,7 @@ class Caller:
 
     interface: str = "python"  # "cli", "http", "mcp", "page"
     token: str | None = None  # its id; None: no token
+    is_logged: bool = True  # False: this is a part of an answer that is logged as a whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class Access:
     def operator(cls, interface: str = "python") -> Access:
         """Sees every row, as anybody can who reads the store's files."""
         return cls(tenant=None, principals=frozenset(), everything=True, caller=Caller(interface))
+
+    @property
+    def unlogged(self) -> Access:
+        """The same, for a part of an answer: a request has one row in the log."""
+        return replace(self, caller=replace(self.caller, is_logged=False))
 
     @classmethod
     def public(cls) -> Access:

@@ -325,7 +325,7 @@ class AsyncKnowledgeBase:
     def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
         """The response with the id that its caller gets, logged."""
         response = replace(response, query_id=self._query_ids.issue(response.query_id, access))
-        if self._log:
+        if self._log and access.caller.is_logged:
             self._log.record(kind, text, access, response)
         if self._heard:
             self._heard(kind, text, access, response)

@@ -22,10 +22,10 @@ async def get_document_chunks(base: AsyncKnowledgeBase, id: str, access: Access)
     Raises:
         NotFound: there is none that the caller may see.
     """
-    answer = await base.get(id, access=access)
-    if answer.results[0].id == id:
-        answer = await base.get(document_id_of(answer.results[0]), access=access)
-    return answer
+    if ":" not in id:  # a chunk's
+        chunk = await base.get(id, access=access.unlogged)
+        id = document_id_of(chunk.results[0])
+    return await base.get(id, access=access)
 
 
 async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> DocumentResponse:

@@ -9,7 +9,7 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -176,6 +176,20 @@ class Service:
                 raise ResponseTimeout(
                     f"there was no response within {timeout_s:g} s: request less, or try later"
                 ) from None
+
+    def require_scope(self, identity: Identity, scope: Scope) -> None:
+        """Log it and raise `Forbidden` without the scope, for what is no operation on `base`."""
+        with self._log_refusals(identity.access, identity.address):
+            identity.require_scope(scope)
+
+    def log_unknown_address(self, headers: Mapping[str, str], origin: Origin) -> None:
+        """Log a request for an address that is none of the API's: it may have been meant as an id."""
+        access, address = Access(None, frozenset(), caller=Caller(origin.interface)), origin.address
+        with suppress(Unauthenticated, Forbidden, IdentityUnavailable):  # the address counts as the sender
+            identity = self._resolve_identity(read_bearer_token(headers), origin)
+            access, address = identity.access, identity.address
+        with suppress(NotFound), self._log_refusals(access, address):
+            raise NotFound("there is no such address")
 
     @property
     def answers_this_machine(self) -> bool:

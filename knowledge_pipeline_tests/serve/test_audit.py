@@ -110,6 +110,45 @@ def test_each_refused_request_is_in_one_row_with_who_sent_it(own_world: World) -
     assert Lake(own_world.settings.store).log_table("queries").count_rows() == 1 + many.count(200)
 
 
+def count_rows(world: World) -> tuple[list[tuple[str, str]], list[tuple[str, str, str | None, int]]]:
+    rows = Lake(world.settings.store).log_table("queries").read_rows(["interface", "type"]).to_pylist()
+    return sorted((row["interface"], row["type"]) for row in rows), refusals(world)
+
+
+def test_an_answer_that_asks_several_times_has_one_row(own_world: World) -> None:
+    with serving(own_world) as running:
+        client = running.client(own_world.tokens["acme"])
+        chunk = search(client).json()["results"][0]["id"]
+        for path in ("/doc", "/similar"):
+            assert client.get(path, params={"id": chunk}).status_code == 200
+        document = client.get(f"{API}/docs/{chunk}")
+        assert document.status_code == 200
+        hints = client.get("/", params={"q": "get_paymnt", "source": "nothing"})
+        assert "Did you mean" in hints.text
+    asked, refused = count_rows(own_world)
+    assert asked == [
+        ("http", "get"), ("http", "semantic"), ("page", "get"), ("page", "semantic"), ("page", "similar")
+    ]  # fmt: skip
+    assert refused == []
+
+
+def test_a_token_without_the_scope_of_metrics_and_an_address_that_is_none_have_their_rows(
+    own_world: World,
+) -> None:
+    ann = own_world.ids["ann"]
+    with serving(own_world) as running:
+        client = running.client(own_world.tokens["ann"])
+        assert client.get("/metrics").status_code == 403
+        assert client.get(f"{API}/docs/no-id").status_code == 404
+        assert running.client("kpt_no_such").get(f"{API}/no/such/address").status_code == 404
+        assert client.get("/no-page").status_code == 404
+    assert refusals(own_world) == [
+        ("forbidden", "http", ann, 1),
+        ("not_found", "http", ann, 1),
+        ("not_found", "http", None, 1),
+    ]
+
+
 def test_a_thousand_refusals_of_one_reason_are_one_row(own_world: World) -> None:
     lake = Lake(own_world.settings.store)
     log = RefusalLog(lake, flush_interval_s=600)

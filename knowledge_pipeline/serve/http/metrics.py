@@ -22,7 +22,7 @@ async def metrics(ctx: CurrentContext, accept: Annotated[str, Header()] = "") ->
     """Return what Prometheus scrapes, exempt from rate limits so that it works when they are reached."""
     # Monitors of earlier versions have `admin` without a tenant, with which they manage nothing any more.
     if not ("admin" in ctx.identity.scopes and ctx.identity.access.tenant is None):
-        ctx.identity.require_scope("metrics")
+        ctx.service.require_scope(ctx.identity, "metrics")
     assert ctx.service.metrics, "the route exists if metrics are enabled"
     rendered, content_type = await asyncio.to_thread(ctx.service.metrics.render, accept)
     return Response(rendered, headers={"Content-Type": content_type})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.routing import Match
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.serve.http.dependencies import build_origin, get_app_state
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -23,6 +25,7 @@ QUERY_STATUSES = (400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
 BODILESS_STATUSES = tuple(status for status in QUERY_STATUSES if status not in (400, 408, 413))
 """The same for a route that reads no body."""
 
+_API = "/api/"  # below it, an address may be meant as an id
 _MAX_DETAIL_CHARS = 2_000  # of a sentence
 _MAX_FIELD_ERRORS = 20  # fields that are told
 
@@ -148,6 +151,9 @@ async def _handle_validation_error(request: Request, error: Exception) -> JSONRe
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers) if error.headers else {}
+    if error.status_code == 404 and request.url.path.startswith(_API):
+        service = get_app_state(request).service
+        await asyncio.to_thread(service.log_unknown_address, request.headers, build_origin(request))
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_list_allowed_methods(request))
         if request.method == "OPTIONS":

@@ -119,7 +119,7 @@ async def _find_similar(
     base: AsyncKnowledgeBase, id_: str, access: Access
 ) -> tuple[SearchResult, SearchResponse]:
     """The chunk or document that serves as the example, and what is similar to it."""
-    first = (await base.get(id_, access=access)).results[0]
+    first = (await base.get(id_, access=access.unlogged)).results[0]
     found = await base.similar(
         text=first.content if first.id == id_ else None,
         path=first.citation.path,

@@ -14,7 +14,9 @@ from fastapi import APIRouter, Request, Response
 from knowledge_pipeline.contract.responses import SearchResponse, StatusResponse
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.describe import describe_skipped_step
+from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.page_query import FILTER_NAMES, LIMIT_STEP, TABS, PageQuery
@@ -139,13 +141,18 @@ def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint
 
 async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[Hint]:
     """Names in the code graph that are similar to an identifier of the query."""
+    identifiers = understand(page_query.q).identifiers
+    if not identifiers:
+        return []
+    names = await ctx.execute(lambda base, access: _find_similar_names(base, identifiers[0], access))
+    return [Hint(f"Did you mean {name}?", page_query.url(q=name)) for name in names]
+
+
+async def _find_similar_names(base: AsyncKnowledgeBase, name: str, access: Access) -> list[str]:
+    """Nobody asked the graph: a name that it does not have is no refusal, and no row of the log."""
     try:
-        if identifiers := understand(page_query.q).identifiers:
-            await ctx.execute(
-                lambda base, access: base.graph.find_usages(identifiers[0], limit=1, access=access)
-            )
+        await base.graph.find_usages(name, limit=1, access=access.unlogged)
     except (NotFound, InvalidQuery) as error:
         match = _SUGGESTION.search(str(error))
-        names = match[1].split(", ") if match else []
-        return [Hint(f"Did you mean {name}?", page_query.url(q=name)) for name in names]
+        return match[1].split(", ") if match else []
     return []
