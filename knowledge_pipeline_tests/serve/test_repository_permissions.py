@@ -3,178 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.config import file
-from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
-from knowledge_pipeline_tests.fakes.github.server import GithubServer
-from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
-from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.isolation import Doors
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret
+from knowledge_pipeline_tests.serve.repository_world import (
+    CANARY,
+    HOSTS,
+    TYPES,
+    RepositoryProject,
+    open_project,
+)
 from knowledge_pipeline_tests.serve.running import Running
-from knowledge_pipeline_tests.serve.world import CODE, GUIDE, STORE, Held
-from knowledge_pipeline_tests.sources.repositories import Repository
 
-CANARY = "canarysecretcode"
 CLOSED = "documents without readable permissions are closed"
-TYPES = ("code", "markdown", "git_history")
 ADA, BEN = Access("acme", frozenset({"ada@example.org"})), Access("acme", frozenset({"ben@example.org"}))
 AUDITOR, ANYBODY = Access("acme", frozenset({"auditor"})), Access("acme", frozenset())
 
 
-@dataclass
-class Host:
-    """A service with one private repository, which Ada may read."""
-
-    connection: dict[str, Any]
-    token: str
-    admit: Callable[..., None]  # these people and nobody else
-    hide: Callable[[], object]  # who may read is not shown any more
-    show: Callable[[], object]
-    publish: Callable[[], object]
-    privatize: Callable[[], object]
-    remove: Callable[[], object]
-
-
-def open_github(stack: ExitStack, folder: Path) -> Host:
-    server = stack.enter_context(GithubServer(enterprise=True))
-    server.repositories, repository = folder, server.repository
-
-    def admit(*names: str) -> None:
-        repository.collaborate(*names)
-
-    return Host(
-        {"type": "github", "repository": repository.full_name, "url": server.url},
-        server.token,
-        admit,
-        lambda: server.forbidden.update({"/collaborators": 403}),
-        server.forbidden.clear,
-        lambda: setattr(repository, "private", False),
-        lambda: setattr(repository, "private", True),
-        lambda: setattr(server.answerer, "hidden", True),
-    )
-
-
-def open_gitlab(stack: ExitStack, folder: Path) -> Host:
-    server = stack.enter_context(GitlabServer(project="octo/engine"))
-    server.repositories, project = folder, server.project
-
-    def admit(*names: str) -> None:
-        project.members.clear()
-        for name in names:
-            project.join(name)
-
-    return Host(
-        {"type": "gitlab", "project": project.full_path, "url": server.url},
-        server.token,
-        admit,
-        lambda: server.forbidden.update({"members/all": 403}),
-        server.forbidden.clear,
-        lambda: project.facts.update(visibility="public"),
-        lambda: project.facts.update(visibility="private"),
-        lambda: server.forbidden.update({"": 404}),
-    )
-
-
-class Indexed:
-    """A project whose sources are the repository's code, documents and history."""
-
-    def __init__(self, root: Path, host: Host, repository: Repository, embedding: OpenAIServer) -> None:
-        self.root, self.host, self.repository, self.embedding = root, host, repository, embedding
-        self.lake = Lake(root / ".knowledge")
-
-    @property
-    def config(self) -> Path:
-        return self.root / "knowledge.yaml"
-
-    @property
-    def settings(self) -> Settings:
-        return file.load_settings(self.config)
-
-    def declare(self, types: tuple[str, ...], **access: Any) -> None:
-        access = {"visibility": "from_source", "tenant": "acme", "principals": ["auditor"], **access}
-        if access["visibility"] == "from_source":
-            access["mapping"] = {"*": "*@example.org"}
-        connection = {**self.host.connection, "token": "${TEST_HOST_TOKEN}"}
-        model = {"provider": "openai", "model": "fake", "base_url": self.embedding.url}
-        model |= {"dimensions": self.embedding.dimensions, "api_key": "${TEST_EMBEDDING_KEY}"}
-        sources = [{"id": each, "type": each, "connection": connection, "access": access} for each in types]
-        self.config.write_text(json.dumps({"embedding": model, "sources": sources}))
-
-    def refresh(self) -> dict[str, Stats]:
-        """The statistics by stage, of the first source."""
-        settings = self.settings
-        outcome = pipeline.refresh(self.lake, settings, settings.sources)
-        assert not outcome.failures, outcome.failures
-        return {each.stage: each for each in reversed(outcome.stats)}
-
-    def sees(self, access: Access) -> set[str]:
-        """The sources of which a caller finds something, also by the code graph."""
-        with KnowledgeBase.open(self.root, access=access) as base:
-            found = base.search(CANARY, limit=100, filters=Filters(include_archived=True)).results
-            seen = {str(each.metadata["source"]) for each in found}
-            with suppress(NotFound):
-                usages = base.graph.find_usages("Store.get_payment")
-                assert CANARY in json.dumps(usages.as_json())
-                seen.add("graph")
-            assert bool(base.status().rows) == bool(seen)
-        return seen
-
-    def secret(self) -> Secret:
-        with KnowledgeBase.open(self.root) as base:
-            found = base.search(CANARY, limit=100)
-            nodes = base.graph.find_usages("Store.get_payment").nodes
-        return Secret(
-            Held("code", "code", "acme", ("ada",)),
-            chunks=tuple(each.id for each in found.results),
-            uris=tuple(each.span.uri for each in found.results),
-            paths=tuple(each.citation.path for each in found.results),
-            titles=tuple(each.citation.title or "untitled" for each in found.results),
-            urls=tuple(each.citation.url for each in found.results if each.citation.url),
-            nodes=tuple(each.id for each in nodes),
-            queries=(found.query_id,),
-        )
-
-
-HOSTS = {"github": open_github, "gitlab": open_gitlab}
-
-
 @pytest.fixture(params=HOSTS)
-def indexed(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[Indexed]:
+def indexed(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[RepositoryProject]:
     monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
     monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
-    repository = Repository(tmp_path / "served/octo/engine.git")
-    texts = {"shop/store.py": STORE, f"shop/{CANARY}.py": CODE, "docs/guide.md": GUIDE}
-    repository.write({path: text.replace("CANARY", CANARY) for path, text in texts.items()})
-    repository.commit(f"Add {CANARY}")
     with ExitStack() as stack:
-        host = HOSTS[request.param](stack, tmp_path / "served")
-        host.admit("ada")
-        monkeypatch.setenv("TEST_HOST_TOKEN", host.token)
-        monkeypatch.setenv("TEST_EMBEDDING_KEY", embedding_server.key)
-        root = tmp_path / "project"
-        root.mkdir()
-        made = Indexed(root, host, repository, embedding_server)
-        made.declare(("code",))
-        made.refresh()
-        yield made
+        project = open_project(stack, request.param, tmp_path, embedding_server)
+        for name, value in project.environment.items():
+            monkeypatch.setenv(name, value)
+        project.refresh()
+        yield project
 
 
 ALL = {"code", "graph"}
@@ -248,7 +115,7 @@ def test_a_repository_that_its_host_does_not_show_fails_the_refresh_and_widens_n
     indexed.host.remove()
     settings = indexed.settings
     outcome = pipeline.refresh(indexed.lake, settings, settings.sources)
-    assert "shows no" in str(outcome.failures["code"])
+    assert "shows no" in str(outcome.failures["secretcode"])
     assert (indexed.sees(ADA), indexed.sees(BEN)) == (ALL, set())
 
 
