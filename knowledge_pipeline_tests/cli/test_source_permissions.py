@@ -9,6 +9,8 @@ import pytest
 
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
+from knowledge_pipeline_tests.fakes.github.server import GithubServer
+from knowledge_pipeline_tests.sources.repositories import Repository
 
 
 @pytest.fixture
@@ -60,3 +62,47 @@ def test_a_refresh_reports_who_cannot_be_known(wiki, run: Run):
     assert "are not shown (403)" in again.out
     found = run("search", "payment", "--json").json["results"]
     assert found, "an operator, who can read the files of the store, sees everything"
+
+
+@pytest.fixture
+def code_host(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GithubServer]:
+    Repository(tmp_path / "served/octo/engine.git").write({"store.py": "def put(): ...\n"}).commit()
+    with GithubServer(enterprise=True) as server:
+        server.repositories = tmp_path / "served"
+        server.repository.collaborate("ada")
+        monkeypatch.setenv("TEST_HOST_TOKEN", server.token)
+        config = home / "knowledge.yaml"
+        connection = (
+            f'{{type: github, repository: octo/engine, url: "{server.url}", token: "${{TEST_HOST_TOKEN}}"}}'
+        )
+        access = '{visibility: from_source, tenant: acme, mapping: {"*": "*@example.org"}}'
+        config.write_text(
+            config.read_text().replace("sources: []", "sources:")
+            + f"""\
+  - id: engine
+    type: code
+    connection: {connection}
+    access: {access}
+"""
+        )
+        yield server
+
+
+def test_the_test_of_a_repository_says_whether_its_readers_are_known(code_host, run: Run):
+    assert "Permissions: 1 of 1 document have known readers." in run("sources", "test", "engine").out
+    code_host.forbidden["/collaborators"] = 403
+    failed = run("sources", "test", "engine", code=1)
+    assert "no document has permissions that can be read: collaborators are not shown: give" in failed.err
+    assert failed.err.count("\n") == 1
+
+
+def test_a_repository_whose_host_does_not_say_who_may_read_is_refused_in_one_sentence(home: Path, run: Run):
+    config = home / "knowledge.yaml"
+    access = "{visibility: from_source, tenant: acme}"
+    source = (
+        f"{{id: engine, type: code, connection: {{type: git, url: 'https://git.test/a'}}, access: {access}}}"
+    )
+    config.write_text(config.read_text().replace("sources: []", f"sources:\n  - {source}\n"))
+    failed = run("refresh", code=2)
+    assert "'from_source' is not read for type 'code' over connection.type 'git'" in failed.err
+    assert "use connection.type github or gitlab" in failed.err
