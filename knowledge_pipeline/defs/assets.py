@@ -81,13 +81,12 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
                 for done in refresh_source(
                     context, project, settings, config.options, source, stages, releases
                 ):
+                    metadata = done.read_metadata()
                     tags = provenance.build_tags(done.key, source, done.version)  # as soon as it is done
                     if done.is_final:
-                        yield dg.MaterializeResult(asset_key=done.key, metadata=done.metadata, tags=tags)
+                        yield dg.MaterializeResult(asset_key=done.key, metadata=metadata, tags=tags)
                     else:  # one that is yielded would be the last
-                        context.log_event(
-                            dg.AssetMaterialization(done.key, None, done.metadata, source, tags)
-                        )
+                        context.log_event(dg.AssetMaterialization(done.key, None, metadata, source, tags))
             else:
                 # Logged, not yielded: Dagster would record one provenance for all partitions of a run. It
                 # then skips what waits for a yield, so a run that selects the release makes it here.

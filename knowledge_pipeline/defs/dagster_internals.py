@@ -4,14 +4,20 @@ No other module imports `dagster._*` or spells a key `dagster/...`. Each assumpt
 `test_dagster_internals.py`, so that an upgrade of Dagster breaks here, and visibly.
 """
 
+import logging
+import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.events import AssetObservationData, DagsterEvent, StepMaterializationData
 from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.event_log import SqliteEventLogStorage
 
 AssetJob = UnresolvedAssetJobDefinition
 """What `dg.define_asset_job` returns."""
@@ -21,6 +27,7 @@ PoolSlots = InstanceConcurrencyContext
 
 # Tags of materializations and observations, from which the UI derives staleness.
 CODE_VERSION, DATA_VERSION = "dagster/code_version", "dagster/data_version"
+_EVENT_POINTER = "dagster/input_event_pointer/"
 INITIAL_VERSION = "INITIAL"  # the data version of an asset that was never recorded
 
 # Tags of runs.
@@ -52,8 +59,17 @@ def build_version_tags(
     tags = {CODE_VERSION: code_version}
     for key, (version, pointer) in inputs.items():
         tags[f"dagster/input_data_version/{key.to_user_string()}"] = version
-        tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = pointer
+        tags[f"{_EVENT_POINTER}{key.to_user_string()}"] = pointer
     return tags | {DATA_VERSION: data_version, "dagster/data_version_is_user_provided": "true"}
+
+
+def have_same_versions(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether the tags of two materializations name the same data, code and inputs."""
+    versions = [
+        {name: value for name, value in tags.items() if not name.startswith(_EVENT_POINTER)}
+        for tags in (one, other)
+    ]
+    return versions[0] == versions[1]
 
 
 def combine_versions(versions: Iterable[str]) -> str:
@@ -76,6 +92,19 @@ def read_partition_versions(
     chosen = partitions if partitions is not None and len(partitions) <= 500 else None
     found = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
     return {partition: tags[DATA_VERSION] for partition, tags in found.items()}
+
+
+def read_latest_tags(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partitions: Sequence[str]
+) -> dict[str, Mapping[str, str]]:
+    """All tags of the newest materialization of each partition that has one; two queries."""
+    event, log = dg.DagsterEventType.ASSET_MATERIALIZATION, instance.event_log_storage
+    ids = log.get_latest_storage_id_by_partition(key, event, set(partitions))
+    if not ids:
+        return {}
+    newest = dg.EventRecordsFilter(event, asset_key=key, storage_ids=list(ids.values()))
+    made = [record.asset_materialization for record in log.get_event_records(newest)]
+    return {each.partition: each.tags or {} for each in made if each and each.partition}
 
 
 def read_unpartitioned_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
@@ -118,3 +147,73 @@ def log_check_result(
         metadata=result.metadata,
     )
     context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, but not declared
+
+
+def build_materialization_entry(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    materialization: dg.AssetMaterialization,
+    at_s: float,
+) -> dg.EventLogEntry:
+    """The event that `context.log_event` would store for a materialization, made at a time."""
+    step = context.get_step_execution_context()
+    event = DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_MATERIALIZATION.value,
+        job_name=step.job_name,
+        step_handle=step.step.handle,
+        node_handle=step.step.node_handle,
+        step_kind_value=step.step.kind.value,
+        logging_tags=step.event_tags,
+        event_specific_data=StepMaterializationData(materialization),
+        message="Materialized value.",
+        pid=os.getpid(),
+    )
+    return _build_entry(event, context.run.run_id, at_s)
+
+
+def report_observations(instance: dg.DagsterInstance, observations: Iterable[dg.AssetObservation]) -> None:
+    """Store observations outside any run, those of one asset in one transaction."""
+    by_asset: dict[dg.AssetKey, list[dg.EventLogEntry]] = {}
+    for observation in observations:
+        event = DagsterEvent(
+            event_type_value=dg.DagsterEventType.ASSET_OBSERVATION.value,
+            event_specific_data=AssetObservationData(observation),
+            job_name=RUNLESS_JOB_NAME,
+        )
+        entry = _build_entry(event, RUNLESS_RUN_ID, time.time())
+        by_asset.setdefault(observation.asset_key, []).append(entry)
+    for entries in by_asset.values():
+        store_asset_events(instance, entries)
+
+
+def store_asset_events(instance: dg.DagsterInstance, entries: Sequence[dg.EventLogEntry]) -> None:
+    """Store events of one kind, one asset and one run together.
+
+    Dagster has that for PostgreSQL alone. On SQLite it opens two files and commits twice for each event,
+    which took half of the time of a small source; here it does so for all of them once.
+    """
+    log = instance.event_log_storage
+    if not isinstance(log, SqliteEventLogStorage) or len(entries) < 2:
+        log.store_event_batch(entries)
+        return
+    inserts = [log.prepare_insert_event(entry) for entry in entries]
+    with log.run_connection(entries[0].run_id) as connection:
+        for insert in inserts:
+            connection.execute(insert)
+    with log.index_transaction() as connection:
+        results = [connection.execute(insert) for insert in inserts]
+        ids = [int(result.lastrowid) for result in results]
+        log._store_asset_event_tags(connection, entries, ids)  # pyright: ignore[reportPrivateUsage]
+        log._store_asset_event(connection, entries[-1], ids[-1])  # pyright: ignore[reportPrivateUsage]
+
+
+def _build_entry(event: DagsterEvent, run_id: str, at_s: float) -> dg.EventLogEntry:
+    return dg.EventLogEntry(
+        error_info=None,
+        level=logging.DEBUG,
+        user_message="",
+        run_id=run_id,
+        timestamp=at_s,
+        step_key=event.step_key,
+        job_name=event.job_name,
+        dagster_event=event,
+    )

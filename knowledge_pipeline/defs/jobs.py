@@ -35,7 +35,7 @@ def refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proje
     with translate_failures(context, project.retry_policy()):
         tag_process(context)
         ids = [source.id for source in project.load_settings().select_sources(config.sources)]
-        refresh_and_record(context, project, config.options, ids, release=True)
+        refresh_and_record(context, project, config.options, ids, release=True, skip_recorded=True)
 
 
 class PurgeConfig(dg.Config):

@@ -14,7 +14,11 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.dagster_internals import DATA_VERSION, read_partition_versions
+from knowledge_pipeline.defs.dagster_internals import (
+    DATA_VERSION,
+    read_partition_versions,
+    report_observations,
+)
 from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -91,8 +95,7 @@ def iter_unreported(
 def report_settings(instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig]) -> int:
     """Report the settings of a refresh that differ from the last report, and return how many."""
     reported = list(iter_unreported(instance, settings, sources, include_unseen=True))
-    for observation in reported:
-        instance.report_runless_asset_event(observation)
+    report_observations(instance, reported)
     return len(reported)
 
 

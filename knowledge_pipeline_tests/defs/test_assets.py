@@ -107,9 +107,10 @@ def test_words_are_materialized_and_released_before_vectors(
     result = workplace.run(instance, "refresh", run_config=run_all)
     assert result.success
     told = [
-        (event.asset_key.path[-1], event.partition, event.materialization.metadata)
-        for event in result.get_asset_materialization_events()
-        if event.asset_key.path[-1] in ("index", "release")
+        (made.asset_key.path[-1], made.partition, made.metadata)
+        for record in instance.get_records_for_run(result.run_id).records
+        if (made := record.event_log_entry.asset_materialization)
+        and made.asset_key.path[-1] in ("index", "release")
     ]
     waiting = [(name, source, metadata["rows_without_vector"].value) for name, source, metadata in told]
     assert waiting == [

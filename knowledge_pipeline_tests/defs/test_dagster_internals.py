@@ -16,7 +16,10 @@ from dagster._core.definitions.data_version import (
 )
 from dagster._core.definitions.metadata.metadata_set import TableMetadataSet, UriMetadataSet
 from dagster._core.definitions.metadata.source_code import CodeReferencesMetadataSet
+from dagster._core.events import DagsterEvent, StepMaterializationData
 from dagster._core.storage import tags as run_tags
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from sqlalchemy import text
 
 import knowledge_pipeline
 from knowledge_pipeline.defs import dagster_internals as internals
@@ -191,3 +194,51 @@ def _job() -> dg.JobDefinition:
         pass
 
     return one
+
+
+def test_events_stored_together_leave_the_rows_that_each_by_itself_leaves(tmp_path: Path) -> None:
+    found = []
+    for name in ("each", "together"):
+        (tmp_path / name).mkdir()
+        with dg.instance_for_test(temp_dir=str(tmp_path / name)) as instance:
+            run_id = "00000000-0000-0000-0000-000000000001"
+            entries = [
+                _materialized(run_id, partition, {internals.DATA_VERSION: partition, "other": "x"})
+                for partition in ("a", "b", "c", "a")
+            ]
+            for group in [entries] if name == "together" else [[entry] for entry in entries]:
+                internals.store_asset_events(instance, group)
+            observed = [
+                dg.AssetObservation(KEY, partition="a", tags={internals.DATA_VERSION: str(number)})
+                for number in range(2)
+            ]
+            for group in [observed] if name == "together" else [[each] for each in observed]:
+                internals.report_observations(instance, group)
+            found.append(_rows_without_times(instance, run_id))
+    assert found[0] == found[1]
+    assert [len(rows) for rows in found[0]] == [4, 6, 6, 1]
+
+
+def _materialized(run_id: str, partition: str, tags: dict[str, str]) -> dg.EventLogEntry:
+    made = dg.AssetMaterialization(KEY, partition=partition, tags=tags)
+    event = DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_MATERIALIZATION.value,
+        event_specific_data=StepMaterializationData(made),
+        job_name="refresh",
+    )
+    return dg.EventLogEntry(None, 10, "", run_id, 1.0, None, "refresh", event)
+
+
+def _rows_without_times(instance: dg.DagsterInstance, run_id: str) -> list[list[tuple]]:
+    """The events of a run and of all runs, the tags by which they are found, and the newest of each asset."""
+    log = instance.event_log_storage
+    assert isinstance(log, SqliteEventLogStorage)
+    columns = "run_id, dagster_event_type, asset_key, partition, json_extract(event, '$.dagster_event')"
+    events = f"select id, {columns} from event_logs order by id"
+    tags = "select event_id, asset_key, key, value from asset_event_tags order by event_id"
+    with log.run_connection(run_id) as connection:
+        found = [list(map(tuple, connection.execute(text(events))))]
+    with log.index_connection() as connection:
+        for query in (events, tags, "select asset_key, last_run_id from asset_keys"):
+            found.append(list(map(tuple, connection.execute(text(query)))))
+    return found

@@ -8,16 +8,19 @@ Dagster uses the input's newest event instead, which is equivalent where there i
 it writes NULL, and then never sees the first change.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import (
+    DATA_VERSION,
     INITIAL_VERSION,
     build_version_tags,
     combine_versions,
+    have_same_versions,
+    read_latest_tags,
     read_log_end,
     read_partition_versions,
     read_unpartitioned_version,
@@ -35,8 +38,8 @@ from knowledge_pipeline.stages.settings_digests import compute_settings_digests
 class Provenance:
     """The inputs of one run as they were when it began, so that later changes count as changes.
 
-    Create it before the run reads anything, and build tags right before each materialization is logged or
-    yielded, in the order of the stages.
+    Create it before the run reads anything. Note each version as soon as there is one, in the order of the
+    stages; build its tags right before the materialization is stored or yielded, after those of its inputs.
     """
 
     def __init__(
@@ -53,6 +56,11 @@ class Provenance:
         self._materialized: dict[tuple[dg.AssetKey, str | None], str] = {}
         self._log_end_after: dict[dg.AssetKey, str] = {}  # of assets that this run made
         self._versions_by_partition: dict[dg.AssetKey, Mapping[str, str]] = {}
+        self._recorded: dict[dg.AssetKey, Mapping[str, Mapping[str, str]]] = {}
+
+    def note_version(self, key: dg.AssetKey, partition: str | None, version: str) -> None:
+        """Remember what this run found or made, for the assets that are made of it."""
+        self._materialized[key, partition] = version
 
     def build_tags(self, key: dg.AssetKey, partition: str | None, version: str) -> dict[str, str]:
         """Build the tags of one materialization with its data version, and remember it."""
@@ -60,9 +68,24 @@ class Provenance:
             dep: (self._find_input_version(dep, partition), self._find_event_pointer(dep, partition))
             for dep in self._deps[key]
         }
-        self._materialized[key, partition] = version
+        self.note_version(key, partition, version)
         self._log_end_after.pop(key, None)
         return build_version_tags(self._code_versions[key], version, inputs)
+
+    def is_recorded(
+        self, key: dg.AssetKey, partition: str, version: str | None, partitions: Sequence[str]
+    ) -> bool:
+        """Whether the newest materialization of a partition already says all that another one would.
+
+        Without a `version`, whatever version it has. `partitions` are those that this run may ask for; they
+        are looked up together, at the first question.
+        """
+        if key not in self._recorded:
+            self._recorded[key] = read_latest_tags(self._instance, key, partitions)
+        recorded = self._recorded[key].get(partition, {})
+        inputs = {dep: (self._find_input_version(dep, partition), "") for dep in self._deps[key]}
+        version = version or recorded.get(DATA_VERSION, "")
+        return have_same_versions(build_version_tags(self._code_versions[key], version, inputs), recorded)
 
     def _find_event_pointer(self, dep: dg.AssetKey, partition: str | None) -> str:
         if (dep, partition) not in self._materialized:

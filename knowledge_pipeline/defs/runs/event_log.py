@@ -4,7 +4,7 @@ Dagster records what an asset's own step yields. The jobs over all types are pla
 many sources records the provenance of each: both log what they did.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -17,7 +17,8 @@ from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
 from knowledge_pipeline.defs.failures import Context, combine_failures
 from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs, track_release_inputs
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.refresh_steps import StageResult, refresh_all_sources
+from knowledge_pipeline.defs.runs.refresh_steps import refresh_all_sources
+from knowledge_pipeline.defs.runs.stage_recorder import StageRecorder
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages import release as release_stage
@@ -37,8 +38,11 @@ def refresh_and_record(
     stages: Collection[str] = tuple(STAGES),
     *,
     release: bool,
+    skip_recorded: bool = False,
 ) -> None:
     """Refresh one source after the other, record each, and release what changed.
+
+    `skip_recorded` records no unchanged stage again; Dagster waits for one where it asked for partitions.
 
     Raises:
         KnowledgeError: naming the sources that failed, and the release if it did; the others are done.
@@ -46,14 +50,10 @@ def refresh_and_record(
     settings = project.load_settings()
     configured = [source for source in settings.sources if source.id in set(ids)]
     provenance = track_refresh_inputs(context.instance, settings, configured)
-
-    def record(result: StageResult) -> None:
-        source = result.stats.source
-        tags = provenance.build_tags(result.key, source, result.version)
-        context.log_event(dg.AssetMaterialization(result.key, None, result.metadata, source, tags))
-
-    releases = build_early_releases(context, project) if release else None
-    refreshed = refresh_all_sources(context, project, options, ids, stages, releases, after_each=record)
+    recorder = StageRecorder(context, provenance, ids, skip_recorded=skip_recorded)
+    releases = build_early_releases(context, project, before_each=recorder.flush) if release else None
+    refreshed = refresh_all_sources(context, project, options, ids, stages, releases, recorder=recorder)
+    recorder.finish()
     if release:
         try:
             release_and_log(context, project, refreshed.types)
@@ -63,12 +63,18 @@ def refresh_and_record(
         raise combine_failures(refreshed.failed, total=len(ids))
 
 
-def build_early_releases(context: Context, project: ProjectResource) -> EarlyReleases:
-    """Releases of sources that are not embedded yet, each logged as a materialization of the release."""
+def build_early_releases(
+    context: Context, project: ProjectResource, *, before_each: Callable[[], None] = lambda: None
+) -> EarlyReleases:
+    """Releases of sources that are not embedded yet, each logged as a materialization of the release.
+
+    `before_each` records what it releases.
+    """
 
     def release() -> None:
         stats = release_early(project.open_lake(), project.load_settings())
         if stats and stats.has_changes:
+            before_each()
             log_release(context, stats)
 
     return EarlyReleases(release)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import dagster as dg
 from pydantic import Field
@@ -42,11 +42,19 @@ class RefreshConfig(dg.Config):
 class StageResult:
     """One finished stage of one source."""
 
-    source_type: SourceType
+    ctx: RefreshContext
     stats: Stats
     version: str  # the data version
-    metadata: dict[str, Any]
     is_final: bool = True  # else of the index, by words alone, and more will follow
+
+    @property
+    def source_type(self) -> SourceType:
+        """The type of the source."""
+        return self.ctx.source.type
+
+    def read_metadata(self) -> dict[str, Any]:
+        """What the UI shows of it, read from the tables as they are now."""
+        return build_stage_metadata(self.ctx, self.stats)
 
     @property
     def key(self) -> dg.AssetKey:
@@ -82,7 +90,8 @@ def refresh_source(
         yield from _iter_results(run, run.cut_and_index_words())
         yield from _iter_results(run, run.finish())
     finally:
-        _log_source(context, run)
+        context.log.info(describe_source(run))
+        log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=context.run.run_id)
 
 
 def _open_source(
@@ -106,19 +115,34 @@ def _iter_results(run: SourceRefresh, stats_of_stages: Iterable[Stats]) -> Itera
     for stats in stats_of_stages:
         version = data_version(ctx.settings, ctx.source, stats)
         is_final = any(stats is each for each in run.stats)
-        yield StageResult(ctx.source.type, stats, version, build_stage_metadata(ctx, stats), is_final)
+        yield StageResult(ctx, stats, version, is_final)
 
 
-def _log_source(context: Context, run: SourceRefresh) -> None:
-    """One line for the run's log, where each is a commit, and a row for each stage."""
+def describe_source(run: SourceRefresh) -> str:
+    """What its stages did, in one line for the run's log, where each line is a commit."""
     done: list[str] = []
     for stats in run.stats:
         counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
         changes = " ".join(f"{count} {name}" for name, count in counts.items() if count)
         done.append(f"{stats.stage} {changes or 'unchanged'}")
     seconds = sum(stats.seconds for stats in run.stats)
-    context.log.info(f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s")
-    log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=context.run.run_id)
+    return f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s"
+
+
+class Recorder(Protocol):
+    """What is told of each source's progress, and writes it down."""
+
+    def record_stage(self, result: StageResult) -> None:
+        """A stage is done."""
+        ...
+
+    def record_source(self, run: SourceRefresh) -> None:
+        """A source is done, or has failed."""
+        ...
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        ...
 
 
 def refresh_all_sources(
@@ -129,11 +153,11 @@ def refresh_all_sources(
     stages: Collection[str] = tuple(STAGES),
     releases: EarlyReleases | None = None,
     *,
-    after_each: Callable[[StageResult], None] = lambda result: None,
+    recorder: Recorder,
 ) -> RefreshResult:
     """Refresh sources: read one after the other, then finish one after the other.
 
-    `after_each` receives every stage as soon as it is done, so that a stopped run has recorded its work.
+    The recorder has all that was done when this returns or raises, and between the two steps.
     """
     refreshed, settings = RefreshResult(), project.load_settings()
     runs: dict[str, SourceRefresh] = {}
@@ -148,19 +172,35 @@ def refresh_all_sources(
         except KnowledgeError as error:
             fail(source, error)
     for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
-        for source, run in runs.items():
-            if source in refreshed.failed:
-                continue
-            try:
-                for result in _iter_results(run, step(run)):
-                    if result.source_type not in refreshed.types:
-                        refreshed.types.append(result.source_type)
-                    after_each(result)
-            except KnowledgeError as error:
-                fail(source, error)
-            finally:
-                if source in refreshed.failed or step is SourceRefresh.finish:
-                    _log_source(context, run)
+        try:
+            for source, run in runs.items():
+                if source not in refreshed.failed:
+                    try:
+                        _finish_step(refreshed, recorder, run, step)
+                    except KnowledgeError as error:
+                        fail(source, error)
+        finally:
+            recorder.flush()
         if releases and step is SourceRefresh.cut_and_index_words:
             releases.flush()
     return refreshed
+
+
+def _finish_step(
+    refreshed: RefreshResult,
+    recorder: Recorder,
+    run: SourceRefresh,
+    step: Callable[[SourceRefresh], Iterable[Stats]],
+) -> None:
+    is_done = step is SourceRefresh.finish
+    try:
+        for result in _iter_results(run, step(run)):
+            if result.source_type not in refreshed.types:
+                refreshed.types.append(result.source_type)
+            recorder.record_stage(result)
+    except BaseException:
+        is_done = True
+        raise
+    finally:
+        if is_done:
+            recorder.record_source(run)
