@@ -11,13 +11,14 @@ from zlib import crc32
 
 import dagster as dg
 
+from knowledge_pipeline.defs.sensors.host_pace import HostState, find_host, group_by_host, is_due
 from knowledge_pipeline.sources.git.remote_heads import WatchedBranch
 
 _COMMIT_CHARS = 16  # of a commit's hash
 _FAILURES_BEFORE_PAUSE = 2  # in a row; after more, a repository is polled less often
 _FIRST_PAUSE_S = 60
 _MAX_PAUSE_S = 600
-_TICKS_BETWEEN_LISTINGS = 20
+_LISTING_INTERVAL_S = 600
 HEAD = "HEAD"
 
 
@@ -34,6 +35,8 @@ class CommitCursor:
     """Failures in a row, and when to poll again, in seconds since 1970."""
     next: str = ""
     """The repository to begin with, where there was no time for all."""
+    hosts: dict[str, HostState] = field(default_factory=dict[str, HostState])
+    """When each host was last asked."""
 
     @classmethod
     def from_json(cls, text: str | None) -> "CommitCursor":
@@ -52,6 +55,7 @@ class CommitCursor:
                 heads=dict(stored["heads"]),
                 failing={str(name): (int(count), int(at)) for name, (count, at) in stored["failing"].items()},
                 next=str(stored["next"]),
+                hosts={str(host): (at, int(count)) for host, (at, count) in stored.get("hosts", {}).items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a cursor of this sensor: {error!r}") from error
@@ -72,6 +76,8 @@ class CommitCursor:
         }
         self.heads = {name: branch for name, branch in self.heads.items() if name in kept}
         self.failing = {name: failed for name, failed in self.failing.items() if name in kept}
+        hosts = group_by_host(kept)
+        self.hosts = {host: state for host, state in self.hosts.items() if host in hosts}
 
     def has_seen(self, watch: WatchedBranch) -> bool:
         """Whether a branch was polled before, even if it was gone."""
@@ -109,14 +115,23 @@ class CommitCursor:
 
     def list_due_repositories(self, names: Iterable[str], now_s: float) -> list[str]:
         """The repositories to poll now, first those that the last tick had no time for."""
-        due = [name for name in sorted(names) if self.failing.get(name, (0, 0))[1] <= now_s]
+        by_host = group_by_host(sorted(names)).items()
+        asked = [name for host, mine in by_host if self._is_host_due(host, len(mine), now_s) for name in mine]
+        due = sorted(name for name in asked if self.failing.get(name, (0, 0))[1] <= now_s)
         return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
 
-    def known_head(self, name: str) -> str | None:
-        """The branch that HEAD names; periodically None, so that it is looked up again."""
-        if (self.tick + crc32(name.encode())) % _TICKS_BETWEEN_LISTINGS == 0:
-            return None
-        return self.heads.get(name)
+    def _is_host_due(self, host: str, repositories: int, now_s: float) -> bool:
+        return is_due(host, repositories, self.hosts.get(host), now_s)
+
+    def known_head(self, name: str, now_s: float) -> str | None:
+        """The branch that HEAD names; None every ten minutes, so that it is looked up again.
+
+        Each repository has its own moment, so that they are not all looked up in one tick.
+        """
+        moment = crc32(name.encode()) % _LISTING_INTERVAL_S
+        asked_at_s, _ = self.hosts.get(find_host(name), (now_s, 0))
+        periods = [int(at_s + moment) // _LISTING_INTERVAL_S for at_s in (asked_at_s, now_s)]
+        return self.heads.get(name) if periods[0] == periods[1] else None
 
 
 def load_cursor(context: dg.SensorEvaluationContext) -> CommitCursor:

@@ -16,6 +16,7 @@ from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor, load_cursor
+from knowledge_pipeline.defs.sensors.host_pace import TICK_S, update_hosts
 from knowledge_pipeline.defs.sensors.unfinished_runs import (
     READING_STATUSES,
     WAITING_STATUSES,
@@ -51,7 +52,7 @@ class CommitScan:
 @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
     name="new_commits",
     job_name="refresh",
-    minimum_interval_seconds=30,
+    minimum_interval_seconds=TICK_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Polls the repositories of sources that are refreshed by commits, and requests one run for "
     "each new commit, with all sources that read it.",
@@ -104,9 +105,10 @@ def poll_repositories(
 ) -> CommitScan:
     """Poll the repositories that are due, and record their answers in the cursor."""
     scan, queries = CommitScan(), remote_heads.build_queries(watches)
-    due = cursor.list_due_repositories(queries, time.time())
+    now_s = time.time()
+    due = cursor.list_due_repositories(queries, now_s)
     for name in due:
-        queries[name].head_branch = cursor.known_head(name)
+        queries[name].head_branch = cursor.known_head(name, now_s)
     answers = remote_heads.poll_remote_heads([queries[name] for name in due], budget_s=budget_s)
     for name, answer in answers.items():
         if isinstance(answer, KnowledgeError):
@@ -124,6 +126,8 @@ def poll_repositories(
                 scan.commits.setdefault((watch.repository, commit), []).extend(sources)
             cursor.record_commit(watch, commit)
     waiting = [name for name in due if name not in answers]
+    answered = {name: not isinstance(answer, KnowledgeError) for name, answer in answers.items()}
+    update_hosts(cursor.hosts, answered, waiting, now_s)
     cursor.next, scan.waiting = (waiting[0] if waiting else ""), len(waiting)
     return scan
 
