@@ -39,18 +39,20 @@ _KEY = "BENCH_EMBEDDING_KEY"
 
 
 class Bench:
-    """One project over one repository."""
+    """One project over one repository, read at its path, or at another address that git leads there."""
 
-    def __init__(self, root: Path, files: int, server: OpenAIServer) -> None:
+    def __init__(
+        self, root: Path, files: int, server: OpenAIServer, *, url: str = "", settings: str = ""
+    ) -> None:
         self.root, self.edits = root, 0
         self.repository: Repository = standard_library(root / "repository", files)
         self.path = root / "knowledge.yaml"
         self.path.write_text(
-            "version: 1\nstore: store\n"
+            f"version: 1\nstore: store\n{settings}"
             f"embedding: {{provider: openai, model: hashed-words, base_url: {server.url}, "
             f'api_key: "${{{_KEY}}}", dimensions: {server.dimensions}}}\n'
             "sources:\n  - {id: library, type: code, connection: {type: git, "
-            f"url: '{root / 'repository'}', branch: main}}}}\n"
+            f"url: '{url or root / 'repository'}', branch: main}}}}\n"
         )
 
     def edit(self) -> str:
@@ -111,14 +113,21 @@ def _has_looked(daemon: Daemon) -> bool:
 
 
 def _steps(instance: dg.DagsterInstance, run_id: str, begun: float) -> dict[str, float]:
-    events = instance.get_records_for_run(run_id).records
-    first: dict[str, float] = {}
-    for record in events:
+    return time_steps(instance, run_id, begun, first="the sensor notices")
+
+
+def time_steps(instance: dg.DagsterInstance, run_id: str, begun: float, *, first: str) -> dict[str, float]:
+    """Seconds of each part of a run since `begun`; `first` names what came before its first event.
+
+    A run that no queue admitted has no such parts: its first event is its start.
+    """
+    seen: dict[str, float] = {}
+    for record in instance.get_records_for_run(run_id).records:
         kind = record.event_log_entry.dagster_event_type
         if kind is not None:
-            first.setdefault(kind.value, record.timestamp)
+            seen.setdefault(kind.value, record.timestamp)
     order = [
-        ("the sensor notices", "PIPELINE_ENQUEUED"),
+        ("", "PIPELINE_ENQUEUED"),
         ("the queue lets it through", "PIPELINE_STARTING"),
         ("a process starts and loads the definitions", "PIPELINE_START"),
         ("the step begins", "STEP_START"),
@@ -128,7 +137,8 @@ def _steps(instance: dg.DagsterInstance, run_id: str, begun: float) -> dict[str,
     steps: dict[str, float] = {}
     last = begun
     for name, kind in order:
-        steps[name], last = first[kind] - last, first[kind]
+        if kind in seen:
+            steps[name if steps else first], last = seen[kind] - last, seen[kind]
     return steps
 
 

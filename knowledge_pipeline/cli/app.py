@@ -48,15 +48,16 @@ SUMMARIES = {
     "mcp": "Serve an agent over stdin and stdout, by the Model Context Protocol.",
     "graph": "Ask the code graph: what uses this, what does it call, what would break.",
     "sources": "List, add, remove and test the sources in knowledge.yaml.",
+    "hooks": "Let git start a refresh after each commit in a local repository.",
     "token": "Create, list and revoke the tokens that clients of a server send.",
 }
 """The first line of each command's help: `knowledge --help` imports no command."""
 
 _MODULES = {
-    **{"watch": "cli.watch.command", "sources": "cli.sources.commands"},
+    **{"watch": "cli.watch.command", "sources": "cli.sources.commands", "hooks": "cli.hooks.commands"},
     **{"eval": "cli.quality.eval", "tune": "cli.quality.tune"},
 }
-_GROUPS = ("graph", "sources", "token")
+_GROUPS = ("graph", "sources", "hooks", "token")
 
 
 class _Commands(Mapping[str, Any]):

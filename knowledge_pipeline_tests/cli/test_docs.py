@@ -80,6 +80,7 @@ def test_the_commands_are_these():
         *("graph usages", "graph references", "graph calls", "graph hierarchy"),
         *("graph dependencies", "graph impact", "graph related"),
         *("sources", "sources list", "sources add", "sources remove", "sources test"),
+        *("hooks", "hooks install", "hooks remove", "hooks run"),
         *("token", "token create", "token list", "token revoke"),
     ]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import repeat
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection, strip_credentials
 from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
@@ -86,6 +87,35 @@ def find_repository(folder: Path) -> Path | None:
         if (place / ".git").exists():
             return place
     return start if (start / "HEAD").is_file() and (start / "objects").is_dir() else None
+
+
+def find_local_repository(watch: WatchedBranch) -> Path | None:
+    """The folder of a watched repository on this machine; None for one on another."""
+    host, _ = GitConnection(type="git", url=watch.repository).host_and_path
+    path = unquote(urlsplit(watch.repository).path) if "://" in watch.repository else watch.repository
+    return Path(path).resolve() if not host and Path(path).exists() else None
+
+
+def find_git_folder(repository: Path) -> Path:
+    """Where git keeps a repository, once for all of its worktrees.
+
+    Raises:
+        SourceRefused: git cannot read it.
+    """
+    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
+    try:
+        place = run_git(arguments, repository=git_folder_of(repository))
+    except GitError as failure:
+        raise SourceRefused(f"the repository in {repository} cannot be read: repair it") from failure
+    return Path(place.decode("utf-8", "surrogateescape").rstrip("\n"))
+
+
+def find_hooks_folder(repository: Path) -> Path:
+    """Where git looks for the hooks of a repository. Raises as `find_git_folder` does."""
+    folder = find_git_folder(repository)
+    listed = run_git(["config", "--get-all", "core.hooksPath"], repository=git_folder_of(repository))
+    configured = listed.decode("utf-8", "surrogateescape").splitlines()[:-1]  # the last one is ours
+    return repository / Path(configured[-1]).expanduser() if configured else folder / "hooks"
 
 
 def group_by_watched_branch(sources: Iterable[SourceConfig]) -> dict[WatchedBranch, list[SourceConfig]]:

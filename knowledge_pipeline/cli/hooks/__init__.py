@@ -1,0 +1,1 @@
+"""`hooks`: git hooks that refresh what reads a repository, at once."""
