@@ -164,7 +164,7 @@ def build_materialization_entry(
         step_kind_value=step.step.kind.value,
         logging_tags=step.event_tags,
         event_specific_data=StepMaterializationData(materialization),
-        message="Materialized value.",
+        message=f"Materialized value {materialization.label}.",
         pid=os.getpid(),
     )
     return _build_entry(event, context.run.run_id, at_s)
