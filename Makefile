@@ -76,6 +76,7 @@ audit:  ## known vulnerabilities of the pinned versions, where their database ca
 bench: setup  ## measure speed, memory and disk against other tools; 2 hours, 20 GB in BENCH=.bench
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.commit_to_release
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.embedding --picture $(BENCH)/embedding.png
 	$(BIN)/python -m benchmarks.scale --grown --folder $(BENCH)/scale --picture $(BENCH)/scale.png
