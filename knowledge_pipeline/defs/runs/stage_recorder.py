@@ -1,7 +1,7 @@
-"""Records the stages of a run of many sources, those of about a second together.
+"""Records the stages of a run of many sources, those of a few seconds together.
 
 Each transaction of the event log costs more than a small source's stage. What is kept back is written between
-the two steps of a run, at its end and when it fails; a killed run loses a second's records, and none of its
+the two steps of a run, at its end and when it fails; a killed run loses the last records, and none of its
 work: whoever refreshes next finds what is not recorded, and records it.
 """
 
@@ -19,7 +19,8 @@ from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.stages.pipeline import STAGES, SourceRefresh
 from knowledge_pipeline.stages.run_log import log_refreshes
 
-_INTERVAL_S = 1.0
+_MIN_INTERVAL_S, _MAX_INTERVAL_S = 1.0, 10.0
+_WORK_PER_FLUSH = 20  # so that a machine that is busy, or a database that is slow, takes 5 % for it
 
 _SHARED_TABLES = frozenset({"graph", "index"})
 """Stages whose table has the rows of all sources: its version also counts what others commit."""
@@ -50,7 +51,7 @@ class StageRecorder:
     ) -> None:
         self._context, self._provenance, self._ids = context, provenance, ids
         self._skip_recorded, self._clock = skip_recorded, clock
-        self._flushed_at_s = clock()
+        self._due_at_s = clock() + _MIN_INTERVAL_S
         self._kept: dict[dg.AssetKey, list[_Kept]] = {}
         self._skipped: dict[dg.AssetKey, StageResult] = {}  # the last of each asset that has no record yet
         self._recorded: set[dg.AssetKey] = set()
@@ -63,7 +64,7 @@ class StageRecorder:
         else:
             self._keep(result)
         self._provenance.note_version(result.key, result.stats.source, result.version)
-        if self._clock() - self._flushed_at_s >= _INTERVAL_S:
+        if self._clock() >= self._due_at_s:
             self.flush()
 
     def record_source(self, run: SourceRefresh) -> None:
@@ -72,13 +73,14 @@ class StageRecorder:
 
     def flush(self) -> None:
         """Write what is kept."""
-        self._flushed_at_s = self._clock()
+        began_s = self._clock()
         for key in sorted(self._kept, key=lambda key: list(STAGES).index(key.path[-1])):
             entries = [self._build_entry(*kept) for kept in self._kept[key]]
             store_asset_events(self._context.instance, entries)
             self._recorded.add(key)
         self._kept.clear()
         self._log_sources()
+        self._due_at_s = self._clock() + choose_interval_s(self._clock() - began_s)
 
     def finish(self) -> None:
         """Record one partition of each asset that was refreshed without a record: it is not stale."""
@@ -116,3 +118,8 @@ class StageRecorder:
         stats: list[Stats] = [each for run in sources for each in run.stats]
         ctx = sources[0].ctx
         log_refreshes(ctx.lake, ctx.settings, stats, run_id=self._context.run.run_id)
+
+
+def choose_interval_s(flush_s: float) -> float:
+    """How long to keep stages after a flush that took some seconds."""
+    return min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, _WORK_PER_FLUSH * flush_s))

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.defs.metadata import provenance
+from knowledge_pipeline.defs.runs.stage_recorder import choose_interval_s
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.store.logs import open_log
@@ -129,3 +130,7 @@ def test_each_stage_of_each_source_has_its_row_in_the_log_of_refreshes(shown: Sh
         assert Counter((row["source"], row["stage"]) for row in rows) == {
             (source, stage): runs for source in SOURCES for stage in STAGES
         }
+
+
+def test_a_slow_event_log_is_written_to_less_often_but_every_ten_seconds_at_least() -> None:
+    assert [choose_interval_s(flush_s) for flush_s in (0.0, 0.02, 0.2, 3.0)] == [1.0, 1.0, 4.0, 10.0]
