@@ -10,6 +10,7 @@ from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asse
 from knowledge_pipeline.defs.failures import translate_load_errors
 from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
 from knowledge_pipeline.defs.maintenance import maintenance
+from knowledge_pipeline.defs.migration import migration
 from knowledge_pipeline.defs.partitions import list_source_types
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import lost_runs
@@ -46,6 +47,7 @@ with translate_load_errors():
             full_reindex,
             purge,
             maintenance,
+            migration,
             RELEASE_JOB,
             TUNING_JOB,
             SQL_MODELS_JOB,

@@ -43,6 +43,7 @@ SUMMARIES = {
     "rollback": "Make an earlier release live again, at once, and pin it.",
     "purge": "Erase content permanently.",
     "maintain": "Make the store small and fast again.",
+    "migrate": "Bring a store that an earlier version wrote up to date, in place.",
     "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",
     "serve": "Serve over HTTP until interrupted.",
     "mcp": "Serve an agent over stdin and stdout, by the Model Context Protocol.",
@@ -56,6 +57,7 @@ SUMMARIES = {
 _MODULES = {
     **{"watch": "cli.watch.command", "sources": "cli.sources.commands", "hooks": "cli.hooks.commands"},
     **{"eval": "cli.quality.eval", "tune": "cli.quality.tune"},
+    **{"migrate": "cli.store.migrate"},
 }
 _GROUPS = ("graph", "sources", "hooks", "token")
 

@@ -2,7 +2,8 @@
 
 Earlier releases go too, because they hold what is to be erased. The rows of the live release are made the
 newest first: what stays live, and pinned if it was, is its content without what is erased, and nothing that
-no check has seen. What refreshes wrote since is indexed again by the next one, from the chunks.
+no check has seen. What refreshes wrote since is indexed again by the next one, from the chunks. A migration
+becomes final, because its way back is made of earlier versions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import remove_path
+from knowledge_pipeline.store.migration.migrate import commit_migration
 from knowledge_pipeline.store.release import (
     delete_old_releases,
     find_live_release,
@@ -33,6 +35,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
         Busy: it is being refreshed.
     """
     source_type = _find_stored_type(lake, source)
+    commit_migration(lake)
     with lake.lock_source(source), lake.lock_index():
         documents = lake.snapshot(source_type, source).count_rows()
         restore_released_rows(lake)
@@ -55,6 +58,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
     """
     (found,) = settings.select_sources([source])
     documents = 0
+    commit_migration(lake)
     with lake.lock_source(source):
         former_types = [former for former in lake.list_stored_types(source) if former != found.type]
         graph, mine = list(lake.graph_tables().values()), eq("source", source)
@@ -81,6 +85,7 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
         Busy: the source is being refreshed.
     """
     source_type = _find_stored_type(lake, source)
+    commit_migration(lake)
     with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
         selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")

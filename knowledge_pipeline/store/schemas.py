@@ -1,8 +1,9 @@
 """Arrow schemas of every table, in one place; every write is cast to one of them.
 
-A change of any schema raises `VERSION`, and a store written by another version is refused. `Table` makes
-three changes by itself, which rewrite no row: columns of `FORMER_COLUMN_NAMES` are renamed, a column may
-become nullable, and a nullable one may be added at the end.
+A change of any schema raises `VERSION`, with a step in `store.migration.steps` for what rows then need: a
+store of an earlier version is refused until `knowledge migrate` has run. Three changes need neither, because
+`Table` makes them when it opens, without rewriting a row: columns of `FORMER_COLUMN_NAMES` are renamed, a
+column may become nullable, and a nullable one may be added.
 """
 
 from __future__ import annotations

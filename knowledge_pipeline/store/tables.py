@@ -56,7 +56,7 @@ class Table:
     ) -> None:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
-        self._former_names = former_names or {}  # of columns -> the names in `schema`
+        self.former_names = former_names or {}  # of columns -> the names in `schema`
         fields: list[pa.Field[Any]] = list(schema)
         self.key = next((field.name for field in fields if field.metadata), fields[0].name)
         self._exists_remotely = False  # on an object store, where every check costs a request
@@ -114,11 +114,11 @@ class Table:
 
         Of several processes that do so at once, one commits and the others are refused by Lance.
         """
-        if schema.equals(self.schema) or _read_schema_version(schema) != VERSION:
+        if schema.equals(self.schema) or read_schema_version(schema) != VERSION:
             return False
         changes: list[Any] = [
             {"path": former, "name": name}
-            for former, name in self._former_names.items()
+            for former, name in self.former_names.items()
             if former in schema.names
         ]
         fields: list[pa.Field[Any]] = list(self.schema)
@@ -129,7 +129,7 @@ class Table:
             for field in fields
             if field.nullable and field.name in required
         ]
-        known = {*schema.names, *self._former_names.values()}
+        known = {*schema.names, *self.former_names.values()}
         added = [field for field in fields if field.nullable and field.name not in known]
         with suppress(OSError, ValueError):
             if changes:
@@ -140,13 +140,14 @@ class Table:
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
-        written_by = _read_schema_version(schema)
-        if written_by == VERSION and schema.equals(self.schema):
+        written_by = read_schema_version(schema)
+        if written_by == VERSION and (
+            schema.equals(self.schema) or _sort_fields(schema).equals(_sort_fields(self.schema))
+        ):
             return
         raise StoreError(
             f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, "
-            f"and this program writes version {VERSION}: index into a new store folder, "
-            "or use the program that wrote it"
+            f"and this program writes version {VERSION}: {_say_what_to_do(written_by)}"
         )
 
     def read_rows(
@@ -414,8 +415,23 @@ class Table:
         self._commit(lambda: self.open_newest().optimize.compact_files(**options))
 
 
-def _read_schema_version(schema: pa.Schema) -> str:
+def read_schema_version(schema: pa.Schema) -> str:
+    """The version of the schema that wrote a table; "none" where it does not say."""
     return (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
+
+
+def _sort_fields(schema: pa.Schema) -> pa.Schema:
+    """In the order of their names: columns that were added in place stand last."""
+    fields: list[pa.Field[Any]] = list(schema)
+    return pa.schema(sorted(fields, key=lambda field: field.name))
+
+
+def _say_what_to_do(written_by: str) -> str:
+    if not written_by.isdecimal() or written_by == VERSION:
+        return "index into a new store folder, or use the program that wrote it"
+    if int(written_by) < int(VERSION):
+        return "run `knowledge migrate`, which brings the store up to date in place"
+    return "use a newer knowledge_pipeline, which this store was written by"
 
 
 def _list_versions(dataset: Any) -> set[int]:

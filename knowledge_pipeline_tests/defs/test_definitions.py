@@ -44,6 +44,7 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
         "checks",
         "full_reindex",
         "maintenance",
+        "migration",
         "purge",
         "refresh",
         "refresh_code",

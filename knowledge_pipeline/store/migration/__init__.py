@@ -1,0 +1,1 @@
+"""Brings a store that an earlier schema wrote to the present one, in place, and back."""
