@@ -12,6 +12,12 @@ from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
 from knowledge_pipeline.defs.maintenance import maintenance
 from knowledge_pipeline.defs.migration import migration
 from knowledge_pipeline.defs.partitions import list_source_types
+from knowledge_pipeline.defs.publication import (
+    PUBLICATION_JOB,
+    build_publication_asset,
+    is_publishing,
+    new_release,
+)
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import lost_runs
 from knowledge_pipeline.defs.runs.executor import select_executor
@@ -39,6 +45,7 @@ with translate_load_errors():
             build_evaluation_asset(types, owners),
             build_release_asset(types, settings),
             build_tuning_asset(owners),
+            *([build_publication_asset(owners)] if is_publishing() else []),
             build_model_assets(types, owners=owners, evaluation=EVALUATION),
         ],
         asset_checks=checks,
@@ -50,6 +57,7 @@ with translate_load_errors():
             migration,
             RELEASE_JOB,
             TUNING_JOB,
+            *([PUBLICATION_JOB] if is_publishing() else []),
             SQL_MODELS_JOB,
             *([build_checks_job(checks)] if checks else []),
             *(build_refresh_job(type_) for type_ in types),
@@ -63,6 +71,7 @@ with translate_load_errors():
             changed_settings,
             lost_runs,
             release_after_failures,
+            *([new_release] if is_publishing() else []),
             build_failed_runs_sensor(),
         ],
         resources={"project": project},

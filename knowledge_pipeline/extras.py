@@ -25,7 +25,7 @@ _EXTRAS = {
     **dict.fromkeys(("PIL", "dagster", "matplotlib", "sqlalchemy"), "dagster"),
     **dict.fromkeys(("openinference", "opentelemetry"), "tracing"),
     **{"ir_measures": "eval", "dagster_celery": "celery", "ray": "ray", "langchain_core": "langchain"},
-    **{"botocore": "s3", "google": "gcs", "obstore": "object-store"},
+    **{"botocore": "s3", "google": "gcs", "obstore": "object-store", "psycopg2": "publish"},
 }
 
 

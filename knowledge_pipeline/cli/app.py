@@ -44,6 +44,7 @@ SUMMARIES = {
     "purge": "Erase content permanently.",
     "maintain": "Make the store small and fast again.",
     "migrate": "Bring a store that an earlier version wrote up to date, in place.",
+    "publish": "Copy the live release to PostgreSQL, by what changed.",
     "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",
     "serve": "Serve over HTTP until interrupted.",
     "mcp": "Serve an agent over stdin and stdout, by the Model Context Protocol.",
@@ -57,7 +58,7 @@ SUMMARIES = {
 _MODULES = {
     **{"watch": "cli.watch.command", "sources": "cli.sources.commands", "hooks": "cli.hooks.commands"},
     **{"eval": "cli.quality.eval", "tune": "cli.quality.tune"},
-    **{"migrate": "cli.store.migrate"},
+    **{"migrate": "cli.store.migrate", "publish": "cli.store.publish"},
 }
 _GROUPS = ("graph", "sources", "hooks", "token")
 

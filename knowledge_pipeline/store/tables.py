@@ -166,11 +166,16 @@ class Table:
             yield self.read_rows(columns, one_of(column, batch))
 
     def iter_batches(
-        self, columns: Sequence[str], where: Filter | None = None, *, batch_rows: int = 1024
+        self,
+        columns: Sequence[str],
+        where: Filter | None = None,
+        *,
+        batch_rows: int = 1024,
+        version: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The same as `read_rows`, streamed."""
         if self.exists:
-            scanner = self._open_cached().scanner(
+            scanner = self._open_cached(version).scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
                 batch_size=batch_rows,

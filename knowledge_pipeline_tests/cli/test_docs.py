@@ -73,6 +73,7 @@ def test_the_commands_are_these():
             "purge",
             "maintain",
             "migrate",
+            "publish",
             "sql",
         ),
         "serve",

@@ -42,13 +42,17 @@ class NotInstalled(Exception):
 class PostgresServer:
     """A context manager: runs while entered, and leaves nothing behind."""
 
-    def __init__(self, *settings: str) -> None:
+    def __init__(self, *settings: str, programs: Path | None = None) -> None:
         """Take settings of postgresql.conf, such as `fsync=on`, over those that make tests quick.
+
+        Args:
+            settings: of postgresql.conf.
+            programs: the folder of `initdb`; by default that of the newest server installed.
 
         Raises:
             NotInstalled: there is no `initdb`.
         """
-        self._programs = _programs()
+        self._programs = programs or _programs()
         self._settings = (*QUICK, *settings)
         self._password = secrets.token_hex(8)
         self._databases = 0

@@ -1,0 +1,1 @@
+"""Publishes the live release to a database from which others serve it."""
