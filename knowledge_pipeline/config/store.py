@@ -8,9 +8,17 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, SecretStr, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from knowledge_pipeline.config.connections import S3Access
@@ -24,6 +32,31 @@ class StoreOptions(S3Access):
     """How to reach an S3-compatible store; the variables AWS_* supply what is left out."""
 
     session_token: SecretStr | None = None
+    server_side_encryption: Literal["AES256", "aws:kms", "aws:kms:dsse"] | None = (
+        None  # None: the bucket's own
+    )
+    sse_kms_key_id: str | None = Field(default=None, min_length=1)  # None: the key that S3 manages
+    sse_bucket_key: bool | None = None  # whether S3 asks KMS once a bucket, not once an object
+
+    @model_validator(mode="after")
+    def _check_encryption(self) -> StoreOptions:
+        uses_kms = (self.server_side_encryption or "").startswith("aws:kms")
+        if not uses_kms and (self.sse_kms_key_id or self.sse_bucket_key is not None):
+            raise ValueError(
+                "sse_kms_key_id and sse_bucket_key belong to server_side_encryption: aws:kms, or aws:kms:dsse"
+            )
+        return self
+
+    @property
+    def encryption(self) -> dict[str, str]:
+        """What each upload asks of the bucket, under the names that Lance and obstore use."""
+        bucket_key = None if self.sse_bucket_key is None else str(self.sse_bucket_key).lower()
+        found = {
+            "aws_server_side_encryption": self.server_side_encryption,
+            "aws_sse_kms_key_id": self.sse_kms_key_id,
+            "aws_sse_bucket_key_enabled": bucket_key,
+        }
+        return {name: value for name, value in found.items() if value}
 
 
 class ObjectStore(BaseModel):
@@ -67,7 +100,7 @@ class ObjectStore(BaseModel):
             if (secret := getattr(options, name))
         }
         plain = {"endpoint": endpoint, "region": region or "us-east-1"}
-        return {**{name: value for name, value in plain.items() if value}, **secrets}
+        return {**{name: value for name, value in plain.items() if value}, **options.encryption, **secrets}
 
     def __str__(self) -> str:
         return self.url

@@ -165,6 +165,6 @@ def _to_store_error(store: ObjectStore, error: Exception) -> KnowledgeError:
     if name in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
         return StoreError(
             f"the object store refuses access to {store.url}: check the keys, what they may do, "
-            "and store_options.region"
+            "store_options.region, and store_options.server_side_encryption if the bucket requires one"
         )
     return StoreUnavailable(f"the object store of {store.url} did not answer ({name}): try again later")

@@ -114,7 +114,7 @@ def test_a_store_that_cannot_be_used_is_told_in_a_sentence(s3: S3Bucket, tmp_pat
         Lake(right.model_copy(update={"options": wrong})).list_stored_sources()
     assert str(refused.value) == (
         f"the object store refuses access to {right.url}: check the keys, what they may do, "
-        "and store_options.region"
+        "store_options.region, and store_options.server_side_encryption if the bucket requires one"
     )
     absent = right.model_copy(update={"url": "s3://absent-bucket/x"})
     for ask in (Lake(absent).list_stored_sources, Lake(absent).lock_source("docs").__enter__):

@@ -4,8 +4,8 @@
         uri = s3.create("guide.md", "# Guide")
         tree = BucketTree(s3.connection, selection)
 
-moto checks signatures and policies. What stands before it counts requests, refuses who does not sign,
-and breaks answers.
+moto checks signatures and policies. What stands before it counts requests, refuses who does not sign, or who
+writes to a bucket that requires encryption without it, and breaks answers.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class S3Server:
         self.requests: list[Request] = []
         self.faults: deque[Fault] = deque()
         self.public: set[str] = set()  # buckets that need no signature
+        self.required_keys: dict[str, str] = {}  # bucket -> key of KMS, with which alone objects are uploaded
         self.before_page: Callable[[int], None] | None = None  # called with the number of pages so far
         self.after_put: Callable[[str], None] | None = None  # called with the path, before the answer
         self._pages = 0
@@ -129,7 +130,8 @@ class S3Server:
     def _answer(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
         if environment.get("HTTP_X_OPERATOR"):
             return self._of_moto(environment, start, checked=False)
-        path, query = environment["PATH_INFO"], parse_qs(environment["QUERY_STRING"])
+        path = environment["PATH_INFO"]
+        query = parse_qs(environment["QUERY_STRING"], keep_blank_values=True)
         headers = {name[5:].lower(): value for name, value in environment.items() if name[:5] == "HTTP_"}
         self.requests.append(Request(environment["REQUEST_METHOD"], path, query, headers))
         if "list-type" in query and self.before_page:
@@ -143,10 +145,30 @@ class S3Server:
         public = path.strip("/").partition("/")[0] in self.public
         if not public and "authorization" not in headers:
             return _refused(Fault(403, "AccessDenied"), start)
+        if self._lacks_encryption(environment["REQUEST_METHOD"], path, query, headers):
+            return _refused(Fault(403, "AccessDenied"), start)
         answer = self._of_moto(environment, start, checked=not public)
         if self.after_put and environment["REQUEST_METHOD"] == "PUT":
             self.after_put(path)
         return answer
+
+    def _lacks_encryption(
+        self, method: str, path: str, query: dict[str, list[str]], headers: dict[str, str]
+    ) -> bool:
+        """What a policy that denies PutObject without SSE-KMS, or by another key, refuses.
+
+        The parts of a multipart upload have what was said when it began.
+
+        Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+        """
+        bucket, _, key = path.strip("/").partition("/")
+        begins = method == "POST" and "uploads" in query
+        whole = method == "PUT" and "partNumber" not in query
+        if not key or bucket not in self.required_keys or not (begins or whole):
+            return False
+        kind = headers.get("x_amz_server_side_encryption")
+        used = headers.get("x_amz_server_side_encryption_aws_kms_key_id")
+        return (kind, used) != ("aws:kms", self.required_keys[bucket])
 
     def _of_moto(self, environment: dict[str, Any], start: Any, *, checked: bool) -> Iterable[bytes]:
         from moto import settings
