@@ -22,6 +22,8 @@ from knowledge_pipeline.store.migration import migrate, table_versions
 from knowledge_pipeline.store.migration.steps import STEPS
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.schemas import VERSION
+from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
+from knowledge_pipeline_tests.fakes.bucket.store import store_in
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.store.migration.conftest import STORES, OpenStore, unpack
 
@@ -226,7 +228,7 @@ def count_commits(version: str, folder: Path, *, undo: bool = False) -> int:
     return count[0]
 
 
-@pytest.mark.parametrize("stride", [29, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [29, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("version", ["1", "3"])
 def test_a_migration_that_is_killed_at_any_commit_ends_as_an_undisturbed_one(
     tmp_path: Path, version: str, stride: int
@@ -247,7 +249,7 @@ def test_a_migration_that_is_killed_at_any_commit_ends_as_an_undisturbed_one(
         shutil.rmtree(tmp_path / f"{commit}")
 
 
-@pytest.mark.parametrize("stride", [29, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [29, pytest.param(5, marks=pytest.mark.slow)])
 def test_an_undo_that_is_killed_at_any_commit_is_completed_or_migrated_again(
     tmp_path: Path, stride: int
 ) -> None:
@@ -297,3 +299,18 @@ def test_a_migrated_store_answers_by_python(open_store: OpenStore, endpoint: Ope
     migrate.migrate(open_store("2"))
     with KnowledgeBase.open(".") as knowledge:
         assert knowledge.search(ROTATION).results
+
+
+@pytest.mark.slow
+def test_a_store_in_a_bucket_is_migrated_as_one_in_a_folder(s3: S3Bucket, tmp_path: Path) -> None:
+    local = unpack("2", tmp_path / "local")
+    for path in sorted(path for path in local.folder.rglob("*") if path.is_file()):
+        s3.create(f"team/knowledge/{path.relative_to(local.folder).as_posix()}", path.read_bytes())
+    remote = Lake(store_in(s3, tmp_path / "here"))
+    assert migrate.migrate(remote) == migrate.migrate(local)
+    assert content(remote) == content(local)
+    migrate.undo_migration(remote)
+    assert migrate.read_versions(remote).state == "older"
+    migrate.migrate(remote)
+    assert migrate.commit_migration(remote)
+    assert content(remote) == content(local)
