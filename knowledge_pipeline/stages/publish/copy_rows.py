@@ -31,19 +31,18 @@ class TextStream(io.TextIOBase):
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = iter(texts)
-        self._rest = ""
+        self._text = io.StringIO()
 
     def readable(self) -> bool:
         """Always."""
         return True
 
     def read(self, size: int | None = -1, /) -> str:
-        """At most `size` characters; all where it is negative; none at the end."""
-        if size is None or size < 0:
-            return self._rest + "".join(self._texts)
-        while len(self._rest) < size and (text := next(self._texts, None)) is not None:
-            self._rest += text
-        found, self._rest = self._rest[:size], self._rest[size:]
+        """At most `size` characters of one text; none at the end of all."""
+        while not (found := self._text.read(size)):
+            if (text := next(self._texts, None)) is None:
+                return ""
+            self._text = io.StringIO(text)
         return found
 
 
