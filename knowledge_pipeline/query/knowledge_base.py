@@ -25,7 +25,9 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.contract.types import Judgement, SearchMode, SearchType
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.agent_context.builder import ContextBuilder
 from knowledge_pipeline.query.audiences import Audiences
+from knowledge_pipeline.query.background import BackgroundProcess
 from knowledge_pipeline.query.blame import Blame
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
@@ -78,6 +80,8 @@ class AsyncKnowledgeBase:
             the store's files anyway; a service passes the access of its caller to every method.
         audited: give a response only when its row of the query log is on disk.
         heard: is called with every response, in the context of its query.
+        is_shared: whether others ask as well: what `limits` calls expensive is then computed in a process of
+            its own, so that they do not wait for it. None: everything is computed in this process.
     """
 
     def __init__(
@@ -88,12 +92,14 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
         audited: bool = False,
         heard: ResponseListener | None = None,
+        is_shared: Callable[[], bool] | None = None,
     ) -> None:
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._declared = DeclaredSources(config, settings.sources)
         self._heard = heard
+        self._background = BackgroundProcess(settings, is_wanted=is_shared or (lambda: False))
         self._calls = ModelCallLog(self._lake)
         self._index = LiveIndex(self._lake)
         self._audiences = Audiences(self._lake, self._index)
@@ -102,6 +108,9 @@ class AsyncKnowledgeBase:
         self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
+        self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
+        expensive = (self._engine, self._code_graph, self._contexts)
+        self.components: Mapping[type[Any], Any] = {type(each): each for each in expensive}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -109,7 +118,7 @@ class AsyncKnowledgeBase:
             QueryLog(self._lake, durable=audited, required=required) if settings.logs.queries else None
         )
         on_start = self._log.start if self._log else lambda: None
-        self.loop = BackgroundLoop("KnowledgeBase", on_start=on_start, on_close=self._engine.aclose)
+        self.loop = BackgroundLoop("KnowledgeBase", on_start=on_start, on_close=self._aclose)
         self.graph = AsyncGraph(self._query_graph)
 
     @classmethod
@@ -141,7 +150,8 @@ class AsyncKnowledgeBase:
         """
         limits.check_search(self.settings.limits, text, type, filters, limit)
         access = await self._resolve_access(access)
-        response = await self._engine.search(
+        search = self._background.choose(self._engine, Engine.search, limits.is_expensive(text, filters))
+        response = await search(
             text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode
         )
         return await self._record_search(type, text, access, response, blame=blame)
@@ -167,7 +177,8 @@ class AsyncKnowledgeBase:
         """See `Engine.similar`."""
         limits.check_similar(self.settings.limits, text, path, source, filters, limit)
         access = await self._resolve_access(access)
-        response = await self._engine.similar(
+        similar = self._background.choose(self._engine, Engine.similar, True)
+        response = await similar(
             access,
             text=text,
             path=path,
@@ -222,25 +233,22 @@ class AsyncKnowledgeBase:
 
         A plain text is a task of the kind `code_generation`.
         """
-        from knowledge_pipeline.query.agent_context.build import get_context  # most processes only search
-
         access = await self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
-        context = await get_context(
-            self._engine,
-            access,
-            task,
-            self.settings.context,
-            max_tokens=max_tokens,
-            template=template,
-            blame=self._blame if task.kind == "code_review" else None,
-        )
+        build = self._background.choose(self._contexts, ContextBuilder.build, True)
+        context = await build(access, task, max_tokens=max_tokens, template=template)
         response = SearchResponse(
             context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
         )
         query_id = self._record("context", task.text, access, response).query_id
         return await asyncio.to_thread(self._working_tree.mark_context, replace(context, query_id=query_id))
+
+    def compute(
+        self, function: Callable[ParamsT, ResultT], *args: ParamsT.args, **kwargs: ParamsT.kwargs
+    ) -> Coroutine[Any, Any, ResultT]:
+        """What an expensive function of a module returns: see `BackgroundProcess.compute`."""
+        return self.loop.run(self._background.compute(function, *args, **kwargs))
 
     @_on_background_loop
     async def status(self, *, access: Access | None = None) -> StatusResponse:
@@ -305,8 +313,13 @@ class AsyncKnowledgeBase:
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
-        response = await self._code_graph.query(request, access)
+        query = self._background.choose(self._code_graph, CodeGraph.query, True)
+        response = await query(request, access)
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
+
+    async def _aclose(self) -> None:
+        await self._background.aclose()
+        await self._engine.aclose()
 
     async def _resolve_access(self, access: Access | None) -> Access:
         return await self._audiences.add(self._declared.narrow(access or self.access))

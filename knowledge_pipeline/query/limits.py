@@ -17,10 +17,19 @@ from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.query.search.understand import read_filters
 
+_CHEAP_CHARS, _CHEAP_VALUES, _CHEAP_PATTERNS = 500, 20, 3  # of a search that takes as long as any other
+
 
 def check_question(limits: LimitSettings, text: str) -> None:
     """Raise `InvalidQuery` for a question that is too long."""
     _require(limits, "query_chars", "the question", len(text), "characters")
+
+
+def is_expensive(text: str, filters: Filters) -> bool:
+    """Whether a search, by its length or its filters, takes so long that others had better not wait."""
+    values = [(name, value) for each in (filters, read_filters(text)) for name, value in _iter_values(each)]
+    patterns = sum(name in PATTERN_FIELDS for name, _ in values)
+    return len(text) > _CHEAP_CHARS or len(values) > _CHEAP_VALUES or patterns > _CHEAP_PATTERNS
 
 
 def check_search(

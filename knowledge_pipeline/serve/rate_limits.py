@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from os import cpu_count
 from weakref import WeakValueDictionary
@@ -27,8 +28,6 @@ class RequestLimiter:
         Raises:
             TooManyRequests: there were `per_minute` within the last minute.
         """
-        import time
-
         limit = RateLimitItemPerMinute(per_minute)
         if not self._window.hit(limit, key):
             wait_s = max(0.0, self._window.get_window_stats(limit, key).reset_time - time.time())
@@ -55,3 +54,25 @@ class CallerShares:
             slots = self._slots[key] = asyncio.Semaphore(self._most)
         async with slots:
             yield
+
+
+class RecentCallers:
+    """Who has asked lately: whether one caller's queries may keep another one waiting."""
+
+    def __init__(self, window_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window_s, self._clock = window_s, clock
+        self._asked_s: dict[str, float] = {}
+
+    def note(self, key: str) -> None:
+        """Somebody asks."""
+        now_s = self._clock()
+        self._asked_s.pop(key, None)
+        self._asked_s[key] = now_s  # the last one, so that the first is the one who asked longest ago
+        while now_s - next(iter(self._asked_s.values())) > self._window_s:
+            del self._asked_s[next(iter(self._asked_s))]
+
+    @property
+    def are_several(self) -> bool:
+        """Whether more than one has asked within the window."""
+        now_s = self._clock()
+        return sum(now_s - asked_s <= self._window_s for asked_s in self._asked_s.values()) > 1

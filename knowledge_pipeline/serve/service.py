@@ -30,7 +30,7 @@ from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.log.refusals import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
-from knowledge_pipeline.serve.rate_limits import CallerShares, RequestLimiter
+from knowledge_pipeline.serve.rate_limits import CallerShares, RecentCallers, RequestLimiter
 from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
 
@@ -92,12 +92,14 @@ class Service:
         self.traces = _create_traces(settings)
         observers = (self.metrics, self.traces, LogObserver(settings.serve))
         self._observers = Observers(each for each in observers if each)
+        self._callers = RecentCallers()
         self.base = AsyncKnowledgeBase(
             settings,
             config=config,
             access=Access.public(),
             audited=True,
             heard=self._observers.notify_answered,
+            is_shared=lambda: settings.serve.background and self._callers.are_several,
         )
         self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:
@@ -168,6 +170,7 @@ class Service:
         with observed, self._log_refusals(identity.access, identity.address):
             identity.require_scope(scope)
             self._request_limiter.acquire(identity.rate_limit_key, per_minute=identity.requests_per_minute)
+            self._callers.note(identity.rate_limit_key)
             timeout_s = self.settings.serve.timeout_s
             try:
                 async with asyncio.timeout(timeout_s), self._slot(identity.rate_limit_key):

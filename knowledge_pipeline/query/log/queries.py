@@ -12,6 +12,8 @@ from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_LOGGED_CHARS = 2_000  # of a query
+_READ_CHARS = 20_000  # of a query, in which secrets are looked for: all of a task takes 50 ms
+_MAX_SECRET_CHARS = 8_000
 _LOOKED_UP = frozenset({"get", "trace"})  # by an id: such results have no score
 
 
@@ -80,4 +82,8 @@ def redact(text: str) -> str:
     from knowledge_pipeline.config.settings import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
-    return sanitize(replace_invalid_characters(text), SanitizeSettings()).text[:MAX_LOGGED_CHARS]
+    redacted = sanitize(replace_invalid_characters(text[:_READ_CHARS]), SanitizeSettings()).text
+    if len(text) <= _READ_CHARS:
+        return redacted[:MAX_LOGGED_CHARS]
+    safe_chars = max(0, len(redacted) - _MAX_SECRET_CHARS)  # the end may have the beginning of a secret
+    return redacted[: min(MAX_LOGGED_CHARS, safe_chars)]

@@ -54,7 +54,7 @@ async def document(request: Request, ctx: PageContext) -> Response:
     first = answer.results[0]
     as_code, line_range = is_shown_as_code(first), links.parse_line_range(params.get("lines", ""))
     as_source = as_code or params.get("view") == "source"
-    blocks = await asyncio.to_thread(
+    blocks = await ctx.service.base.compute(
         _build_blocks, answer.results, line_range=line_range, matcher=TermMatcher(q), as_source=as_source
     )
     other = {name: value for name, value in params.items() if name in ("id", "q", "lines")}

@@ -83,6 +83,15 @@ def test_secrets_are_redacted_and_long_texts_cut_after_that(base: KnowledgeBase,
     assert "ghp_" not in second["text"] and len(second["text"]) == query_log.MAX_LOGGED_CHARS
 
 
+def test_no_secret_at_the_end_of_what_is_read_of_a_long_text_is_logged() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for length in range(19_950, 20_010):
+        many = f"{secret} " * 600  # which shrink to less than what is logged
+        for text in ("x" * (length - 41) + f" {secret} tail", many[:length], "x" * length):
+            assert "ghp_" not in query_log.redact(text)
+    assert len(query_log.redact("y" * 200_000)) == query_log.MAX_LOGGED_CHARS
+
+
 def test_what_was_asked_is_written_within_seconds_and_not_at_once(lake: Lake) -> None:
     log = QueryLog(lake, flush_interval_s=3.0)
     log.start()
