@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 Value = str | int | float | bool | datetime
@@ -18,24 +18,38 @@ _COLUMN = re.compile(r"^[a-z_][a-z0-9_]*$")
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnPattern:
+    """A text column matches a regular expression: what `ColumnValues` turns into a list of values."""
+
+    column: str
+    pattern: str
+
+    @property
+    def sql(self) -> str:
+        """In Lance's filter language."""
+        return f"regexp_like({_require_column_name(self.column)}, {format_literal(self.pattern)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """A condition on a row, already compiled; combine with `&`, `|` and `~`."""
 
     sql: str
+    patterns: tuple[ColumnPattern, ...] = field(default=(), compare=False)  # in `sql`, none of them negated
 
     def __and__(self, other: Filter) -> Filter:
         if MATCH_NONE in (self, other):
             return MATCH_NONE
         if MATCH_ALL in (self, other):
             return other if self == MATCH_ALL else self
-        return Filter(f"({self.sql} AND {other.sql})")
+        return Filter(f"({self.sql} AND {other.sql})", self.patterns + other.patterns)
 
     def __or__(self, other: Filter) -> Filter:
         if MATCH_ALL in (self, other):
             return MATCH_ALL
         if MATCH_NONE in (self, other):
             return other if self == MATCH_NONE else self
-        return Filter(f"({self.sql} OR {other.sql})")
+        return Filter(f"({self.sql} OR {other.sql})", self.patterns + other.patterns)
 
     def __invert__(self) -> Filter:
         return {MATCH_NONE: MATCH_ALL, MATCH_ALL: MATCH_NONE}.get(self, Filter(f"(NOT {self.sql})"))
@@ -146,7 +160,8 @@ def glob_in_json_list(column: str, key: str, pattern: str) -> Filter:
     parts = _WILDCARD.split(pattern if _WILDCARD.search(pattern) else pattern.rstrip("/"))
     path = "".join(wildcards.get(part) or re.escape(json.dumps(part)[1:-1]) for part in parts)
     below = "" if len(parts) > 1 else f"(?:/{within})?"
-    return _match_regex(column, rf'"{re.escape(key)}": \[(?:"{within}", )*"{path}{below}"')
+    pattern = rf'"{re.escape(key)}": \[(?:"{within}", )*"{path}{below}"'
+    return Filter(ColumnPattern(column, pattern).sql)  # not by values: hardly two rows have the same JSON
 
 
 def ends_with_parts_in_json(column: str, key: str, value: str) -> Filter:
@@ -199,7 +214,8 @@ def _compare(column: str, operator: str, value: Value) -> Filter:
 
 
 def _match_regex(column: str, pattern: str) -> Filter:
-    return Filter(f"regexp_like({_require_column_name(column)}, {format_literal(pattern)})")
+    matching = ColumnPattern(column, pattern)
+    return Filter(matching.sql, (matching,))
 
 
 UNEMBEDDED = eq("unembedded", True)

@@ -69,6 +69,13 @@ def create_dataset(path: StorePath, schema: pa.Schema) -> None:
             raise
 
 
+def create_in_memory(rows: pa.Table) -> Any:
+    """A dataset of these rows that no other one shares, for as long as it is held."""
+    import lance
+
+    return lance.write_dataset(rows, "memory://rows", mode="create")
+
+
 def append_to_dataset(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> None:
     """Add rows to the dataset at a path, in one commit."""
     import lance

@@ -159,7 +159,7 @@ class IndexReader:
     ) -> pa.Table:
         return self.dataset.scanner(
             columns,
-            filter=where.sql,
+            filter=self.memory.values.resolve(where).sql,
             prefilter=True,
             with_row_id=True,
             nearest=nearest,
@@ -199,9 +199,12 @@ class IndexReader:
         """Rows that match, in no particular order."""
         if where == MATCH_NONE:
             return []
-        read = self.dataset.to_table
-        found = await asyncio.to_thread(read, filter=where.sql, limit=limit, columns=list(columns))
-        return found.to_pylist()
+
+        def read() -> pa.Table:
+            condition = self.memory.values.resolve(where).sql
+            return self.dataset.to_table(filter=condition, limit=limit, columns=list(columns))
+
+        return (await asyncio.to_thread(read)).to_pylist()
 
     @_translate_errors
     async def find_rows_listing(

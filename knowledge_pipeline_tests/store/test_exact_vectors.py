@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, eq, one_of
+from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, open_index
@@ -111,10 +112,10 @@ def test_searches_do_not_wait_for_the_one_that_reads(lake: Lake, monkeypatch: py
     dataset = asyncio.run(open_reader(lake)).dataset
     reading, may_end, read = threading.Event(), threading.Event(), ExactVectors.load
 
-    def read_slowly(dataset: object) -> ExactVectors:
+    def read_slowly(dataset: object, values: ColumnValues) -> ExactVectors:
         reading.set()
         assert may_end.wait(60)
-        return read(dataset)
+        return read(dataset, values)
 
     monkeypatch.setattr(ExactVectors, "load", read_slowly)
     memory = VectorMemory(dataset, DIMENSIONS)

@@ -15,6 +15,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.index.column_values import ColumnValues
 
 MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
 MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
@@ -30,13 +31,14 @@ class ExactVectors:
     vectors: np.ndarray  # float32, shape (vectors, dimensions)
     scales: np.ndarray  # float32, shape (vectors,): 1 / length, 0 where the length is 0
     _dataset: Any
+    _values: ColumnValues
     _positions: LRUCache[str, np.ndarray] = field(
         default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
     )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def load(cls, dataset: Any) -> ExactVectors:
+    def load(cls, dataset: Any, values: ColumnValues | None = None) -> ExactVectors:
         """Read the rows that have a vector."""
         found = dataset.to_table(columns=["vector"], filter="vector IS NOT NULL", with_row_id=True)
         rows = found["_rowid"].to_numpy().astype(np.int64)
@@ -45,7 +47,7 @@ class ExactVectors:
         vectors = flat.reshape(len(rows), dataset.schema.field("vector").type.list_size)[order]
         lengths = np.linalg.norm(vectors, axis=1)
         scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        return cls(rows[order], vectors, scales, dataset)
+        return cls(rows[order], vectors, scales, dataset, values or ColumnValues(dataset))
 
     def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""
@@ -78,7 +80,8 @@ class ExactVectors:
         with self._lock:
             known = self._positions.get(where.sql)
         if known is None:
-            matching = self._dataset.to_table(columns=[], filter=where.sql, with_row_id=True)["_rowid"]
+            condition = self._values.resolve(where).sql
+            matching = self._dataset.to_table(columns=[], filter=condition, with_row_id=True)["_rowid"]
             known = np.flatnonzero(np.isin(self.rows, matching.to_numpy())).astype(np.int32)
             with self._lock:
                 self._positions[where.sql] = known
@@ -94,6 +97,7 @@ class VectorMemory:
     """Holds the vectors of one version once that pays: it is small, and is searched again. For threads."""
 
     def __init__(self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES) -> None:
+        self.values = ColumnValues(dataset)
         self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
         self._searches = 0
         self._loaded: ExactVectors | None = None
@@ -117,7 +121,7 @@ class VectorMemory:
                 bytes_ = self._dataset.count_rows() * self._dimensions * 4
                 self._is_too_large = bytes_ > self._max_bytes
             if not self._is_too_large and self._loaded is None:
-                self._loaded = ExactVectors.load(self._dataset)
+                self._loaded = ExactVectors.load(self._dataset, self.values)
             return self._loaded
         finally:
             self._reading.release()
