@@ -58,8 +58,8 @@ def find_config(start: Path) -> Path:
     raise ConfigError(f"no {CONFIG_NAME} in {folder} or a folder above it: run `knowledge init`")
 
 
-def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
-    """Read and validate one file, with the overrides of the environment.
+def load_settings(path: Path, *, allow_unset: bool = False, override: bool = True) -> Settings:
+    """Read and validate one file, with the overrides of the environment unless told otherwise.
 
     Paths become absolute: those in the file are relative to its folder, the one in
     `KNOWLEDGE_STORE` to the working directory. With `allow_unset`, variables may be missing,
@@ -68,7 +68,7 @@ def load_settings(path: Path, *, allow_unset: bool = False) -> Settings:
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
         raise ConfigError(format_problems(problems, path))
-    return _apply_environment(settings)
+    return _apply_environment(settings) if override else settings
 
 
 def read_config(path: Path) -> str:
@@ -190,7 +190,8 @@ class _ValueResolver:
             return text
         is_optional = key_path[-2:] in _OPTIONAL_PATH_KEYS and text.startswith(("./", "../"))
         is_store = key_path in (("store",), ("store_folder",))
-        is_path = is_store or key_path[-2:] in _PATH_KEYS or key_path[:2] in _PATH_LIST_KEYS
+        is_member = key_path[:2] == ("federation", "stores") and key_path[-1:] == ("path",)
+        is_path = is_store or is_member or key_path[-2:] in _PATH_KEYS or key_path[:2] in _PATH_LIST_KEYS
         if not text or not (is_path or is_optional):
             return text
         try:

@@ -29,6 +29,12 @@ class ScheduleSettings(SettingsModel):
     tuning: Cron = "0 5 * * 0"  # Sunday; where tuning.trigger is weekly
 
 
+class ReleaseSettings(SettingsModel):
+    """How many releases can be rolled back to."""
+
+    keep: int = Field(default=10, ge=1, le=1000)
+
+
 class CheckSettings(SettingsModel):
     """What the warning-only checks tolerate."""
 

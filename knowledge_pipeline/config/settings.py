@@ -23,6 +23,7 @@ from knowledge_pipeline.config.connections import (
     GitlabConnection,
 )
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
+from knowledge_pipeline.config.federation import FederationSettings
 from knowledge_pipeline.config.limits import LimitSettings
 from knowledge_pipeline.config.operation import (
     AlertSettings,
@@ -30,6 +31,7 @@ from knowledge_pipeline.config.operation import (
     ContextSettings,
     EvaluationSettings,
     LogSettings,
+    ReleaseSettings,
     ScheduleSettings,
     ServeSettings,
     SettingsModel,
@@ -151,12 +153,6 @@ def resolve_trigger(source: SourceConfig) -> Trigger:
     return source.refresh.trigger or usual
 
 
-class ReleaseSettings(SettingsModel):
-    """How many releases can be rolled back to."""
-
-    keep: int = Field(default=10, ge=1, le=1000)
-
-
 class Settings(SettingsModel):
     """The whole of `knowledge.yaml`."""
 
@@ -179,10 +175,13 @@ class Settings(SettingsModel):
     tuning: TuningSettings = TuningSettings()
     logs: LogSettings = LogSettings()
     serve: ServeSettings = ServeSettings()
+    federation: FederationSettings = FederationSettings()
     sources: tuple[SourceConfig, ...] = ()
 
     @model_validator(mode="after")
-    def _require_unique_ids(self) -> Settings:
+    def _check_sources(self) -> Settings:
+        if self.sources and self.federation.stores:
+            raise ValueError("a federation has its stores' sources: remove sources, or federation.stores")
         seen: set[str] = set()
         for source in self.sources:
             if source.id in seen:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.open_release import LiveIndex
+from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store.audiences import (
     AUDIENCE_PREFIX,
     Requirements,
@@ -55,7 +55,7 @@ class _State:
 class Audiences:
     """The audiences of a store; used on one event loop."""
 
-    def __init__(self, lake: Lake, index: LiveIndex) -> None:
+    def __init__(self, lake: Lake, index: Index) -> None:
         self._lake, self._index = lake, index
         self._poll_interval_s = 0.0 if lake.is_local else _POLL_INTERVAL_S
         self._polled_at = float("-inf")

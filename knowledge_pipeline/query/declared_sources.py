@@ -66,7 +66,7 @@ class DeclaredSources:
         """
         if access.everything:
             return access
-        known = self._list_known()
+        known = self.list_known()
         withheld = frozenset(each.id for each in known if not _is_for(each.access, access))
         by_audience = frozenset(
             each.id
@@ -76,7 +76,8 @@ class DeclaredSources:
         )
         return replace(access, withheld_sources=withheld, audience_sources=by_audience - withheld)
 
-    def _list_known(self) -> tuple[SourceConfig, ...]:
+    def list_known(self) -> tuple[SourceConfig, ...]:
+        """As `sources`; while the file is wrong, what it said last, and the log tells."""
         if self._config_path is None:
             return self._declared
         try:

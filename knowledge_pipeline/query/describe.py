@@ -30,6 +30,8 @@ def describe_skipped_step(step: str, embedded_share: float = 0.0) -> str:
         return (
             f"{format_share(embedded_share)} of the chunks are embedded so far: words alone find the others."
         )
+    if step.startswith("store:"):
+        return f"The store {step.removeprefix('store:')!r} could not be asked: what it holds is missing."
     return _SKIPPED_STEPS.get(step, f"Answered without {step}.")
 
 

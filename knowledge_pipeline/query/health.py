@@ -44,7 +44,8 @@ async def check_health(
     }
     components = await asyncio.gather(*checks.values())
     found = dict(zip(checks, components, strict=True))
-    return {"store": store, **found, "query_log": _check_query_log(settings, log)}
+    stores = await _check_missing_stores(index) if is_readable else {}
+    return {"store": store, **stores, **found, "query_log": _check_query_log(settings, log)}
 
 
 async def check_store(index: Index) -> ComponentHealth:
@@ -58,6 +59,12 @@ async def check_store(index: Index) -> ComponentHealth:
     if not all(await asyncio.gather(*(reader.is_readable() for reader in readers))):
         return ComponentHealth("unhealthy", "the live release cannot be read")
     return ComponentHealth("ok")
+
+
+async def _check_missing_stores(index: Index) -> dict[str, ComponentHealth]:
+    """The stores of a federation that answers do without."""
+    missing = (await index.open_release()).missing
+    return dict.fromkeys(missing, ComponentHealth("unhealthy", "it cannot be asked: answers do without it"))
 
 
 async def _check_embedder(engine: Engine) -> ComponentHealth:

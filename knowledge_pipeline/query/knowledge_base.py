@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -32,6 +32,9 @@ from knowledge_pipeline.query.blame import Blame
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.federation.index import FederatedIndex
+from knowledge_pipeline.query.federation.status import read_federation_status
+from knowledge_pipeline.query.federation.stores import MemberStores
 from knowledge_pipeline.query.health import check_health
 from knowledge_pipeline.query.log.feedback import FeedbackLog
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
@@ -94,14 +97,19 @@ class AsyncKnowledgeBase:
         heard: ResponseListener | None = None,
         is_shared: Callable[[], bool] | None = None,
     ) -> None:
+        federation = settings.federation
+        self._members = MemberStores.open(federation.stores) if federation.stores else None
+        if self._members:
+            settings = self._members.unite_settings(settings)
         self.settings = settings
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._declared = DeclaredSources(config, settings.sources)
         self._heard = heard
-        self._background = BackgroundProcess(settings, is_wanted=is_shared or (lambda: False))
+        alone = self._members or is_shared is None  # a second process would not know which store is down
+        self._background = BackgroundProcess(settings, is_wanted=(lambda: False) if alone else is_shared)
         self._calls = ModelCallLog(self._lake)
-        self._index = LiveIndex(self._lake)
+        self._index = self.open_index()
         self._audiences = Audiences(self._lake, self._index)
         cache = AnswerCache(settings.query.cache)
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
@@ -151,8 +159,8 @@ class AsyncKnowledgeBase:
         limits.check_search(self.settings.limits, text, type, filters, limit)
         access = await self._resolve_access(access)
         search = self._background.choose(self._engine, Engine.search, limits.is_expensive(text, filters))
-        response = await search(
-            text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode
+        response = await self._ask(
+            lambda: search(text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode)
         )
         return await self._record_search(type, text, access, response, blame=blame)
 
@@ -178,15 +186,17 @@ class AsyncKnowledgeBase:
         limits.check_similar(self.settings.limits, text, path, source, filters, limit)
         access = await self._resolve_access(access)
         similar = self._background.choose(self._engine, Engine.similar, True)
-        response = await similar(
-            access,
-            text=text,
-            path=path,
-            source=source,
-            filters=filters,
-            limit=limit,
-            explain=explain,
-            mode=mode,
+        response = await self._ask(
+            lambda: similar(
+                access,
+                text=text,
+                path=path,
+                source=source,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                mode=mode,
+            )
         )
         return await self._record_search("similar", text or path or "", access, response)
 
@@ -195,7 +205,7 @@ class AsyncKnowledgeBase:
         """See `Engine.get`; `blame` as for `search`."""
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        response = await self._engine.get(id, access)
+        response = await self._ask(lambda: self._engine.get(id, access))
         return await self._record_search("get", id, access, response, blame=blame)
 
     @_on_background_loop
@@ -209,15 +219,18 @@ class AsyncKnowledgeBase:
 
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        response = self._record("trace", id, access, await self._engine.get(id, access))
-        return await asyncio.to_thread(trace_result, self._lake, response)
+        found = await self._ask(lambda: self._engine.get(id, access))
+        response = self._record("trace", id, access, found)
+        source = response.results[0].citation.source
+        lake = self._members.find_lake(source) if self._members else self._lake
+        return await asyncio.to_thread(trace_result, lake, response)
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
         """See `Engine.related`."""
         limits.check_id(self.settings.limits, target)
         access = await self._resolve_access(access)
-        response = await self._engine.related(target, access)
+        response = await self._ask(lambda: self._engine.related(target, access))
         return self._record("related", target, access, response)
 
     @_on_background_loop
@@ -237,7 +250,7 @@ class AsyncKnowledgeBase:
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
         build = self._background.choose(self._contexts, ContextBuilder.build, True)
-        context = await build(access, task, max_tokens=max_tokens, template=template)
+        context = await self._ask(lambda: build(access, task, max_tokens=max_tokens, template=template))
         response = SearchResponse(
             context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
         )
@@ -253,7 +266,10 @@ class AsyncKnowledgeBase:
     @_on_background_loop
     async def status(self, *, access: Access | None = None) -> StatusResponse:
         """The live release, and how much of it the caller may see."""
-        return await read_status(self.settings, self._lake, self._index, await self._resolve_access(access))
+        access = await self._resolve_access(access)
+        if self._members:
+            return await read_federation_status(self._members, access)
+        return await read_status(self.settings, self._lake, self._index, access)
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
@@ -286,6 +302,12 @@ class AsyncKnowledgeBase:
             judgement=judgement,
         )
 
+    def open_index(self) -> LiveIndex | FederatedIndex:
+        """What questions are asked of, opened anew: for one event loop."""
+        if self._members is None:
+            return LiveIndex(self._lake)
+        return FederatedIndex(self._lake, self._members, timeout_s=self.settings.federation.timeout_s)
+
     @property
     def is_logging(self) -> bool:
         """Whether the last query could be logged, or none has to be."""
@@ -314,14 +336,22 @@ class AsyncKnowledgeBase:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
         query = self._background.choose(self._code_graph, CodeGraph.query, True)
-        response = await query(request, access)
+        response = await self._ask(lambda: query(request, access))
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
 
     async def _aclose(self) -> None:
         await self._background.aclose()
         await self._engine.aclose()
 
+    async def _ask(self, operation: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """What the engine or the code graph answers; of several stores, without one that fails."""
+        if isinstance(self._index, FederatedIndex):
+            return await self._index.ask(operation)
+        return await operation()
+
     async def _resolve_access(self, access: Access | None) -> Access:
+        if self._members:
+            return await self._members.resolve_access(access or self.access)
         return await self._audiences.add(self._declared.narrow(access or self.access))
 
     async def _record_search(

@@ -19,7 +19,7 @@ from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import VersionStamp
 
 MAX_CHUNKS = 10_000  # of one document
-_RETRY_UNREADABLE_S = 5.0
+RETRY_UNREADABLE_S = 5.0
 _POLL_INTERVAL_S = 1.0
 
 
@@ -38,6 +38,11 @@ class OpenRelease:
     _unreadable: dict[str, tuple[SpaceUnreadable, float]] = field(
         default_factory=dict[str, tuple[SpaceUnreadable, float]]
     )  # by space, with when to try again
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """What of several stores answers lack, and why: "store:NAME" -> reason."""
+        return {}
 
     async def open_readers(self) -> tuple[IndexReader, ...]:
         """A reader for each space.
@@ -83,7 +88,7 @@ class OpenRelease:
             if await self._readers[key].is_readable():
                 raise error
             self._readers.pop(key, None)
-        self._unreadable[error.space] = (error, time.monotonic() + _RETRY_UNREADABLE_S)
+        self._unreadable[error.space] = (error, time.monotonic() + RETRY_UNREADABLE_S)
 
     async def open_graph_reader(self) -> GraphReader | None:
         """The code graph; None if the release has none.

@@ -76,7 +76,7 @@ async def describe_relations(open_release: OpenRelease, target: str, access: Acc
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
         release=open_release.release.release,
-        degraded=(),
+        degraded=tuple(open_release.missing),
         documents=tuple(documents),
         relations=relations,
         unresolved_mentions=tuple(mention for mention in mentioned if mention.target not in resolved),

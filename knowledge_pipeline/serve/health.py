@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 from knowledge_pipeline.contract.responses import ComponentHealth, HealthResponse
 from knowledge_pipeline.query.health import check_store
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.open_release import LiveIndex
-from knowledge_pipeline.store.lake import Lake
 
 CACHE_TTL_S = 5.0  # more frequent requests put no more load on the components
 
@@ -21,9 +19,8 @@ ResultT = TypeVar("ResultT")
 class HealthCheck:
     """Checks one knowledge base, once for all who ask within `CACHE_TTL_S`."""
 
-    def __init__(self, base: AsyncKnowledgeBase, lake: Lake) -> None:
+    def __init__(self, base: AsyncKnowledgeBase) -> None:
         self._base = base
-        self._lake = lake
         self._all = _Cached(self._check_all)
         self._store = _Cached(self._check_store)
 
@@ -43,7 +40,7 @@ class HealthCheck:
 
     async def _check_store(self) -> ComponentHealth:
         # In a thread: the first check loads the store's library, and other requests wait for this loop.
-        return await asyncio.to_thread(asyncio.run, check_store(LiveIndex(self._lake)))
+        return await asyncio.to_thread(asyncio.run, check_store(self._base.open_index()))
 
 
 class _Cached(Generic[ResultT]):

@@ -34,7 +34,7 @@ async def list_collections(
         asyncio.to_thread(lake.list_stored_sources),
         asyncio.to_thread(_load_refresh_times, lake, status.by_source),
     )
-    types |= {source.id: source.type for source in settings.sources}
+    types |= {source.id: source.type for source in base.settings.sources}
     collections = (
         Collection(
             source,

@@ -24,7 +24,7 @@ GRAPH_MAX_UNINDEXED_ROWS = 1_000  # with a tail of 5,000, each read takes 2 ms m
 _HNSW_OPTIONS = {"metric": "cosine", "m": 20, "ef_construction": 150}
 """Lance's 300 candidates take 1.8 times the processor, and find as many neighbours."""
 
-_FTS_OPTIONS = {
+FTS_OPTIONS = {
     "base_tokenizer": "simple",
     "stem": True,
     "remove_stop_words": False,
@@ -137,6 +137,6 @@ def _build_index(table: Table, column: str, kind: str) -> None:
         tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
         create = partial(dataset.create_scalar_index, column, tree)
     else:
-        options = _FTS_OPTIONS if kind == "FTS" else {}
+        options = FTS_OPTIONS if kind == "FTS" else {}
         create = partial(dataset.create_scalar_index, column, kind, **options)
     table.build_index(partial(create, replace=True))

@@ -45,7 +45,7 @@ class SpaceUnreadable(StoreError):
         super().__init__(message)
         self.space = space
 
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.space)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from knowledge_pipeline import __version__
 from knowledge_pipeline.cli.session import Session, example
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.store.release import Release
 
 
 @example("""
@@ -27,13 +30,61 @@ def status(
     settings = session.settings_without_secrets
     sources = {source.id: source.type for source in settings.sources}
     cache = CountsCache(settings.store, sources=sources, version=__version__)
-    counts = None if detailed else cache.recall()
-    if counts is None:
+    is_federation = bool(settings.federation.stores)
+    counts = None if detailed or is_federation else cache.recall()
+    if is_federation:
+        counts = _count_federation(session, detailed=detailed)
+    elif counts is None:
         counts = _count(session, detailed=detailed)
         if not detailed:
             cache.keep(counts)
     found = {"config": str(session.config_path), "store": str(settings.store), **counts}
     show_status(session.screen, found, detailed=detailed)
+
+
+def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
+    """The stores of a federation as one, each source with its store."""
+    from knowledge_pipeline.query.federation.index import unite_releases
+    from knowledge_pipeline.query.federation.stores import MemberStores
+    from knowledge_pipeline.stages.store_summary import (
+        summarize_code_graph,
+        summarize_sources,
+        summarize_spaces,
+    )
+    from knowledge_pipeline.store.lance_storage import compute_size
+    from knowledge_pipeline.store.release import find_live_release
+
+    stores = MemberStores.open(session.settings_without_secrets.federation.stores)
+    for name, problem in stores.problems.items():
+        session.screen.print_note(f"the store {name!r} is left out: {problem}")
+    found = {each.name: find_live_release(each.lake) for each in stores.opened}
+    live = {name: release for name, release in found.items() if release}
+    sources = [
+        {**row, "store": each.name}
+        for each in stores.opened
+        for row in summarize_sources(each.lake, each.settings, detailed=detailed)
+    ]
+    counts: dict[str, Any] = {
+        "release": _describe(unite_releases(live)) if live else None,
+        "sources": sources,
+    }
+    if detailed:
+        counts["spaces"] = [row for each in stores.opened for row in summarize_spaces(each.lake)]
+        counts["code_graph"] = [row for each in stores.opened for row in summarize_code_graph(each.lake)]
+        counts["disk_bytes"] = sum(compute_size(each.lake.root) for each in stores.opened)
+    return counts
+
+
+def _describe(release: Release) -> dict[str, Any]:
+    return {
+        "release": release.release,
+        "created": release.created_at.isoformat(timespec="seconds"),
+        "rows": release.rows,
+        "embedded_share": round(release.embedded_share, 4),
+        "restores": release.restores,
+        "pin": release.pin,
+        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
+    }
 
 
 def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
@@ -48,17 +99,7 @@ def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
     lake, settings = session.lake, session.settings_without_secrets
     release = find_live_release(lake)
     counts: dict[str, Any] = {
-        "release": {
-            "release": release.release,
-            "created": release.created_at.isoformat(timespec="seconds"),
-            "rows": release.rows,
-            "embedded_share": round(release.embedded_share, 4),
-            "restores": release.restores,
-            "pin": release.pin,
-            "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
-        }
-        if release
-        else None,
+        "release": _describe(release) if release else None,
         "sources": summarize_sources(lake, settings, detailed=detailed),
     }
     if detailed:

@@ -111,7 +111,7 @@ class CodeGraph:
             query_id=str(uuid.uuid4()),
             took_ms=watch.took_ms,
             release=opened.release.release,
-            degraded=(),
+            degraded=tuple(opened.missing),
             operation=request.operation.path,
             target=request.target,
             nodes=tuple(sorted(walk.nodes.values(), key=_node_sort_key)),

@@ -100,7 +100,7 @@ def build_response(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
         release=open_release.release.release,
-        degraded=degraded,
+        degraded=degraded or tuple(open_release.missing),
         embedded_share=round(open_release.release.embedded_share, 4),
         results=results,
         timings_ms=watch.timings_ms,

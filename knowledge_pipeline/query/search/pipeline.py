@@ -116,6 +116,7 @@ class SearchPipeline:
         for space, problem in (item for each in found for item in each.vector_problems.items()):
             problems.setdefault("vector", {})[space] = problem
         problems |= expansion.problems
+        problems |= open_release.missing
         if plan.mode != "words" and (waiting := open_release.release.unembedded):
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         problems |= skipped

@@ -90,7 +90,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         refreshing,
         DeclaredSources(service.config),
         SeenDeliveries(),
-        HealthCheck(service.base, lake),
+        HealthCheck(service.base),
     )
     for module in (health, search, get_forms, tools, graph, documents, inventory, admin, webhooks):
         app.include_router(module.routes)

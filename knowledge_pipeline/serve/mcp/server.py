@@ -40,7 +40,7 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
 
     def select() -> dict[str, Tool]:
         """Looked at for each request: sources come and go while a server runs."""
-        return select_tools(settings.tools, {source.type for source in service.settings.sources})
+        return select_tools(settings.tools, {source.type for source in service.base.settings.sources})
 
     def get_input_schema(name: str) -> dict[str, Any] | None:
         tool = select().get(name)

@@ -21,8 +21,9 @@ from knowledge_pipeline.query.search.pipeline import keep_candidates
 from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.stages.tuning.examples import ANSWER, Example, build_example, judge_by_symbol
-from knowledge_pipeline.stages.tuning.masking import DocstringMask, EmbedText, TermStatistics, count_terms
+from knowledge_pipeline.stages.tuning.masking import DocstringMask, EmbedText
 from knowledge_pipeline.stages.tuning.pairs import Pair
+from knowledge_pipeline.store.index.bm25 import TermStatistics, count_terms
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
 

@@ -8,15 +8,10 @@ that of the search, times what BM25 gives its words without the docstring over w
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, cast
 
 import numpy as np
-import Stemmer
 
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.search.hits import (
@@ -29,55 +24,11 @@ from knowledge_pipeline.query.search.hits import (
 from knowledge_pipeline.query.search.retrieve import SearchScope
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.tuning.pairs import Pair
+from knowledge_pipeline.store.index.bm25 import TermStatistics, split_terms
 from knowledge_pipeline.store.readers import IndexReader
-
-K1, B = 1.2, 0.75  # of Lance's BM25
-_WORD = re.compile(r"[^\W_]+")
 
 EmbedText = Callable[[str, str], np.ndarray]
 """The vector of a text in a space: float32, shape (dimensions,), length 1."""
-
-
-@dataclass(frozen=True)
-class TermStatistics:
-    """How common some terms are in an index."""
-
-    rows: int
-    mean_terms: float  # of a row
-    rows_with: Mapping[str, int]  # term -> how many rows have it
-
-    def score(self, question: Iterable[str], words: str) -> float:
-        """BM25 of a row's words. Source: Robertson & Zaragoza 2009, section 3."""
-        counts = Counter(split_terms(words))
-        length = K1 * (1 - B + B * counts.total() / self.mean_terms)
-        score = 0.0
-        for term in question:
-            with_term = self.rows_with.get(term, 0)
-            rarity = np.log(1 + (self.rows - with_term + 0.5) / (with_term + 0.5))
-            score += rarity * counts[term] * (K1 + 1) / (counts[term] + length)
-        return float(score)
-
-
-def count_terms(words: Iterable[str], questions: Iterable[str]) -> TermStatistics:
-    """Statistics of the terms of some questions over the words of all rows of an index."""
-    asked = {term for question in questions for term in split_terms(question)}
-    rows, terms = 0, 0
-    rows_with: Counter[str] = Counter()
-    for each in words:
-        found = split_terms(each)
-        rows, terms = rows + 1, terms + len(found)
-        rows_with.update(asked.intersection(found))
-    return TermStatistics(rows, max(terms / max(rows, 1), 1.0), rows_with)
-
-
-def split_terms(text: str) -> list[str]:
-    """The terms that full text finds in words: lower case, by their stems."""
-    return [_stem(word) for word in _WORD.findall(text.lower())]
-
-
-@lru_cache(maxsize=200_000)
-def _stem(word: str) -> str:
-    return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.readers import LANCE_ERRORS, Row
 from knowledge_pipeline.store.schemas import GRAPH
 
-_MAX_CACHED_FILTERS = 1_000  # different access filters
+MAX_CACHED_FILTERS = 1_000  # different access filters
 _MAX_CACHED_NODES = 20_000  # about 1 KB each
 _SYMBOL_KEYS, _SYMBOL_NUMBERS = ("path", "node", "simple"), ("start_line", "end_line")
 _EDGE_KEYS, _EDGE_NUMBERS = ("path", "target_id", "target_name"), ("line", "confidence")
@@ -64,14 +64,14 @@ class GraphReader:
         Popular symbols share neighbours, which most reads are for.
         """
         cached_nodes = sum(map(len, self._symbol_cache.values()))
-        if len(self._symbol_cache) > _MAX_CACHED_FILTERS or cached_nodes > _MAX_CACHED_NODES:
+        if len(self._symbol_cache) > MAX_CACHED_FILTERS or cached_nodes > _MAX_CACHED_NODES:
             self._symbol_cache.clear()
         return self._symbol_cache.setdefault(where.sql, {})
 
     async def has_several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match; read once for each condition."""
         if where.sql not in self._multi_source:
-            if len(self._multi_source) >= _MAX_CACHED_FILTERS:
+            if len(self._multi_source) >= MAX_CACHED_FILTERS:
                 self._multi_source.clear()
             several = await asyncio.to_thread(_has_several_sources, self._symbols, where)
             self._multi_source[where.sql] = several

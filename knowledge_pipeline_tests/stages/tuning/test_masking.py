@@ -16,8 +16,8 @@ from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.stages.progress import ignore_progress
 from knowledge_pipeline.stages.tuning.ask import ask_pairs
 from knowledge_pipeline.stages.tuning.docstrings import iter_docstring_pairs
-from knowledge_pipeline.stages.tuning.masking import count_terms, split_terms
 from knowledge_pipeline.stages.tuning.pairs import Pair
+from knowledge_pipeline.store.index.bm25 import count_terms, split_terms
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project
 

@@ -1,0 +1,1 @@
+"""Questions to several stores as one."""

@@ -1,0 +1,1 @@
+"""Reads the tables of several stores as one."""
