@@ -4,7 +4,8 @@ KnowledgeError
 ├── PermanentError    fix what the message names: ConfigError, SourceRefused, ModelError, StoreError,
 │                     ReleaseRefused, InvalidQuery, Unauthenticated, Forbidden, NotFound
 ├── TransientError    a retry may help: SourceUnavailable, EmbeddingUnavailable, LanguageModelUnavailable,
-│                     IdentityUnavailable, TooManyRequests, ResponseTimeout, StoreUnavailable, Busy
+│                     IdentityUnavailable, TooManyRequests, Overloaded, ResponseTimeout, StoreUnavailable,
+│                     Busy
 └── DocumentSkipped   one document is left out; the others go on
 
 A message is one sentence: what was wrong, where, and what to do.
@@ -84,6 +85,17 @@ class IdentityUnavailable(TransientError):
 
 class TooManyRequests(TransientError):
     """The caller sent too many requests, or too many run at once."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[type, tuple[str, float]]:
+        return type(self), (str(self), self.retry_after_s)
+
+
+class Overloaded(TransientError):
+    """Those who wait already will take longer than a request may."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message)

@@ -134,6 +134,7 @@ class ServeSettings(SettingsModel):
     max_concurrent: int = Field(default=100, ge=1)  # requests answered at once; more wait
     max_concurrent_per_caller: int | None = Field(default=None, ge=1)  # None: half of the cores, at least 2
     background: bool = True  # what is expensive goes to a second process while several callers ask
+    workers: int = Field(default=1, ge=1, le=64)  # processes that answer; the limits are those of all
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be
     oidc: OidcSettings | None = None  # where people sign in; None: own tokens alone

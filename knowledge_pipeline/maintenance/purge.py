@@ -22,6 +22,7 @@ from knowledge_pipeline.store.release import (
     publish_release,
     restore_released_rows,
 )
+from knowledge_pipeline.store.shared_state import ANSWERS, SERVERS_FOLDER, erase_entries
 from knowledge_pipeline.store.tables import Table, split_batches
 
 _STAGES = ("facts", "audiences", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
@@ -123,6 +124,7 @@ def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) ->
         _delete_rows(table, filters)
         indexes.rebuild_indexes(table)
     _drop_old_releases(lake, settings, [*tables, *_erase_graph_rows(lake, filters)])
+    erase_entries(lake.folder / SERVERS_FOLDER, ANSWERS)
 
 
 def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list[Filter]) -> None:

@@ -85,6 +85,7 @@ class AsyncKnowledgeBase:
         heard: is called with every response, in the context of its query.
         is_shared: whether others ask as well: what `limits` calls expensive is then computed in a process of
             its own, so that they do not wait for it. None: everything is computed in this process.
+        cache: of responses, in place of one of this process.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class AsyncKnowledgeBase:
         audited: bool = False,
         heard: ResponseListener | None = None,
         is_shared: Callable[[], bool] | None = None,
+        cache: AnswerCache | None = None,
     ) -> None:
         federation = settings.federation
         self._members = MemberStores.open(federation.stores) if federation.stores else None
@@ -111,7 +113,7 @@ class AsyncKnowledgeBase:
         self._calls = ModelCallLog(self._lake)
         self._index = self.open_index()
         self._audiences = Audiences(self._lake, self._index)
-        cache = AnswerCache(settings.query.cache)
+        cache = cache or AnswerCache(settings.query.cache)
         self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
         self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)

@@ -2,10 +2,14 @@
 
 Labels have few, known values: never a token, a tenant, a source, a path or a text. Moments are exported as
 timestamps, not as ages: `time() - timestamp` is right however long ago the metrics were scraped.
+
+Of several workers each counts in files of its own (`PROMETHEUS_MULTIPROC_DIR`), and the one that is scraped
+adds up those of all.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from knowledge_pipeline.config.settings import Settings
@@ -32,6 +37,7 @@ from knowledge_pipeline.store.logs import open_log
 STORE_READ_INTERVAL_S = 10.0  # between reads of the store, however often metrics are scraped
 
 _DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # set by `workers.worker`, before the library is imported
 _MAX_CLOCK_SKEW = timedelta(minutes=10)  # clocks of machines that share a store differ
 
 
@@ -39,15 +45,25 @@ class Metrics(Observer):
     """Counts queries, and exports the counts with the state of the store. Threads may share it."""
 
     def __init__(self, settings: Settings) -> None:
-        self._registry = CollectorRegistry()
+        self._registry = CollectorRegistry()  # of what this process counts
+        self._scraped = self._registry
+        if _WORKERS_FOLDER in os.environ:
+            self._scraped = CollectorRegistry()
+            MultiProcessCollector(self._scraped)
         self._queries_ended = Counter(
             "knowledge_queries", "Queries by outcome.", ["interface", "outcome"], registry=self._registry
         )
         self._queries_in_progress = Gauge(
-            "knowledge_queries_in_progress", "Queries that are being answered.", registry=self._registry
+            "knowledge_queries_in_progress",
+            "Queries that are being answered.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
         )
         self._queries_queued = Gauge(
-            "knowledge_queries_queued", "Queries that wait for their turn.", registry=self._registry
+            "knowledge_queries_queued",
+            "Queries that wait for their turn.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
         )
         self._cache_hits = Counter(
             "knowledge_search_cache_hits",
@@ -72,28 +88,29 @@ class Metrics(Observer):
         self._step_duration = self._histogram(
             "knowledge_search_step_duration_seconds", "Time that one step of an answer took.", "step"
         )
-        ProcessCollector(registry=self._registry)
-        self._registry.register(_StoreCollector(settings))
-        build = Gauge("knowledge_build_info", "The running version.", ["version"], registry=self._registry)
+        ProcessCollector(registry=self._scraped)
+        self._scraped.register(_StoreCollector(settings))
+        build = Gauge(
+            "knowledge_build_info",
+            "The running version.",
+            ["version"],
+            registry=self._registry,
+            multiprocess_mode="max",
+        )
         build.labels(version("knowledge-pipeline")).set(1)
 
     def register_refreshes(self, refreshes: RefreshQueue) -> None:
         """Export the refreshes of a server as well."""
-        self._registry.register(_RefreshCollector(refreshes))
+        self._scraped.register(_RefreshCollector(refreshes))
 
     def register_query_log(self, is_logging: Callable[[], bool]) -> None:
         """Export whether queries are logged, asked at each scrape."""
-        up = Gauge(
-            "knowledge_query_log_up",
-            "Whether the last query and refusal could be logged.",
-            registry=self._registry,
-        )
-        up.set_function(lambda: float(is_logging()))
+        self._scraped.register(_QueryLogCollector(is_logging))
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that `Accept` prefers, and its content type; reads the store."""
         encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+        return encode(self._scraped), content_type
 
     def on_queued(self, delta: int) -> None:
         """See `Observer`."""
@@ -122,6 +139,17 @@ class Metrics(Observer):
 
     def _histogram(self, name: str, documentation: str, *labels: str) -> Histogram:
         return Histogram(name, documentation, labels, buckets=_DURATION_BUCKETS_S, registry=self._registry)
+
+
+class _QueryLogCollector(Collector):
+    """Whether queries are logged."""
+
+    def __init__(self, is_logging: Callable[[], bool]) -> None:
+        self._is_logging = is_logging
+
+    def collect(self) -> Iterator[Metric]:
+        sentence = "Whether the last query and refusal could be logged."
+        yield GaugeMetricFamily("knowledge_query_log_up", sentence, value=float(self._is_logging()))
 
 
 class _RefreshCollector(Collector):

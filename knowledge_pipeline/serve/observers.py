@@ -21,6 +21,7 @@ Outcome = Literal[
     "rate_limited",
     "unidentified",  # the identity server does not answer
     "timeout",
+    "overloaded",
     "cancelled",  # the client no longer waits for the response
     "error",
 ]
@@ -35,6 +36,7 @@ _OUTCOMES: tuple[tuple[type[BaseException], Outcome], ...] = (
     (errors.TooManyRequests, "rate_limited"),
     (errors.IdentityUnavailable, "unidentified"),
     (errors.ResponseTimeout, "timeout"),
+    (errors.Overloaded, "overloaded"),
     (asyncio.CancelledError, "cancelled"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -13,13 +14,17 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from knowledge_pipeline.errors import TooManyRequests
+from knowledge_pipeline.errors import StoreUnavailable, TooManyRequests
+from knowledge_pipeline.store.shared_state import SharedState
+
+_log = logging.getLogger(__name__)
 
 
 class RequestLimiter:
-    """Requests of the last minute, by who asked; of one process."""
+    """Requests of the last minute, by who asked; of one process, or of all that share a state."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: SharedState | None = None) -> None:
+        self._state = state
         self._window = MovingWindowRateLimiter(MemoryStorage())
 
     def acquire(self, key: str, *, per_minute: int) -> None:
@@ -28,12 +33,23 @@ class RequestLimiter:
         Raises:
             TooManyRequests: there were `per_minute` within the last minute.
         """
-        limit = RateLimitItemPerMinute(per_minute)
-        if not self._window.hit(limit, key):
-            wait_s = max(0.0, self._window.get_window_stats(limit, key).reset_time - time.time())
+        wait_s = self._count(key, per_minute)
+        if wait_s is not None:
             raise TooManyRequests(
                 f"more than {per_minute} requests within a minute: try again in {wait_s:.0f} s", wait_s
             )
+
+    def _count(self, key: str, per_minute: int) -> float | None:
+        """Count a request; where it is one too many, the seconds until it is not."""
+        if self._state:
+            try:
+                return self._state.count_request(key, per_minute=per_minute)
+            except StoreUnavailable as error:  # a limit for each process, instead of none
+                _log.warning("rates are limited by each worker alone: %s", error)
+        limit = RateLimitItemPerMinute(per_minute)
+        if self._window.hit(limit, key):
+            return None
+        return max(0.0, self._window.get_window_stats(limit, key).reset_time - time.time())
 
 
 class CallerShares:

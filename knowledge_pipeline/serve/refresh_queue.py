@@ -16,25 +16,30 @@ import subprocess
 import sys
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+import filelock
+from pydantic import TypeAdapter
+
 from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.contract.types import RefreshState
-from knowledge_pipeline.errors import ConfigError, TooManyRequests
+from knowledge_pipeline.errors import ConfigError, StoreUnavailable, TooManyRequests
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.serve.unfinished_refreshes import UnfinishedRefreshes
+from knowledge_pipeline.store.shared_state import SharedState
 
 MAX_FINISHED = 100  # finished refreshes that are listed
 MAX_QUEUED = 100
 GRACE_S = 5.0  # for a refresh to stop when the server does
 CLI_COMMAND = (sys.executable, "-m", "knowledge_pipeline.cli")
 
+_LISTED_S = 86_400.0  # how long workers know of each other's refreshes
 _MAX_OUTPUT_BYTES = 4_000_000  # read of a refresh's output
 _MAX_ERROR_CHARS = 2_000
 
@@ -43,9 +48,16 @@ class RefreshQueue:
     """The refreshes of one server, for one event loop. `close` ends them."""
 
     def __init__(
-        self, config: Path | None, folder: Path, *, cli_command: Sequence[str] = CLI_COMMAND
+        self,
+        config: Path | None,
+        folder: Path,
+        *,
+        cli_command: Sequence[str] = CLI_COMMAND,
+        state: SharedState | None = None,
     ) -> None:
-        """Prepare; `folder` has what is not done yet."""
+        """Prepare; `folder` has what is not done yet. With a `state`, all workers list all refreshes."""
+        self._state = state
+        self._turn = filelock.FileLock(folder / "running.lock")
         self._config = config
         self._cli_command = cli_command
         self._unfinished = UnfinishedRefreshes(folder)
@@ -75,7 +87,20 @@ class RefreshQueue:
     def list_all(self) -> list[Refresh]:
         """Newest first: queued, running, finished."""
         running = [self._running] if self._running else []
-        return [*reversed(self._queued), *running, *reversed(self._finished)]
+        own = [*reversed(self._queued), *running, *reversed(self._finished)]
+        if self._state is None:
+            return own
+        others = map(TypeAdapter(Refresh).validate_json, self._state.list_values("refresh"))
+        known = {each.id for each in own}
+        every = [*own, *(each for each in others if each.id not in known)]
+        return sorted(every, key=lambda each: each.requested_at, reverse=True)[: MAX_FINISHED + MAX_QUEUED]
+
+    def _publish(self, refresh: Refresh) -> None:
+        """Let other workers list a refresh as it is now."""
+        if self._state:
+            content = TypeAdapter(Refresh).dump_json(refresh)
+            with suppress(StoreUnavailable):  # it is done all the same
+                self._state.put("refresh", refresh.id, content, ttl_s=_LISTED_S)
 
     def resume(self) -> None:
         """Queue what servers which are gone had not finished, once each."""
@@ -84,6 +109,7 @@ class RefreshQueue:
                 self._unfinished.forget(refresh)
             else:
                 self._queued.append(refresh)
+                self._publish(refresh)
         self._start_worker()
 
     async def close(self) -> None:
@@ -106,6 +132,7 @@ class RefreshQueue:
         refresh = Refresh(uuid.uuid4().hex, sources, reason, "queued", datetime.now(UTC))
         self._unfinished.keep(refresh)
         self._queued.append(refresh)
+        self._publish(refresh)
         self._start_worker()
         return refresh
 
@@ -123,6 +150,7 @@ class RefreshQueue:
         while self._queued:
             refresh = self._running = self._queued.popleft()
             refresh.status, refresh.started_at = "running", datetime.now(UTC)
+            self._publish(refresh)
             try:
                 done = loop.run_in_executor(self._executor, self._run_process, self._build_command(refresh))
                 code, out, err = await done
@@ -133,6 +161,7 @@ class RefreshQueue:
             refresh.ended_at = datetime.now(UTC)
             self._running = None
             self._finished.append(refresh)
+            self._publish(refresh)
             self.finished_counts[refresh.status] += 1
             if refresh.status == "succeeded" or not self._closed:
                 self._unfinished.forget(refresh)
@@ -150,7 +179,7 @@ class RefreshQueue:
 
         The event loop does not start it: uvloop forks as Python does, and the store's library must not fork.
         """
-        with TemporaryFile() as out, TemporaryFile() as err:
+        with self._take_turn(), TemporaryFile() as out, TemporaryFile() as err:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
@@ -158,6 +187,21 @@ class RefreshQueue:
                 self._signal_process(signal.SIGKILL)
             code = self._process.wait()
             return code, _read_tail(out), _read_tail(err)
+
+    @contextmanager
+    def _take_turn(self) -> Generator[None]:
+        """Wait until no other worker of this server refreshes: each would use all the cores."""
+        if self._state is None:
+            yield
+            return
+        while not self._closed:
+            with suppress(filelock.Timeout):
+                self._turn.acquire(timeout=1.0)
+                break
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _signal_process(self, signum: signal.Signals) -> None:
         """Signal the child and all that it has started."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import (
     Forbidden,
@@ -28,11 +30,14 @@ from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.log.refusals import RefusalLog
+from knowledge_pipeline.query.search.shared_cache import SharedAnswerCache
+from knowledge_pipeline.serve.admission import Admission
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
 from knowledge_pipeline.serve.rate_limits import CallerShares, RecentCallers, RequestLimiter
 from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.shared_state import SharedState
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.metrics import Metrics
@@ -85,8 +90,12 @@ class Identity:
 class Service:
     """One store behind all interfaces, for as long as a server runs. `close` ends it."""
 
-    def __init__(self, settings: Settings, *, config: Path | None = None) -> None:
+    def __init__(
+        self, settings: Settings, *, config: Path | None = None, state: SharedState | None = None
+    ) -> None:
+        """Open the store; with a `state`, limits, answers and sessions are those of all workers."""
         self.settings = settings
+        self.state = state
         self.config = config  # the knowledge.yaml that the settings are from
         self.metrics = _create_metrics(settings)
         self.traces = _create_traces(settings)
@@ -100,15 +109,17 @@ class Service:
             audited=True,
             heard=self._observers.notify_answered,
             is_shared=lambda: settings.serve.background and self._callers.are_several,
+            cache=SharedAnswerCache(settings.query.cache, state) if state else None,
         )
         self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:
             self.metrics.register_query_log(lambda: self._is_logging)
         self.tokens = TokenStore(Lake(settings.store))
-        self.oidc = _create_oidc(settings)
-        self._request_limiter = RequestLimiter()
+        self.oidc = _create_oidc(settings, state)
+        self._request_limiter = RequestLimiter(state)
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)
         self._shares = CallerShares(settings.serve.max_concurrent_per_caller)
+        self._admission = Admission(timeout_s=settings.serve.timeout_s)
 
     def identify(self, token: str | None, origin: Origin) -> Identity:
         """Who sends a request, by token or, without one, by origin; it may wait for the identity server.
@@ -163,6 +174,7 @@ class Service:
         Raises:
             Forbidden: the identity lacks the scope.
             TooManyRequests: it has sent too many requests.
+            Overloaded: so many wait that it would not be answered in time.
             ResponseTimeout: the operation took too long.
             KnowledgeError: what the operation raises.
         """
@@ -197,7 +209,7 @@ class Service:
     @property
     def answers_this_machine(self) -> bool:
         """Whether programs of this machine, and no others, are answered without a token."""
-        return self.settings.serve.anonymous == "loopback" and is_loopback(self.settings.serve.host)
+        return answers_this_machine(self.settings.serve)
 
     @property
     def _is_logging(self) -> bool:
@@ -230,9 +242,13 @@ class Service:
         async with AsyncExitStack() as slots:
             with self._observers.count(lambda each, delta: each.on_queued(delta)):
                 await slots.enter_async_context(self._shares.hold(key))
-                await slots.enter_async_context(self._concurrency)
+                with self._admission.wait():
+                    await slots.enter_async_context(self._concurrency)
             with self._observers.count(lambda each, delta: each.on_running(delta)):
-                yield
+                try:
+                    yield
+                finally:
+                    self._admission.note_ended(time.monotonic())
 
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
         """Without a token nobody sees more than is public: a proxy can look like a local program."""
@@ -274,13 +290,18 @@ def _create_traces(settings: Settings) -> TracingObserver | None:
     return TracingObserver(settings.serve.traces)
 
 
-def _create_oidc(settings: Settings) -> OidcAuthenticator | None:
+def _create_oidc(settings: Settings, state: SharedState | None) -> OidcAuthenticator | None:
     if settings.serve.oidc is None:
         return None
     require_modules("serve.oidc", "jwt")
     from knowledge_pipeline.serve.oidc.authenticator import OidcAuthenticator
 
-    return OidcAuthenticator(settings.serve.oidc)
+    return OidcAuthenticator(settings.serve.oidc, state)
+
+
+def answers_this_machine(serve: ServeSettings) -> bool:
+    """Whether programs of this machine, and no others, are answered without a token."""
+    return serve.anonymous == "loopback" and is_loopback(serve.host)
 
 
 def is_loopback(host: str) -> bool:

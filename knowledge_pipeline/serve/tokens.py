@@ -106,11 +106,15 @@ class TokenStore:
 
     def create_for_process(self, name: str) -> str:
         """The secret of a token that may read everything until this process ends; it is stored nowhere."""
-        now = datetime.now(UTC)
-        token = Token(secrets.token_hex(4), name, None, (), True, frozenset({"query"}), None, now, None, None)
-        secret = _create_secret(token.id)
-        self._of_process[token.id] = _hash_secret(secret), token
+        secret = _create_secret(secrets.token_hex(4))
+        self.accept_for_process(secret, name)
         return secret
+
+    def accept_for_process(self, secret: str, name: str) -> None:
+        """Accept a secret that `create_for_process` made in another process of the server."""
+        now, id_ = datetime.now(UTC), secret.split("_", 2)[1]
+        token = Token(id_, name, None, (), True, frozenset({"query"}), None, now, None, None)
+        self._of_process[id_] = _hash_secret(secret), token
 
     def is_of_process(self, secret: str) -> bool:
         """Whether a valid secret is one that `create_for_process` made."""

@@ -22,6 +22,7 @@ from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import Forbidden, InvalidQuery
 from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.store.shared_state import SharedState
 
 CodeHost = Literal["github", "gitlab"]
 
@@ -72,15 +73,23 @@ class Push:
 class SeenDeliveries:
     """The keys of the last ten thousand deliveries."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: SharedState | None = None) -> None:
+        """Remember none; with a `state`, those of all workers count."""
+        self._state = state
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def has_seen(self, keys: Iterable[str]) -> bool:
         """Whether one of the keys was seen."""
+        if self._state:
+            return any(self._state.get("delivery", name) is not None for name in keys)
         return any(name in self._seen for name in keys)
 
     def remember(self, keys: Iterable[str]) -> None:
         """Remember the keys, and forget the oldest ones."""
+        if self._state:
+            for name in keys:
+                self._state.put("delivery", name, b"", ttl_s=MAX_AGE_S)
+            return
         self._seen.update(dict.fromkeys(keys))
         while len(self._seen) > _MAX_DELIVERIES:
             self._seen.popitem(last=False)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 class Process:
     """The server, its address, and what it writes to stderr."""
 
-    def __init__(self, config) -> None:
+    def __init__(self, config, *options: str) -> None:
         command = [
             sys.executable,
             "-m",
@@ -37,6 +37,7 @@ class Process:
             "0",
             "--config",
             str(config),
+            *options,
         ]
         self.child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         self.lines: list[str] = []

@@ -62,7 +62,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     """The application that answers for a service, and closes it when it ends."""
     mcp = http_transport.McpEndpoint(service)
     lake = Lake(service.settings.store)
-    refreshing = refreshes or RefreshQueue(service.config, lake.folder / "refreshes")
+    refreshing = refreshes or RefreshQueue(service.config, lake.folder / "refreshes", state=service.state)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -89,7 +89,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         service,
         refreshing,
         DeclaredSources(service.config),
-        SeenDeliveries(),
+        SeenDeliveries(service.state),
         HealthCheck(service.base),
     )
     for module in (health, search, get_forms, tools, graph, documents, inventory, admin, webhooks):

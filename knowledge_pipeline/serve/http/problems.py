@@ -124,7 +124,7 @@ def build_error_problem(error: KnowledgeError, *, request_id: str | None) -> JSO
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, errors.TooManyRequests):
+    if isinstance(error, errors.TooManyRequests | errors.Overloaded):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     elif status in (503, 504) and isinstance(error, errors.TransientError):
         headers["Retry-After"] = "1"

@@ -10,8 +10,9 @@ from knowledge_pipeline.errors import Forbidden, Unauthenticated
 from knowledge_pipeline.serve.oidc.jwt_verifier import JwtVerifier
 from knowledge_pipeline.serve.oidc.principals import OidcSubject, name_subject, resolve_subject
 from knowledge_pipeline.serve.oidc.provider import IdentityProvider
-from knowledge_pipeline.serve.oidc.sessions import PREFIX, PageSessions
+from knowledge_pipeline.serve.oidc.sessions import PREFIX, PageSessions, SharedPageSessions
 from knowledge_pipeline.serve.oidc.sign_in import PendingSignIn, SignInFlow
+from knowledge_pipeline.store.shared_state import SharedState
 
 _SESSION_OVER = "the session is over: sign in again"
 
@@ -19,12 +20,13 @@ _SESSION_OVER = "the session is over: sign in again"
 class OidcAuthenticator:
     """One identity server, and the sessions of those who signed in there. Threads may share it."""
 
-    def __init__(self, settings: OidcSettings) -> None:
+    def __init__(self, settings: OidcSettings, state: SharedState | None = None) -> None:
+        """Prepare; with a `state`, sessions are those of all processes that share it."""
         self._settings = settings
         self._provider = IdentityProvider(settings)
         self._verifier = JwtVerifier(settings, self._provider)
-        self.sign_in = SignInFlow(settings, self._provider, self._verifier)
-        self.sessions = PageSessions()
+        self.sign_in = SignInFlow(settings, self._provider, self._verifier, state)
+        self.sessions = SharedPageSessions(state) if state else PageSessions()
 
     def identify(self, secret: str) -> OidcSubject:
         """Whose access token or session it is.

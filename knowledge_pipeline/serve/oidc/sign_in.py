@@ -26,6 +26,7 @@ from knowledge_pipeline.errors import Unauthenticated
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.serve.oidc.jwt_verifier import JwtVerifier
 from knowledge_pipeline.serve.oidc.provider import IdentityProvider, IdentityServerRefused
+from knowledge_pipeline.store.shared_state import SharedState
 
 CALLBACK_PATH = "/sign-in/callback"
 MAX_PENDING_S = 600
@@ -64,7 +65,15 @@ class PendingSignIn:
 class SignInFlow:
     """Begins and ends sign-ins at one identity server. Threads may share it."""
 
-    def __init__(self, settings: OidcSettings, provider: IdentityProvider, verifier: JwtVerifier) -> None:
+    def __init__(
+        self,
+        settings: OidcSettings,
+        provider: IdentityProvider,
+        verifier: JwtVerifier,
+        state: SharedState | None = None,
+    ) -> None:
+        """Prepare; with a `state`, a sign-in is finished once by all processes that share it."""
+        self._state = state
         self._settings = settings
         self._provider = provider
         self._verifier = verifier
@@ -103,16 +112,22 @@ class SignInFlow:
             answer.get("state", "").encode("utf-8", "replace"), pending.state.encode()
         ):
             raise Unauthenticated(_AGAIN)
-        with self._lock:
-            is_used = pending.state in self._used
-            self._used[pending.state] = True
-        if is_used or answer.get("iss", self._settings.issuer) != self._settings.issuer:
+        if self._is_used(pending.state) or answer.get("iss", self._settings.issuer) != self._settings.issuer:
             raise Unauthenticated(_AGAIN)
         if "code" not in answer:
             error = answer.get("error", "")
             name = error if _ERROR_NAME.fullmatch(error) else "without a reason"
             raise Unauthenticated(f"the identity server refused the sign-in ({name}): start it again")
         return self._verifier.verify_id_token(self._redeem(answer["code"], pending), nonce=pending.nonce)
+
+    def _is_used(self, state: str) -> bool:
+        """Whether a sign-in was finished before; it is from now on."""
+        if self._state:
+            return not self._state.put("sign-in", state, b"", ttl_s=MAX_PENDING_S)
+        with self._lock:
+            is_used = state in self._used
+            self._used[state] = True
+            return is_used
 
     def build_sign_out_url(self) -> str | None:
         """Where the person can sign out of the identity server itself; None where it has no such page."""

@@ -1,0 +1,103 @@
+"""Keeps responses for all processes of a server, beside those that each keeps itself.
+
+The key of a response is a digest of the release and of all that was asked, the caller's access included; so
+nobody gets what was found for one who may see something else, and nothing of a former release is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from knowledge_pipeline.config.query import CacheSettings
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.query.search.cache import AnswerCache
+from knowledge_pipeline.store.release import Release
+from knowledge_pipeline.store.shared_state import ANSWERS, SharedState
+
+_TRIM_EVERY = 50  # responses that this process adds
+
+
+class SharedAnswerCache(AnswerCache):
+    """The responses of one process first, then those of all. For one thread."""
+
+    def __init__(self, settings: CacheSettings, state: SharedState) -> None:
+        super().__init__(settings)
+        self._state = state
+        self._ttl_s = settings.ttl_minutes * 60
+        self._max_bytes = settings.max_megabytes * 1_000_000
+        self._generation = ""  # digest of the release
+        self._of: Release | None = None
+        self._added = 0
+
+    def get(self, release: Release, key: Hashable) -> SearchResponse | None:
+        """The response to the same question of the same release, if any process still keeps it."""
+        if release != self._of:
+            self._of, self._generation = release, _digest(release)[:16]
+            self._trim()
+        if not self._ttl_s:
+            return None
+        if (found := super().get(release, key)) is not None:
+            return found
+        try:
+            content = self._state.get(ANSWERS, self._generation + _digest(key))
+            response = _adapter().validate_json(content) if content else None
+        except (StoreUnavailable, ValidationError):
+            return None
+        if response is not None:
+            super().put(release, key, response)
+        return response
+
+    def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
+        """Keep a response for all processes, under the rules of `AnswerCache.put`."""
+        super().put(release, key, response)
+        if not self._ttl_s or response.degraded or release != self._of:
+            return
+        content = _adapter().dump_json(replace(response, cached=True))
+        if len(content) > self._max_bytes // 10:
+            return
+        try:
+            self._state.put(ANSWERS, self._generation + _digest(key), content, ttl_s=self._ttl_s)
+        except StoreUnavailable:
+            return  # it is found again
+        self._added += 1
+        if self._added % _TRIM_EVERY == 0:
+            self._trim()
+
+    def _trim(self) -> None:
+        try:
+            self._state.keep_newest(ANSWERS, beginning=self._generation, max_bytes=self._max_bytes)
+        except StoreUnavailable:
+            return  # the next response that is added tries again
+
+
+@cache
+def _adapter() -> TypeAdapter[SearchResponse]:
+    return TypeAdapter(SearchResponse)
+
+
+def _digest(value: object) -> str:
+    content = json.dumps(_to_json(value), sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _to_json(value: Any) -> Any:
+    """The same for equal keys in every process: what does not count for equality is left out."""
+    if is_dataclass(value):
+        compared = (each.name for each in fields(value) if each.compare)
+        return [type(value).__name__, {name: _to_json(getattr(value, name)) for name in compared}]
+    if isinstance(value, (set, frozenset)):
+        members = cast("frozenset[Any]", value)
+        return ["set", sorted((_to_json(each) for each in members), key=json.dumps)]
+    if isinstance(value, (list, tuple)):
+        return [_to_json(each) for each in cast("tuple[Any, ...]", value)]
+    if isinstance(value, Mapping):
+        return {str(key): _to_json(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

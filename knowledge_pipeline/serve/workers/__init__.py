@@ -1,0 +1,1 @@
+"""Several processes that answer behind one port."""
