@@ -115,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = asked.folder or Path(temporary)
         endpoint = stack.enter_context(endpoint_process(folder / "port"))
-        settings = _declared(folder, endpoint, cached=False)
+        settings = declare(folder, endpoint, cached=False)
         words = write(settings, asked.chunks)
         loads = list(_loads(folder, endpoint, asked, words))
     if asked.json:
@@ -146,8 +146,8 @@ def _arguments() -> argparse.Namespace:
 def _loads(
     folder: Path, endpoint: tuple[str, str], asked: argparse.Namespace, words: list[str]
 ) -> Iterator[Load]:
-    settings = _declared(folder, endpoint, cached=False)
-    tokens = _tokens(settings)
+    settings = declare(folder, endpoint, cached=False)
+    tokens = make_tokens(settings)
     how: dict[str, Any] = {"seconds": asked.seconds, "clients": asked.clients}
     yield asyncio.run(_raw(settings, words, "LanceDB alone", **how))
     for name, cached, count in (
@@ -155,7 +155,7 @@ def _loads(
         ("served, cache, distinct", True, None),
         ("served, cache, repeated", True, _REPEATED),
     ):
-        settings = _declared(folder, endpoint, cached=cached)
+        settings = declare(folder, endpoint, cached=cached)
         with serving(folder) as (url, pid):
             questions = iter_questions(words, count)
             yield asyncio.run(_served(settings, url, pid, tokens, questions, name, **how))
@@ -349,7 +349,8 @@ def _accesses() -> list[Access]:
     ]
 
 
-def _tokens(settings: Settings) -> list[str]:
+def make_tokens(settings: Settings) -> list[str]:
+    """Secrets of new tokens, one for each kind of caller."""
     tokens = TokenStore(Lake(settings.store))
     return [
         tokens.create("load", tenant=access.tenant, principals=sorted(access.principals))[1]
@@ -357,7 +358,8 @@ def _tokens(settings: Settings) -> list[str]:
     ]
 
 
-def _declared(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Settings:
+def declare(folder: Path, endpoint: tuple[str, str], *, cached: bool) -> Settings:
+    """The settings of the store in a folder, written to its knowledge.yaml."""
     url, os.environ[KEY_VARIABLE] = endpoint
     told = {
         "store": "store",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
+from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
@@ -48,7 +49,7 @@ class SharedAnswerCache(AnswerCache):
             return found
         try:
             content = self._state.get(ANSWERS, self._generation + _digest(key))
-            response = _adapter().validate_json(content) if content else None
+            response = parse_response(content) if content else None
         except (StoreUnavailable, ValidationError):
             return None
         if response is not None:
@@ -60,7 +61,7 @@ class SharedAnswerCache(AnswerCache):
         super().put(release, key, response)
         if not self._ttl_s or response.degraded or release != self._of:
             return
-        content = _adapter().dump_json(replace(response, cached=True))
+        content = serialize_response(replace(response, cached=True))
         if len(content) > self._max_bytes // 10:
             return
         try:
@@ -76,6 +77,16 @@ class SharedAnswerCache(AnswerCache):
             self._state.keep_newest(ANSWERS, beginning=self._generation, max_bytes=self._max_bytes)
         except StoreUnavailable:
             return  # the next response that is added tries again
+
+
+def serialize_response(response: SearchResponse) -> bytes:
+    """All of a response, with what the JSON of interfaces leaves out."""
+    return json.dumps(asdict(response), separators=(",", ":"), default=datetime.isoformat).encode()
+
+
+def parse_response(content: bytes) -> SearchResponse:
+    """The response that `serialize_response` wrote. Raises `ValidationError`."""
+    return _adapter().validate_json(content)
 
 
 @cache
