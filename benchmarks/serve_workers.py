@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ async def _load(
 
 
 @contextmanager
-def _serve(folder: Path, workers: int) -> Iterator[tuple[str, int]]:
+def _serve(folder: Path, workers: int) -> Generator[tuple[str, int]]:
     """A server with so many workers, pinned to as many cores: its address and process id."""
     config = str(folder / "knowledge.yaml")
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:workers]))

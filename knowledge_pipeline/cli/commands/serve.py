@@ -100,7 +100,9 @@ def _run_workers(
 
 
 def _has_private_content(settings: Settings) -> bool:
-    return any(source.access.visibility != "public" for source in settings.sources)
+    """Whether some content is not public; of a federation's stores, it may be."""
+    is_private = any(source.access.visibility != "public" for source in settings.sources)
+    return is_private or bool(settings.federation.stores)
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
