@@ -73,8 +73,9 @@ class QueryLog(RowWriter):
 
 def _list_scores(kind: str, answer: SearchResponse | GraphResponse | RelationsResponse) -> list[float] | None:
     """The scores of what was searched for; None of what was looked up."""
-    is_search = isinstance(answer, SearchResponse) and kind not in _LOOKED_UP
-    return [round(each.score, 4) for each in answer.results] if is_search else None
+    if not isinstance(answer, SearchResponse) or kind in _LOOKED_UP:
+        return None
+    return [round(each.score, 4) for each in answer.results]
 
 
 def redact(text: str) -> str:
