@@ -83,6 +83,7 @@ class AsyncKnowledgeClient:
         explain: bool | None = None,
         blame: bool | None = None,
         mode: SearchMode | None = None,
+        include_metadata: bool | None = None,
     ) -> SearchResponseDict:
         """The results that answer a query best; with `blame` they say who last changed their lines."""
         return await self._transport.send(
@@ -95,6 +96,7 @@ class AsyncKnowledgeClient:
                 explain=explain,
                 blame=blame,
                 mode=mode,
+                include_metadata=include_metadata,
             )
         )
 

@@ -108,7 +108,8 @@ class AsyncKnowledgeBase:
         self._lake = Lake(settings.store)
         self._declared = DeclaredSources(config, settings.sources)
         self._heard = heard
-        is_wanted = None if self._members else is_shared  # a second process would not know which store is down
+        # a second process would not know which store is down
+        is_wanted = None if self._members else is_shared
         self._background = BackgroundProcess(settings, is_wanted=is_wanted or (lambda: False))
         self._calls = ModelCallLog(self._lake)
         self._index = self.open_index()
