@@ -41,4 +41,4 @@ def test_its_commands_and_options_exist():
 
 
 def test_its_programs_are_python():
-    assert len([ast.parse(block) for block in blocks("python")]) == 3
+    assert len([ast.parse(block) for block in blocks("python")]) == 4

@@ -199,13 +199,14 @@ def test_head_is_get_without_the_body(asking):
     answer = client.head(f"{API}/status")
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"] == "application/json"
-    assert client.head(f"{API}/search").status_code == 405
+    assert client.head(f"{API}/similar").status_code == 405
 
 
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        (f"{API}/search", "POST, OPTIONS"),
+        (f"{API}/similar", "POST, OPTIONS"),
+        (f"{API}/search", "GET, POST, HEAD, OPTIONS"),
         (f"{API}/sources", "GET, POST, HEAD, OPTIONS"),
         (f"{API}/sources/x", "DELETE, OPTIONS"),
         (f"{API}/sync/status", "GET, POST, HEAD, OPTIONS"),

@@ -22,7 +22,7 @@ from knowledge_pipeline_tests.serve.running import Running
 _TAGS = """
 html head meta title link script body a header svg path form input textarea kbd button nav span div main
 dialog h1 h2 h3 h4 dl dt dd label p code aside details summary section ul li article table tbody thead tr
-td th caption mark footer time rect pre em strong ol blockquote hr br g text defs marker
+select option td th caption mark footer time rect pre em strong ol blockquote hr br g text defs marker
 """
 TAGS = frozenset(_TAGS.split())
 
