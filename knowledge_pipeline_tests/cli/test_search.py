@@ -113,7 +113,7 @@ def test_blame_says_who_changed_the_lines_of_what_is_shown(indexed: Path, run: R
 
 def test_get_traces_what_made_a_chunk(indexed: Path, run: Run):
     ran = run("get", "shop-code:src/sessions.py", "--trace")
-    assert "first release with it" in ran.out and "command line" in ran.out
+    assert "first kept release with it" in ran.out and "command line" in ran.out
     traced = run("get", "shop-code:src/sessions.py", "--trace", "--json").json
     assert traced["first_release"] == 1 and traced["stages"][0]["stage"] == "snapshot"
     assert "there is no chunk" in run("get", "shop-code:nothing.py", "--trace", code=3).err

@@ -25,7 +25,7 @@ def show_trace(screen: Screen, trace: TraceResponse) -> None:
         {"what": "chunk made of", "value": trace.chunk_fingerprint},
         {"what": "key of its vector", "value": trace.text_key},
         {"what": "indexed first, as it is since", "value": _format_times(trace)},
-        {"what": "first release with it", "value": first or "unknown: removed since"},
+        {"what": "first kept release with it", "value": first or "none is kept"},
         {"what": "release that answered", "value": trace.release},
     ]
     screen.print_table([row for row in rows if row["value"] is not None])
