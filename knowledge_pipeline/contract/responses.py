@@ -248,7 +248,9 @@ class TraceResponse(QueryResponse):
     text_key: str | None = field(metadata={"description": "Of the embedded text; the key of its vector."})
     indexed_at: datetime
     updated_at: datetime
-    first_release: int | None = field(metadata={"description": "The first of the kept releases that has it as it is."})
+    first_release: int | None = field(
+        metadata={"description": "The first of the kept releases that has it as it is."}
+    )
     first_released_at: datetime | None
     stages: tuple[TracedRefresh, ...]
 
