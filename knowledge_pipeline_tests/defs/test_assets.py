@@ -268,9 +268,10 @@ def test_a_run_of_many_sources_records_each_with_its_own_numbers(
     workplace.declare("b", x_py=ADD, y_py=STORE)
     result = workplace.run_range(instance, "refresh_code", "a", "b")
     assert result.success
+    recorded = instance.fetch_materializations(dg.AssetKey(["code", "chunks"]), limit=10).records
     rows = {
-        event.partition: event.materialization.metadata["dagster/row_count"].value
-        for event in result.get_asset_materialization_events()
-        if event.asset_key == dg.AssetKey(["code", "chunks"])
+        each.partition_key: each.asset_materialization.metadata["dagster/row_count"].value
+        for each in recorded
+        if each.asset_materialization
     }
     assert rows == {"a": 1, "b": 2}

@@ -15,6 +15,7 @@ from knowledge_pipeline_tests.serve.world import SEERS
 
 API = "/api/v1/knowledge"
 GRAPH_FILTERS = {"languages", "sources", "source_types", "repos", "branches", "paths", "tags"}
+TIMES = ("since", "until", "created_since", "created_until")
 GRAPH = ("related", "usages", "references", "calls", "hierarchy", "dependencies", "impact")
 
 
@@ -224,7 +225,7 @@ def test_events_are_sent_to_those_who_prefer_them(accept, wanted):
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "field",
-    [name for name in FILTER_NAMES if name not in ("since", "until", "include_archived")],
+    [name for name in FILTER_NAMES if name not in (*TIMES, "include_archived")],
 )
 def test_as_many_values_as_are_allowed_can_be_searched_for(asking, field):
     limits = LimitSettings()
@@ -238,6 +239,6 @@ def test_as_many_values_as_are_allowed_can_be_searched_for(asking, field):
 
 def test_since_and_until_may_be_any_time(asking):
     for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "1969-12-31"):
-        for field in ("since", "until"):
+        for field in TIMES:
             answer = asking("acme").post(f"{API}/search", json={"query": "x", "filters": {field: moment}})
             assert answer.status_code in (200, 422), answer.text
