@@ -46,9 +46,11 @@ class Spool:
         self._writer.write_batch(batch)
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows; none can be added after."""
-        self._flush()
-        self._writer.close()
+        """All rows, each time that it is called; none can be added after."""
+        if self._writer:
+            self._flush()
+            self._writer.close()
+            self._writer = None
         self._file.seek(0)
         yield from pa.ipc.open_stream(self._file)
 

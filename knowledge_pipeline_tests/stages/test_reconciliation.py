@@ -171,6 +171,15 @@ def test_after_any_history_a_refresh_leaves_what_a_full_index_would(
     history_ends_as_a_full_index_does(steps, embedding_server, words_first=words_first)
 
 
+@pytest.mark.parametrize("first", [[("refresh", None, None)], [("delete", "stays.py", None)]])
+@pytest.mark.parametrize("write", range(3, 9))
+def test_a_file_that_is_gone_after_a_kill_leaves_nothing(
+    embedding_server: OpenAIServer, first: list[Step], write: int
+) -> None:
+    steps = [*first, ("write", "a.py", BODIES[0]), ("crash", write, None), ("delete", "a.py", None)]
+    history_ends_as_a_full_index_does(steps, embedding_server, words_first=False)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -62,7 +62,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         others = 0 if where is None else facts.count_rows() - len(desired)
         made_of = {path: file.made_of for path, file in held.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
-        if planned:
+        if planned or _has_stray_edges(ctx, desired, held, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
             before = {path: hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
@@ -83,6 +83,12 @@ def refresh(ctx: RefreshContext) -> Stats:
         stats.add_plan(planned)
         stats.rows, stats.version = symbols.count_rows(eq("source", ctx.source.id)), symbols.version
     return stats
+
+
+def _has_stray_edges(ctx: RefreshContext, desired: object, held: object, where: Filter | None) -> bool:
+    """Whether a source without files has edges, of a first refresh that was killed between the tables."""
+    edges = ctx.lake.graph_table("edges")
+    return not desired and not held and where is None and edges.count_rows(eq("source", ctx.source.id)) > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row
 from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
-from knowledge_pipeline.store.filters import eq, one_of
+from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.spool import Spool
-from knowledge_pipeline.store.tables import split_batches
+from knowledge_pipeline.store.tables import Table, split_batches
 
 _IS_FILE = eq("kind", "file")
 
@@ -54,7 +57,8 @@ class GraphWriter:
     def write(self, source: str, *, removed_paths: list[str], all_files: bool) -> None:
         """Replace the rows of all files of the pass.
 
-        First marks the files as unresolved, so that a process that is killed leaves work to do.
+        First marks the files as unresolved, so that a process that is killed leaves work to do. Of a new
+        file the mark is its own row: its edges would be nobody's, were it deleted before the next refresh.
 
         Args:
             source: that has the files.
@@ -65,11 +69,29 @@ class GraphWriter:
         mine, touched = eq("source", source), [*self._replaced_paths, *removed_paths]
         is_whole = all_files and len(self._paths) == len(self._replaced_paths)
         files = [mine] if is_whole else [mine & one_of("path", each) for each in split_batches(touched)]
-        for where in files if symbols.count_rows(mine) else ():
-            symbols.update_where(where & _IS_FILE, made_of="", fingerprint="")
+        if symbols.count_rows(mine):
+            for where in files:
+                symbols.update_where(where & _IS_FILE, made_of="", fingerprint="")
+            self._mark_new_files(symbols, mine)
         stale = StaleRows("source", [source]) if is_whole else StaleRows("path", touched, mine)
         edges.replace_rows([stale], self._edges.iter_batches(), create=True)
         own_rows = StaleRows("path", [] if is_whole else self._paths, mine & _IS_FILE)
         symbols.replace_rows([stale, own_rows], self._symbols.iter_batches(), create=True)
         for table in (edges, symbols):
             self._upkeep.tend_index(table)
+
+    def _mark_new_files(self, symbols: Table, mine: Filter) -> None:
+        known = set[str]()
+        for paths in split_batches(self._paths):
+            rows = symbols.read_rows(["path"], mine & _IS_FILE & one_of("path", paths))
+            known.update(rows.to_pydict()["path"])
+        if known.issuperset(self._paths):
+            return
+        marks = [row for batch in self._symbols.iter_batches() for row in _list_new_files(batch, known)]
+        symbols.append([pa.RecordBatch.from_pylist(marks, schema=symbols.schema)])
+
+
+def _list_new_files(batch: pa.RecordBatch, known: set[str]) -> list[Row]:
+    """The own rows of files that are not known, as rows of unresolved ones."""
+    files = batch.filter(pc.field("kind") == "file").to_pylist()
+    return [{**row, "made_of": "", "fingerprint": ""} for row in files if row["path"] not in known]
