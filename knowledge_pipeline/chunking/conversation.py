@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
-from knowledge_pipeline.chunking.sentences import Range
+from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_span
+from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline.config.settings import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 
 VERSION = 1
+_DIFF = "diff"  # the kind of a turn that is a hunk
 
 _TURN_HEADING = re.compile(
     r"(?<=\n\n)[A-Z][a-z]+(?: [a-z]+){0,2}(?: by [^\n]{1,100}?)?(?: on [^\n]{1,300}?)?"
@@ -38,6 +39,8 @@ def chunk_conversation(
 ) -> Iterator[ChunkSpan]:
     """As many whole turns as fit; a turn that is too long is cut at paragraphs, then sentences.
 
+    Each hunk of a diff is a chunk of its own, or several that end at lines.
+
     Raises:
         DocumentSkipped: the document is not a conversation.
     """
@@ -46,10 +49,20 @@ def chunk_conversation(
     if not document.metadata.get("segments"):
         raise DocumentSkipped("it is not a conversation")
     turns = list(_split_turns(document))
-    bounds = ((turn.start_char, turn.end_char) for turn in turns)
-    ranges = (part for turn in bounds for part in split_span(measured, turn, limits.max_tokens))
-    for span in pack_to_limits(ranges, measured, limits):
-        yield _build_span(document, span, turns)
+    for bounds, splitters in _group_turns(turns):
+        ranges = (
+            part for turn in bounds for part in split_span(measured, turn, limits.max_tokens, splitters)
+        )
+        for span in pack_to_limits(ranges, measured, limits):
+            yield _build_span(document, span, turns)
+
+
+def _group_turns(turns: list[_Turn]) -> Iterator[tuple[list[Range], Sequence[Splitter]]]:
+    """The turns that may share a chunk, and how the long ones are cut: a hunk shares with none."""
+    runs = groupby(enumerate(turns), lambda each: each[0] if each[1].kind == _DIFF else -1)
+    for at, run in runs:
+        splitters = (split_paragraphs, split_sentences) if at < 0 else (split_lines,)
+        yield [(turn.start_char, turn.end_char) for _, turn in run], splitters
 
 
 def _split_turns(document: Document) -> Iterator[_Turn]:

@@ -10,6 +10,10 @@ from knowledge_pipeline.config.model import SettingsModel
 
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost"]
+Part = Literal["description", "comments", "reviews", "diff"]
+
+DEFAULT_PARTS: tuple[Part, ...] = ("description", "comments", "reviews")
+"""Of a pull request; a diff is several times as long, and its code is read by other sources."""
 
 
 class SourceFilters(SettingsModel):
@@ -23,6 +27,7 @@ class SourceFilters(SettingsModel):
     since: str | None = None  # "2024-01-31", or a span: "180 days"; None: the default of the type
     max_results: int | None = Field(default=None, ge=1)  # the most recently updated ones
     state: Literal["open", "closed", "merged", "all"] | None = None  # None: the default of the type
+    parts: tuple[Part, ...] = Field(default=DEFAULT_PARTS, min_length=1)  # of a pull request
     labels: NameList = ()  # documents with any of them
     projects: NameList = ()  # keys
     jql: str | None = None  # in addition to the other filters
@@ -50,6 +55,7 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "since": ("git_history", *_SERVICE_TYPES, "slack"),
     "max_results": (*_SERVICE_TYPES, "slack"),
     "state": ("github_pr", "github_issues"),
+    "parts": ("github_pr",),
     "labels": _SERVICE_TYPES,
     **dict.fromkeys(("projects", "jql", "issue_types", "statuses", "custom_fields"), ("jira",)),
     **dict.fromkeys(("spaces", "comments", "exclude_labels", "content_types"), ("confluence",)),

@@ -23,7 +23,12 @@ def open_api_source(source: SourceConfig) -> ApiSource:
         ConfigError: a filter cannot be read.
     """
     conversations = ConversationFilters(
-        source.state, source.since, source.labels, source.max_results, build_changed_paths(source)
+        source.state,
+        source.since,
+        source.labels,
+        source.max_results,
+        build_changed_paths(source),
+        source.parts,
     )
     match source.connection:
         case JiraConnection() as connection:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from knowledge_pipeline.config.source_filters import DEFAULT_PARTS, Part
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
+from knowledge_pipeline.sources.diffs import FileDiff, iter_diff_turns
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 from knowledge_pipeline.sources.patterns import ChangedPaths
 from knowledge_pipeline.times import parse_since, parse_time
@@ -40,6 +42,14 @@ listed with, so that the next listing begins before them.
 _MAX_HIDDEN, _MAX_HIDDEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
 
 
+_PARTS: Mapping[str, Part] = {
+    "description": "description",
+    "comment": "comments",
+    "review": "reviews",
+    "review comment": "reviews",
+}
+"""The part that turns of a kind belong to; the list of changed files is in every document."""
+
 OTHER_FILES_REASON = "changes no file that include and exclude take"
 
 
@@ -56,6 +66,7 @@ class ConversationFilters:
     now. Pull requests of state "merged" are wanted by when they were merged, all else by its last update.
     `labels`: at least one of them. `max_results`: those that were updated last.
     `changed_paths`: pull requests that change a file which the patterns take; None: all.
+    `parts`: what is written of each pull request.
     """
 
     state: State | None = None
@@ -63,6 +74,7 @@ class ConversationFilters:
     labels: tuple[str, ...] = ()
     max_results: int | None = None
     changed_paths: ChangedPaths | None = None
+    parts: tuple[Part, ...] = DEFAULT_PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +177,17 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         del node
         return ()
 
+    def list_file_diffs(self, uri: str, node: Node) -> Iterable[FileDiff]:
+        """The diffs of the first `MAX_FILES` files, which are read now; an issue has none."""
+        del uri, node
+        return ()
+
     def mark_revision(self, updated: str, comment_count: int) -> str:
         """Changes whenever the document may differ: the count tells of deleted comments."""
-        paths = self._filters.changed_paths
-        return f"{updated}:{comment_count}:{FORMAT_VERSION}" + (f":{paths.digest}" if paths else "")
+        paths, parts = self._filters.changed_paths, set(self._filters.parts)
+        changed = [paths.digest] if paths else []
+        changed += [",".join(sorted(parts))] if parts != set(DEFAULT_PARTS) else []
+        return ":".join([updated, str(comment_count), FORMAT_VERSION, *changed])
 
     def build_document(self, uri: str, node: Node) -> Document | DocumentSkipped:
         """The document of a complete node, if it is wanted; `listedAt` is its update time as listed."""
@@ -178,7 +197,9 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         title = f"{node['title'].strip()} ({self.number_prefix}{node['number']})"
         body, created = self.clean_text(node["body"] or ""), parse_time(node["createdAt"])
         description = Turn("description", body, author_name(node), created, url=node["url"])
-        text, segments = format_conversation(title, [description, *self.iter_reply_turns(node)])
+        turns = [description, *self.iter_reply_turns(node)]
+        wanted = [turn for turn in turns if _PARTS.get(turn.kind) in (None, *self._filters.parts)]
+        text, segments = format_conversation(title, [*wanted, *self._iter_diff_turns(uri, node)])
         known = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
@@ -217,6 +238,15 @@ class ConversationSource(ApiSource, Generic[BatchT]):
                 yield items[0], self.fetch_one(items[0])
             return
         yield from self.parse_batch(items, answer)
+
+    def _iter_diff_turns(self, uri: str, node: Node) -> Iterator[Turn]:
+        """The hunks of the files that include and exclude take, if they are wanted."""
+        if "diff" not in self._filters.parts:
+            return
+        paths, at = self._filters.changed_paths, node.get("mergedAt") or node["createdAt"]
+        files = self.list_file_diffs(uri, node)
+        taken = [file for file in files if paths is None or paths.accepts([file.path])]
+        yield from iter_diff_turns(taken, author_name(node), parse_time(at))
 
     def _oldest_update(self) -> datetime:
         return parse_since(self._filters.since or self.default_since)

@@ -45,9 +45,13 @@ class CodeHostClient(Protocol):
 
 
 def list_pages(
-    client: CodeHostClient, path: str, parameters: Mapping[str, Any] | None = None
+    client: CodeHostClient,
+    path: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    max_count: int | None = None,
 ) -> list[dict[str, Any]] | None:
-    """All of a list, page by page; None: it is not shown.
+    """All of a list, or its first `max_count`, page by page; None: it is not shown.
 
     Raises:
         SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
@@ -61,8 +65,8 @@ def list_pages(
         if not is_list(answer):
             break
         found += filter(is_object, answer)
-        if len(answer) < _PAGE_SIZE:
-            return found
+        if len(answer) < _PAGE_SIZE or (max_count is not None and len(found) >= max_count):
+            return found[:max_count]
     what = path.partition("/")[2].rpartition("/")[2] or path
     raise SourceUnavailable(f"{client.errors.service} does not end the list of {what}: try again later")
 

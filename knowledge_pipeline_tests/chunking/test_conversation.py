@@ -94,3 +94,24 @@ def test_any_conversation_is_cut_soundly(said, title):
     if document.text.isspace():
         pytest.skip("nothing to cut")
     assert_sound(cut(document, 64), document, 64)
+
+
+def test_hunks_of_a_diff_are_chunks_of_their_own_and_are_cut_at_lines():
+    small = "```diff\n@@ -1 +1 @@\n-a\n+b\n```"
+    lines = [f"+    value{n} = compute(n). Then {n}" for n in range(40)]
+    long = "\n".join(["```diff", "@@ -0,0 +1,40 @@", *lines, "```"])
+    places = ["src/a.py line 1", "src/b.py line 1 in def pay(order)", "src/c.py lines 1-40"]
+    diffs = [
+        Turn("diff", text, "Ada", DAY, place)
+        for text, place in zip((small, small, long), places, strict=True)
+    ]
+    document = ticket(Turn("description", "It fails."), Turn("comment", "Yes.", "Ada", DAY), *diffs)
+    chunks = cut(document, 100)
+    assert_sound(chunks, document, 100)
+    assert [chunk.anchor.partition(":")[0] for chunk in chunks[:3]] == ["description", "diff", "diff"]
+    assert "Yes." in chunks[0].text and "src/a.py" not in chunks[0].text
+    for chunk, place in zip(chunks[1:3], places, strict=False):
+        assert chunk.text.startswith(f"Diff by Ada on {place}, 2026-03-01:")
+    pieces = chunks[3:]
+    assert len(pieces) > 1 and all("src/c.py lines 1-40" in each.header for each in pieces[1:])
+    assert all(sum(line in each.text.splitlines() for each in pieces) == 1 for line in lines)

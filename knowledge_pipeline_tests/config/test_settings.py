@@ -117,6 +117,11 @@ def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_
     [
         ("code", {"jql": "project = A"}, "jql does not apply to type 'code', only to jira"),
         ("jira", {"spaces": ["OPS"]}, "spaces does not apply to type 'jira'"),
+        (
+            "github_issues",
+            {"parts": ["diff"]},
+            "parts does not apply to type 'github_issues', only to github_pr",
+        ),
         ("github_issues", {"state": "merged"}, "state 'merged' applies to pull requests"),
     ],
 )

@@ -29,6 +29,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "since": ("30 days", ("git_history", *SERVICES)),
     "max_results": (3, SERVICES),
     "state": ("closed", ("github_pr", "github_issues")),
+    "parts": (["description", "diff"], ("github_pr",)),
     "labels": (["bug"], (*TICKETS, "confluence")),
     "projects": (["OPS"], ("jira",)),
     "jql": ("priority = High", ("jira",)),

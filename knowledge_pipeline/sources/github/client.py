@@ -101,7 +101,7 @@ class GithubClient:
 
         for _ in range(MAX_ATTEMPTS):
             try:
-                _, body = self._open_requester().requestJsonAndCheck(
+                _, body = self._open_retrying(frozenset()).requestJsonAndCheck(
                     "GET", path, parameters=dict(parameters or {})
                 )
             except github.GithubException as error:
@@ -145,9 +145,7 @@ class GithubClient:
         """Headers (lower case) and body. A limit stated in words alone becomes a GraphQL error."""
         import github
 
-        requester = self._open_requester()
-        adapter: Any = self._session.get_adapter(requester.graphql_url)
-        adapter.no_retry_statuses = frozenset({502, 504}) if can_split else frozenset()
+        requester = self._open_retrying(frozenset({502, 504}) if can_split else frozenset())
         try:
             return requester.requestJsonAndCheck("POST", requester.graphql_url, input=body)
         except github.GithubException as error:
@@ -158,6 +156,13 @@ class GithubClient:
             raise to_source_error(self.errors.service, error) from None
         except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
             raise self.errors.api_not_found() from None
+
+    def _open_retrying(self, except_statuses: frozenset[int]) -> Requester:
+        """The requester, whose calls are tried again, but for these statuses."""
+        requester = self._open_requester()
+        adapter: Any = self._session.get_adapter(requester.graphql_url)
+        adapter.no_retry_statuses = except_statuses
+        return requester
 
     def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
         message = error.data.get("message") if is_object(error.data) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from knowledge_pipeline.sources.code_host import (
     build_mentions,
 )
 from knowledge_pipeline.sources.conversation import Turn
+from knowledge_pipeline.sources.diffs import FileDiff, fence_diff, list_changed_files
 from knowledge_pipeline.sources.github.conversations import (
     GithubConversations,
     format_reference,
@@ -24,7 +26,7 @@ from knowledge_pipeline.sources.github.nested_lists import ACTOR_FIELDS, NestedL
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 from knowledge_pipeline.times import parse_time
 
-_HUNK_LINES, _HUNK_LINE_CHARS = 12, 200
+_HUNK_LINES = 12
 _VERDICT_TEXTS = {
     "APPROVED": "Approved.",
     "CHANGES_REQUESTED": "Changes requested.",
@@ -81,6 +83,14 @@ class GithubPullRequests(GithubConversations):
     def list_changed_paths(self, node: Node) -> list[str]:
         """As GitHub gives them: at most 3,000."""
         return [file["path"] for file in node["files"]]
+
+    def list_file_diffs(self, uri: str, node: Node) -> Iterator[FileDiff]:
+        """API: https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files."""
+        path = f"/repos/{self._client.owner}/{self._client.name}/pulls/{node['number']}/files"
+        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+            anchor = hashlib.sha256(file["filename"].encode()).hexdigest()
+            url = f"{node['url']}/files#diff-{anchor}"
+            yield FileDiff(file["filename"], file.get("patch") or "", url)
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Changed files, then comments and reviews by time; threads stay together."""
@@ -141,8 +151,5 @@ def _build_thread_turns(thread: Node) -> list[Turn]:
 
 def _format_hunk(hunk: str) -> str:
     """The end of a hunk, which is the line that is spoken of, below the hunk's own heading."""
-    heading, *lines = [line[:_HUNK_LINE_CHARS] for line in hunk.replace("\r", "").split("\n")]
-    if not heading:
-        return ""
-    fence = "```" if "```" not in hunk else "`" * 8
-    return "\n".join([f"{fence}diff", heading, *lines[-_HUNK_LINES:], fence])
+    heading, *lines = hunk.replace("\r", "").split("\n")
+    return fence_diff([heading, *lines[-_HUNK_LINES:]], hunk) if heading else ""

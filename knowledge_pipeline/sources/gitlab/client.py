@@ -98,6 +98,7 @@ class GitlabClient:
             SourceRefused, SourceUnavailable: there is neither.
         """
         address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
+        self._retry(frozenset())
         try:
             response = self._session.get(address, params=dict(parameters))
         except requests.TooManyRedirects:
@@ -113,9 +114,13 @@ class GitlabClient:
         except ValueError:  # a web page
             raise self.errors.api_not_found() from None
 
-    def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
+    def _retry(self, except_statuses: frozenset[int]) -> None:
+        """What the calls from here on are tried again after."""
         adapter: Any = self._session.get_adapter(self._url)
-        adapter.no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset()
+        adapter.no_retry_statuses = except_statuses
+
+    def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
+        self._retry(_NO_RETRY_STATUSES if can_split else frozenset())
         payload = {"query": " ".join(query.split()), "variables": dict(variables)}
         try:
             response = self._session.post(self._url, json=payload)

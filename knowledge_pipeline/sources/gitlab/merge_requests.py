@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, ClassVar
+from urllib.parse import quote
 
-from knowledge_pipeline.sources.code_host import ChangedFiles, Node
+from knowledge_pipeline.sources.code_host import MAX_FILES, ChangedFiles, Node
 from knowledge_pipeline.sources.conversation import Turn
+from knowledge_pipeline.sources.diffs import FileDiff, list_changed_files
 from knowledge_pipeline.sources.gitlab.conversations import PERSON_FIELDS, GitlabConversations
 from knowledge_pipeline.sources.gitlab.turns import (
     find_closed_issues,
@@ -45,6 +48,14 @@ class GitlabMergeRequests(GitlabConversations):
     def list_changed_paths(self, node: Node) -> list[str]:
         """All of them, where GitLab has computed the difference."""
         return [file["path"] for file in node["diffStats"] or ()]
+
+    def list_file_diffs(self, uri: str, node: Node) -> Iterator[FileDiff]:
+        """API: https://docs.gitlab.com/api/merge_requests/#list-merge-request-diffs."""
+        project = quote(self.connection.project, safe="")
+        path = f"projects/{project}/merge_requests/{node['number']}/diffs"
+        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+            anchor = hashlib.sha1(file["new_path"].encode(), usedforsecurity=False).hexdigest()
+            yield FileDiff(file["new_path"], file.get("diff") or "", f"{node['url']}/diffs#{anchor}")
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Changed files, comments, approvals."""

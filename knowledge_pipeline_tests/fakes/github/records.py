@@ -81,6 +81,7 @@ class Repository:
             "deletions": 0,
             "changedFiles": 0,
             "files": [],
+            "patches": [],
             "reviews": [],
             "reviewThreads": [],
             "closingIssuesReferences": [],
@@ -154,6 +155,17 @@ class Repository:
         changed = [{"path": path, "additions": 3, "deletions": 1, "changeType": "MODIFIED"} for path in paths]
         counts = {"additions": 3 * len(paths), "deletions": len(paths), "changedFiles": len(paths)}
         self.records[uri] |= {"files": changed, **counts}
+
+    def diff(self, uri: str, path: str, patch: str | None, status: str = "modified") -> None:
+        """Another changed file; `patch` None: it is binary, and REST has no such key."""
+        self._touch(uri)
+        record = self.records[uri]
+        record["files"] = [*record["files"], {"path": path, "additions": 1, "deletions": 1}]
+        record["files"][-1]["changeType"] = status.upper()
+        record["changedFiles"] = len(record["files"])
+        counts = {"additions": 1, "deletions": 1, "changes": 2}
+        file = {"sha": hashlib.sha1(path.encode()).hexdigest(), "filename": path, "status": status} | counts
+        record["patches"].append(file if patch is None else file | {"patch": patch})
 
     def closes(self, uri: str, *issues: str) -> None:
         self._touch(uri)

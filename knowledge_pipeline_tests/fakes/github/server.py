@@ -160,13 +160,14 @@ class GithubServer(Served):
             status, body, points = self._graphql(authorization, asked)
         elif path.startswith(self.prefix):
             status, body = self._rest(verb, path.removeprefix(self.prefix), authorization, query)
+        links = self._link_next(path, query) if isinstance(body, list) else {}
         told = {
             "X-RateLimit-Limit": str(POINTS_AN_HOUR),
             "X-RateLimit-Remaining": str(max(0, self._points_left)),
             "X-RateLimit-Reset": str(int(self._reset)),
             "X-RateLimit-Resource": "graphql",
         }
-        return Fault(status, body, told | fault.headers, fault.wait_s, fault.cut_off), points
+        return Fault(status, body, told | links | fault.headers, fault.wait_s, fault.cut_off), points
 
     def _graphql(self, authorization: str, asked: Record) -> tuple[int, Record | str, int]:
         if authorization.partition(" ")[2] not in (self.token, *self._tokens):
@@ -220,10 +221,27 @@ class GithubServer(Served):
         if path == "":
             visibility = self.repository.visibility or ("private" if private else "public")
             return 200, {"private": private, "visibility": visibility}
-        lists = {"/collaborators": self.repository.collaborators}
-        lists["/teams"] = [{"slug": each, "name": each.title()} for each in self.repository.teams]
+        if (whole := self._list(path)) is None:
+            return 404, {"message": "Not Found", "status": "404"}
         size, page = int(query["per_page"][0]), int(query["page"][0])
-        return 200, lists[path][(page - 1) * size : page * size]
+        return 200, whole[(page - 1) * size : page * size]
+
+    def _list(self, path: str) -> list[Record] | None:
+        """The whole list at a path below the repository."""
+        if path == "/collaborators":
+            return self.repository.collaborators
+        if path == "/teams":
+            return [{"slug": each, "name": each.title()} for each in self.repository.teams]
+        record = self.repository.records.get(path[1:].replace("pulls/", "pull/").removesuffix("/files"))
+        return (
+            record["patches"] if record and path.startswith("/pulls/") and path.endswith("/files") else None
+        )
+
+    def _link_next(self, path: str, query: Query) -> dict[str, str]:
+        whole = self._list(path.removeprefix(f"{self.prefix}/repos/{self.repository.full_name}")) or []
+        size, page = int(query["per_page"][0]), int(query["page"][0])
+        address = f"{self.address}{path}?per_page={size}&page={page + 1}"
+        return {"Link": f'<{address}>; rel="next"'} if page * size < len(whole) else {}
 
     def _is_app(self, authorization: str) -> bool:
         try:

@@ -54,6 +54,7 @@ class Project:
             "sourceBranch": f"topic-{record['iid']}",
             "targetBranch": "main",
             "diffStats": [],
+            "diffs": [],
             "approvedBy": [],
         } | facts
         if merged:
@@ -122,6 +123,15 @@ class Project:
     def files(self, uri: str, *paths: str) -> None:
         self.touch(uri)
         self.records[uri]["diffStats"] = [{"path": path, "additions": 3, "deletions": 1} for path in paths]
+
+    def diff(self, uri: str, path: str, patch: str | None, **facts: Any) -> None:
+        """Another changed file; `patch` None: it is binary or too large, and its diff is empty."""
+        self.touch(uri)
+        record = self.records[uri]
+        record["diffStats"] = [*record["diffStats"], {"path": path, "additions": 1, "deletions": 1}]
+        known = {"old_path": path, "new_path": path, "new_file": False, "renamed_file": False}
+        known |= {"deleted_file": False, "a_mode": "100644", "b_mode": "100644"}
+        record["diffs"].append({**known, "diff": patch or "", "too_large": patch is None, **facts})
 
     def approve(self, uri: str, author: Record = ADA) -> None:
         self.note(uri, "approved this merge request", author=author, system=True)

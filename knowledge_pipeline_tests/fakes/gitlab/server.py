@@ -145,28 +145,36 @@ class GitlabServer(Served):
         if self.signs_in and path != f"{self.prefix}/users/sign_in":
             return 302, "<html>redirected</html>", {"Location": f"{self.url}/users/sign_in"}
         if verb == "GET" and path.startswith(f"{self.prefix}/api/v4/projects/"):
-            return (
-                *self._rest(path.removeprefix(f"{self.prefix}/api/v4/projects/"), authorization, query),
-                {},
-            )
+            return self._rest(path.removeprefix(f"{self.prefix}/api/v4/projects/"), authorization, query)
         if verb != "POST" or path != f"{self.prefix}/api/graphql":
             return (200 if self.signs_in else 404), "<html><title>GitLab</title></html>", {}
         return (*self._graphql(authorization, asked), {})
 
-    def _rest(self, path: str, authorization: str, query: Query) -> tuple[int, Any]:
+    def _rest(self, path: str, authorization: str, query: Query) -> tuple[int, Any, dict[str, str]]:
         if authorization != f"Bearer {self.token}":
-            return 401, {"message": "401 Unauthorized"}
+            return 401, {"message": "401 Unauthorized"}, {}
         project, _, below = path.partition("/")
         if unquote(project) != self.project.full_path:
-            return 404, {"message": "404 Project Not Found"}
+            return 404, {"message": "404 Project Not Found"}, {}
         if below in self.forbidden:
-            return self.forbidden[below], {"message": "403 Forbidden"}
+            return self.forbidden[below], {"message": "403 Forbidden"}, {}
         if not below:
-            return 200, self.project.facts
-        if below != "members/all":
-            return 404, {"message": "404 Not Found"}
+            return 200, self.project.facts, {}
+        if (whole := self._list(below)) is None:
+            return 404, {"message": "404 Not Found"}, {}
         size, page = int(query["per_page"][0]), int(query["page"][0])
-        return 200, self.project.members[(page - 1) * size : page * size]
+        following = str(page + 1) if page * size < len(whole) else ""
+        paging = {"X-Page": str(page), "X-Per-Page": str(size), "X-Next-Page": following}
+        return 200, whole[(page - 1) * size : page * size], paging
+
+    def _list(self, below: str) -> list[Record] | None:
+        """The whole list at a path below the project."""
+        if below == "members/all":
+            return self.project.members
+        record = self.project.records.get(
+            below.replace("merge_requests/", "merge_request/").removesuffix("/diffs")
+        )
+        return record["diffs"] if record and below.endswith("/diffs") and "diffs" in record else None
 
     def _limited(self) -> dict[str, str]:
         """The headers of a limit that is spent. GitLab sends them with the refusal alone."""
