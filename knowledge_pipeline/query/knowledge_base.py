@@ -147,7 +147,7 @@ class AsyncKnowledgeBase:
         self,
         text: str,
         *,
-        type: SearchType = "semantic",
+        type: SearchType | None = "semantic",
         filters: Filters = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
@@ -157,20 +157,19 @@ class AsyncKnowledgeBase:
     ) -> SearchResponse:
         """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods.
 
-        With `blame` results say who last changed their lines: see `Blame.mark_results`.
+        Without a type it is the one that suits the intent of the question. With `blame` results say who last
+        changed their lines: see `Blame.mark_results`.
         """
-        limits.check_search(self.settings.limits, text, type, filters, limit)
-        access = await self._resolve_access(access)
-        search = self._background.choose(self._engine, Engine.search, limits.is_expensive(text, filters))
+        limits.check_search(self.settings.limits, text, type or "semantic", filters, limit)
+        access, is_expensive = await self._resolve_access(access), limits.is_expensive(text, filters)
+        type = type or (
+            await self._background.compute(choose_type, text) if is_expensive else choose_type(text)
+        )
+        search = self._background.choose(self._engine, Engine.search, is_expensive)
         response = await self._ask(
             lambda: search(text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode)
         )
         return await self._record_search(type, text, access, response, blame=blame)
-
-    def choose_type(self, text: str) -> SearchType:
-        """The type of search that suits a question. Raises `InvalidQuery` if it makes no sense."""
-        limits.check_question(self.settings.limits, text)
-        return choose_type(text)
 
     @_on_background_loop
     async def similar(
@@ -208,7 +207,8 @@ class AsyncKnowledgeBase:
         """See `Engine.get`; `blame` as for `search`."""
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        response = await self._ask(lambda: self._engine.get(id, access))
+        get = self._background.choose(self._engine, Engine.get, limits.is_document(id))
+        response = await self._ask(lambda: get(id, access))
         return await self._record_search("get", id, access, response, blame=blame)
 
     @_on_background_loop

@@ -32,6 +32,11 @@ def is_expensive(text: str, filters: Filters) -> bool:
     return len(text) > _CHEAP_CHARS or len(values) > _CHEAP_VALUES or patterns > _CHEAP_PATTERNS
 
 
+def is_document(id: str) -> bool:
+    """Whether an id is that of a document, all of whose chunks are read, and not that of one chunk."""
+    return ":" in id
+
+
 def check_search(
     limits: LimitSettings, text: str, type: SearchType, filters: Filters, limit: int | None
 ) -> None:

@@ -55,7 +55,7 @@ async def compute_stats(
     status = await base.status(access=access)
     queries = None
     if settings.logs.queries and (access.everything or access.tenant):
-        queries = await asyncio.to_thread(_summarize_queries, Lake(settings.store), access, hours)
+        queries = await base.compute(_summarize_queries, Lake(settings.store), access, hours)
     return StatsResponse(status.release, status.rows, status.by_type, hours, queries)
 
 

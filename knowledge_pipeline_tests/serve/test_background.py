@@ -56,6 +56,10 @@ def find_usages(service: Service, caller: Identity, target: str) -> Awaitable[An
     return service.execute(caller, lambda: service.base.graph.find_usages(target, access=caller.access))
 
 
+def get_document(service: Service, caller: Identity) -> Awaitable[Any]:
+    return service.execute(caller, lambda: service.base.get("acme-docs:README.md", access=caller.access))
+
+
 def test_who_asks_alone_is_answered_by_the_server_itself(service, acme):
     async def ask() -> None:
         await search(service, acme)
@@ -68,8 +72,9 @@ def test_who_asks_alone_is_answered_by_the_server_itself(service, acme):
 def test_the_answers_of_both_processes_are_the_same(service, acme, globex):
     async def ask() -> list[dict[str, Any]]:
         similar = service.base.similar(text="def retry(payment)", access=acme.access)
-        long = service.base.search("how are payments retried " * 30, access=acme.access)
-        answers = [await build_context(service, acme), await similar, await long]
+        long = service.base.search("how are payments retried " * 30, type=None, access=acme.access)
+        document = await get_document(service, acme)
+        answers = [await build_context(service, acme), await similar, await long, document]
         return [untimed(each.as_json()) for each in (*answers, await find_usages(service, acme, "Store"))]
 
     async def ask_twice() -> tuple[list[Any], list[Any]]:
@@ -99,15 +104,16 @@ def test_nobody_waits_for_the_process_that_computes_what_is_expensive(service, a
         await search(service, globex)
         await build_context(service, acme)
         os.kill(pid_of(service) or 0, signal.SIGSTOP)
-        waiting = [asyncio.ensure_future(build_context(service, acme, f"task {n}")) for n in range(3)]
+        asked = (get_document(service, acme), *(build_context(service, acme, f"task {n}") for n in range(2)))
+        waiting = [asyncio.ensure_future(each) for each in asked]
         for number in range(5):
             await search(service, globex, f"payment {number}")
         waited = not any(each.done() for each in waiting)
         os.kill(pid_of(service) or 0, signal.SIGCONT)
         return waited, await asyncio.gather(*waiting)
 
-    waited, answers = anyio.run(ask)
-    assert waited and all(answer.text for answer in answers)
+    waited, (document, *contexts) = anyio.run(ask)
+    assert waited and document.results and all(each.text for each in contexts)
 
 
 def test_errors_of_the_process_are_raised_where_the_query_came_from(service, acme, globex):

@@ -12,7 +12,7 @@ from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake
 
 MAX_LOGGED_CHARS = 2_000  # of a query
-_READ_CHARS = 20_000  # of a query, in which secrets are looked for: all of a task takes 50 ms
+_READ_CHARS = 12_000  # of a query, in which secrets are looked for: all of a task takes 50 ms
 _MAX_SECRET_CHARS = 8_000
 _LOOKED_UP = frozenset({"get", "trace"})  # by an id: such results have no score
 

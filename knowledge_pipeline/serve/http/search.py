@@ -53,7 +53,7 @@ async def similar(body: SimilarRequest, ctx: CurrentContext) -> Response:
 @routes.post("/query", operation_id="query", response_model=SearchResponse, responses=STREAMED_RESPONSES)
 async def query(body: QueryRequest, ctx: CurrentContext) -> Response:
     """Search by the intent of the query: history, an implementation or a usage, otherwise everything."""
-    return await _run_search(ctx, body, ctx.service.base.choose_type(body.query))
+    return await _run_search(ctx, body, None)
 
 
 @routes.post(
@@ -103,7 +103,7 @@ async def answer_context(ctx: RequestContext, body: ContextRequest) -> JSONRespo
     )
 
 
-async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType) -> Response:
+async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType | None) -> Response:
     answer = await ctx.execute(
         lambda base, access: base.search(
             body.query,
