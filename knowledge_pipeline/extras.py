@@ -24,6 +24,7 @@ _EXTRAS = {
     **dict.fromkeys(("onnx", "sentence_transformers", "torch", "transformers"), "local"),
     **dict.fromkeys(("PIL", "dagster", "matplotlib", "sqlalchemy"), "dagster"),
     **dict.fromkeys(("openinference", "opentelemetry"), "tracing"),
+    **dict.fromkeys(("pptx", "python_calamine"), "office"),
     **{"ir_measures": "eval", "dagster_celery": "celery", "ray": "ray", "langchain_core": "langchain"},
     **{"botocore": "s3", "google": "gcs", "obstore": "object-store", "psycopg2": "publish"},
 }

@@ -22,7 +22,7 @@ _SKIPPED_FOLDERS = {
     *("node_modules", "vendor", "venv", "site-packages", "__pycache__", "dist", "build", "target")
 }
 _MARKDOWN_SUFFIXES = {".md", ".markdown", ".mdx", ".rst"}
-_PAGED_SUFFIXES = {".pdf", ".docx"}
+_PAGED_SUFFIXES = {".pdf", ".docx", ".pptx", ".xlsx"}
 _SPECIFICATION_SUFFIXES = {".yaml", ".yml", ".json"}
 _OPENAPI = re.compile(rb"""^[ \t]*+\{?[ \t]*+["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]""", re.MULTILINE)
 
@@ -78,7 +78,8 @@ def render_initial_config(
         return _HEADER + _NO_SOURCES
     entries = [
         f"  # {_DESCRIPTIONS[kind]}\n  - id: {USUAL_IDS.get(kind, kind)}\n    type: {kind}\n"
-        f"    connection:\n{where}" + ('    include: ["*.pdf", "*.docx"]\n' if kind == "files" else "")
+        f"    connection:\n{where}"
+        + ('    include: ["*.pdf", "*.docx", "*.pptx", "*.xlsx"]\n' if kind == "files" else "")
         for kind in types
     ]
     return f"{_HEADER}\nsources:\n" + "\n".join(entries)

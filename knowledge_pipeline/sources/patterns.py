@@ -47,7 +47,7 @@ _MARKUP_FILE = re.compile(
 )
 _STRUCTURED_FILE = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
 _RECORD_FILE = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
-_OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|html?|txt)$", re.IGNORECASE)
+_OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbox|html?|txt)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

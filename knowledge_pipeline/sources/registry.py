@@ -18,16 +18,18 @@ from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_rec
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
 from knowledge_pipeline.sources.files.documents import (
+    FORMAT_VERSION,
     FileSource,
     accept_all,
     build_code_filter,
     build_openapi_filter,
     read_text,
+    text_version,
 )
 from knowledge_pipeline.sources.files.extraction import extraction_version
 from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
 from knowledge_pipeline.sources.files.local import LocalTree
-from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION
+from knowledge_pipeline.sources.files.notebook import NOTEBOOK_VERSION, is_notebook
 from knowledge_pipeline.sources.files.trees import FileTree
 from knowledge_pipeline.sources.git.history import FolderHistory, GitHistorySource, MirrorHistory
 from knowledge_pipeline.sources.git.mirror import Mirror
@@ -42,8 +44,6 @@ from knowledge_pipeline.sources.patterns import (
 from knowledge_pipeline.sources.slack.export import SlackExport
 from knowledge_pipeline.sources.slack.threads import ChannelFilters
 from knowledge_pipeline.sources.web_location import build_web_location
-
-_FORMAT_VERSION = "1"  # of the documents that `documents` makes
 
 
 def open_source(source: SourceConfig, *, cache: Path) -> Source:
@@ -88,17 +88,21 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     tree = _open_tree(source, cache, selection)
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     if source.type == "archive":
-        return FileSource(tree, accept_all, read_record, ARCHIVE_VERSION, max_bytes)
+        return FileSource(tree, accept_all, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
     if source.type == "files":
         worker = ExtractionWorker()
-        version = f"{_FORMAT_VERSION}.{extraction_version()}"
-        return FileSource(tree, accept_all, worker, version, max_bytes, worker.close)
+        return FileSource(tree, accept_all, worker, _office_version, max_bytes, worker.close)
     accepts = accept_all
     if source.type == "code":
         accepts = build_code_filter(tree, selection)
     elif source.type == "openapi":
         accepts = build_openapi_filter(tree)
-    return FileSource(tree, accepts, read_text, f"{_FORMAT_VERSION}.{DECODING_VERSION}", max_bytes)
+    return FileSource(tree, accepts, read_text, text_version, max_bytes)
+
+
+def _office_version(path: str) -> str:
+    version = f"{FORMAT_VERSION}.{extraction_version(path)}"
+    return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
 
 def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> FileTree:

@@ -40,7 +40,7 @@ def test_all_that_is_there_is_declared(folder):
     found = sources(path)
     assert list(found) == ["code", "markdown", "openapi", "git_history", "files"]
     assert {source.connection.path for source in found.values()} == {folder}
-    assert found["files"].include == ("*.pdf", "*.docx")
+    assert found["files"].include == ("*.pdf", "*.docx", "*.pptx", "*.xlsx")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ DOCUMENT_DESCRIPTIONS: Mapping[SourceType, str] = {
     "jira": "ticket with its comments",
     "confluence": "page or blog post",
     "slack": "thread, or the other messages of a channel on one day",
-    "files": "PDF, DOCX, HTML or TXT file",
+    "files": "PDF, office file, page, table, e-mail or text file",
     "archive": "project record: session, plan, discussion, decision",
 }
 """What one row of a snapshot is."""

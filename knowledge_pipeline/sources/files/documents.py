@@ -11,12 +11,13 @@ from knowledge_pipeline.languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.files.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
-from knowledge_pipeline.sources.files.text_decoding import ExtractedText, decode_text
+from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, ExtractedText, decode_text
 from knowledge_pipeline.sources.files.titles import extract_title
 from knowledge_pipeline.sources.files.trees import FileEntry, FileTree, format_too_large
 from knowledge_pipeline.sources.path_encoding import format_path, path_to_uri, uri_to_path
 from knowledge_pipeline.sources.patterns import FileSelection
 
+FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
 HEAD_BYTES = 65_536
 _FIRST_LINE_BYTES = 256
 _OPENAPI_YAML = re.compile(
@@ -38,7 +39,7 @@ class FileSource(Source):
     tree: FileTree
     accepts: EntryFilter  # called for every wanted file that is not skipped
     extract: FileReader
-    version: str  # changes whenever the same bytes may give another document
+    version_of: Callable[[str], str]  # by path: changes whenever the same bytes may give another document
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
 
@@ -80,8 +81,14 @@ class FileSource(Source):
             skip = "empty"
         elif skip is None and entry.size_bytes > self.max_bytes:
             skip = format_too_large(entry.size_bytes, self.max_bytes)
-        version = f"{self.version}+{NOTEBOOK_VERSION}" if is_notebook(entry.path) else self.version
-        return Item(path_to_uri(entry.path), f"{entry.revision}:{version}", entry.locator, skip)
+        revision = f"{entry.revision}:{self.version_of(entry.path)}"
+        return Item(path_to_uri(entry.path), revision, entry.locator, skip)
+
+
+def text_version(path: str) -> str:
+    """Changes whenever `read_text` may give another document for the same bytes."""
+    version = f"{FORMAT_VERSION}.{DECODING_VERSION}"
+    return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
 
 def read_text(name: str, payload: bytes) -> ExtractedText:

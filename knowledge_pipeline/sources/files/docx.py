@@ -10,21 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
 from docx import Document as open_docx
 from docx.document import Document as WordDocument
 from docx.opc.constants import RELATIONSHIP_TYPE as RELATION
-from docx.opc.exceptions import OpcError
 from docx.opc.part import Part
 from docx.oxml import parse_xml
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.sources.files.docx_lists import ListNumbering
+from knowledge_pipeline.sources.files.office_archive import describe_broken_archive, require_bounded_archive
 from knowledge_pipeline.sources.files.text_decoding import ExtractedText
 from knowledge_pipeline.sources.markdown_writing import MAX_COLUMNS, format_link, format_table, parse_span
 
-MAX_UNPACKED_BYTES = 200_000_000
-MAX_PARTS = 20_000
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -49,36 +47,21 @@ def read_docx(payload: bytes) -> ExtractedText:
     Raises:
         DocumentSkipped: no Word document, broken, encrypted, or it unpacks to too much.
     """
+    require_bounded_archive(payload, "DOCX")
     try:
-        with ZipFile(BytesIO(payload)) as archive:
-            parts = archive.infolist()
-        unpacked = sum(part.file_size for part in parts)
-        if unpacked > MAX_UNPACKED_BYTES or len(parts) > MAX_PARTS:  # far more than a document has
-            raise DocumentSkipped(f"DOCX that unpacks to {unpacked} bytes in {len(parts)} parts")
         document = open_docx(BytesIO(payload))
         text = _to_markdown(document)
         written = document.core_properties.title
-    except DocumentSkipped:
-        raise
     except Exception as error:  # a broken file: zipfile, zlib, lxml and python-docx raise many kinds
-        raise DocumentSkipped(_describe_failure(payload, error)) from error
+        raise DocumentSkipped(describe_broken_archive(payload, "DOCX", error)) from error
     first = re.search(r"^#+ (.+)$", text, re.MULTILINE)
     title = " ".join((written or "").split()) or (first[1] if first else "")
     return ExtractedText(text, title, {"format": "docx"}, language="markdown")
 
 
-def _describe_failure(payload: bytes, error: Exception) -> str:
-    if isinstance(error, (BadZipFile, OpcError, KeyError, ValueError)):
-        if payload.startswith(b"\xd0\xcf\x11\xe0"):
-            return "encrypted DOCX, or an old DOC file under its name"
-        if not payload.startswith(b"PK"):
-            return "not a DOCX file, though its name says so"
-    return f"broken DOCX ({type(error).__name__}: {str(error)[:200]})"
-
-
 def _to_markdown(document: WordDocument) -> str:
     styles = {style.style_id: style.name or "" for style in document.styles}
-    writer = DocxRenderer(styles, _links_by_id(document.part))
+    writer = DocxRenderer(styles, _links_by_id(document.part), _load_numbering(document))
     text = writer.render(document.element.body)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  # typed as any element
     notes: dict[str, str] = {}
     for relation in document.part.rels.values():
@@ -87,6 +70,13 @@ def _to_markdown(document: WordDocument) -> str:
             notes |= {kind + id_: note for id_, note in _iter_notes(relation.target_part, styles)}
     note_lines = (f"[^{name}]: {notes[name]}" for name in dict.fromkeys(writer.note_names) if notes.get(name))
     return "\n\n".join(filter(None, [text, *note_lines]))
+
+
+def _load_numbering(document: WordDocument) -> ListNumbering:
+    rels = document.part.rels.values()
+    found = (each.target_part for each in rels if each.reltype == RELATION.NUMBERING)
+    styles: dict[str, Any] = {style.style_id: style.element for style in document.styles}
+    return ListNumbering(next((parse_xml(each.blob) for each in found), None), styles)
 
 
 def _links_by_id(part: Part) -> dict[str, str]:
@@ -110,10 +100,12 @@ class DocxRenderer:
     Args:
         styles: names of paragraph styles by their ids.
         links: addresses of the part's hyperlinks by the ids of their relations.
+        numbering: the lists of the document.
     """
 
     styles: Mapping[str, str]
     links: Mapping[str, str]
+    numbering: ListNumbering = field(default_factory=lambda: ListNumbering(None, {}))
     note_names: list[str] = field(default_factory=list[str])  # "1", "end1", in the order of their mention
 
     def render(self, container: Any) -> str:
@@ -135,11 +127,13 @@ class DocxRenderer:
         line = _ParagraphText(self)
         line.add(paragraph)
         if text := line.join().strip():
-            yield self._apply_style(text, self.styles.get(_get_value(paragraph, "pPr", "pStyle") or "", ""))
+            yield self._apply_style(text, paragraph)
         for box in line.boxes:
             yield from self.iter_blocks(box)
 
-    def _apply_style(self, text: str, style: str) -> str:
+    def _apply_style(self, text: str, paragraph: Any) -> str:
+        style_id = _get_value(paragraph, "pPr", "pStyle") or ""
+        style = self.styles.get(style_id, "")
         heading, listed = _HEADING_STYLE.match(style), _LIST_STYLE.match(style)
         if heading or style == "Title":
             level = min(int(heading["level"]), 6) if heading else 1
@@ -147,6 +141,8 @@ class DocxRenderer:
         if listed:
             indent = "  " * (int(listed["level"] or 1) - 1)
             return f"{indent}{'-' if listed['kind'].lower() == 'bullet' else '1.'} {text}"
+        if item := self.numbering.find_item(paragraph, style_id):
+            return f"{'  ' * item.level}{item.marker} {text}"
         return text
 
     def _iter_table(self, element: Any) -> Iterator[str]:

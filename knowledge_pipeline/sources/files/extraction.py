@@ -1,16 +1,20 @@
-"""From the bytes of one file to text: PDF, DOCX, HTML, notebooks, and plain text.
+"""From the bytes of one file to text: PDF, office files, HTML, e-mail, CSV, notebooks, and plain text.
 
 `extract` is a pure function; `extraction_worker` runs it where a broken or hostile file
-can do no harm. DOCX, HTML and notebooks become Markdown, so that headings, tables and code survive.
+can do no harm. All but PDF and plain text become Markdown, so that headings, tables and code survive.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.sources.files.text_decoding import (
     DECODING_VERSION,
     ExtractedText,
@@ -18,14 +22,31 @@ from knowledge_pipeline.sources.files.text_decoding import (
     limit_chars,
 )
 
-_FORMAT_VERSION = "2"
+_FORMAT_VERSIONS = {"docx": "3"}  # of others "2"
+_SPREADSHEETS = frozenset({"xlsx", "xlsm", "xlsb", "xls", "ods"})
+_PAGES = frozenset({"html", "htm", "xhtml"})
+_PARSED = _SPREADSHEETS | _PAGES | {"pdf", "docx", "pptx", "csv", "tsv", "eml", "mbox", "ipynb"}
+_PARSERS = ("pypdf", "python-docx", "beautifulsoup4", "lxml", "markdownify")
+_OFFICE_PARSERS = {"pptx": "python-pptx", **dict.fromkeys(_SPREADSHEETS, "python-calamine")}  # of an extra
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def extraction_version(name: str) -> str:
+    """Changes whenever the same bytes may give another text: the parsers' versions are part of it."""
+    return _version_of(_format_of(name))
 
 
 @cache
-def extraction_version() -> str:
-    """Changes whenever the same bytes may give another text: a parser's version is part of it."""
-    parsers = ("pypdf", "python-docx", "beautifulsoup4", "lxml", "markdownify")
-    return "+".join([_FORMAT_VERSION, DECODING_VERSION, *(installed_version(parser) for parser in parsers)])
+def _version_of(kind: str) -> str:
+    parsers = [*_PARSERS, *filter(None, [_OFFICE_PARSERS.get(kind)])]
+    return "+".join([_FORMAT_VERSIONS.get(kind, "2"), DECODING_VERSION, *map(_find_version, parsers)])
+
+
+def _find_version(package: str) -> str:
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return "none"
 
 
 def extract(name: str, payload: bytes) -> ExtractedText:
@@ -37,21 +58,41 @@ def extract(name: str, payload: bytes) -> ExtractedText:
     Raises:
         DocumentSkipped: the file is not what its name says, is encrypted, or has no text.
     """
-    match _format_of(name):
-        case "pdf":
-            from knowledge_pipeline.sources.files.pdf import read_pdf as read
-        case "docx":
-            from knowledge_pipeline.sources.files.docx import read_docx as read
-        case "html" | "htm" | "xhtml":
-            from knowledge_pipeline.sources.files.html import read_html as read
-        case "ipynb":
-            from knowledge_pipeline.sources.files.notebook import read_notebook as read
-        case _:
-            return ExtractedText(decode_text(payload), language="text")
-    extracted = _limit_text(read(payload), limit_chars(len(payload)))
+    kind = _format_of(name)
+    if kind not in _PARSED:
+        return ExtractedText(decode_text(payload), language="text")
+    try:
+        extracted = _load_reader(kind)(payload)
+    except ModuleNotFoundError as error:
+        raise DocumentSkipped(describe_missing(f"reading {kind.upper()} files", "office")) from error
+    text = _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", extracted.text)
+    extracted = _limit_text(replace(extracted, text=text), limit_chars(len(payload)))
     if not extracted.text or extracted.text.isspace():
         raise DocumentSkipped("empty")
     return extracted
+
+
+def _load_reader(kind: str) -> Callable[[bytes], ExtractedText]:
+    """What reads a format; its parser is imported with it."""
+    if kind == "pdf":
+        from knowledge_pipeline.sources.files.pdf import read_pdf as read
+    elif kind == "docx":
+        from knowledge_pipeline.sources.files.docx import read_docx as read
+    elif kind == "pptx":
+        from knowledge_pipeline.sources.files.pptx import read_pptx as read
+    elif kind in _SPREADSHEETS:
+        from knowledge_pipeline.sources.files.spreadsheet import read_spreadsheet as read
+    elif kind in _PAGES:
+        from knowledge_pipeline.sources.files.html import read_html as read
+    elif kind == "ipynb":
+        from knowledge_pipeline.sources.files.notebook import read_notebook as read
+    elif kind in ("csv", "tsv"):
+        from knowledge_pipeline.sources.files.csv_table import read_csv as read
+    else:
+        from knowledge_pipeline.sources.files import mail
+
+        return partial(mail.read_eml if kind == "eml" else mail.read_mbox, extract=extract)
+    return read
 
 
 def _limit_text(extracted: ExtractedText, max_chars: int) -> ExtractedText:
@@ -63,7 +104,7 @@ def _limit_text(extracted: ExtractedText, max_chars: int) -> ExtractedText:
 
 def is_plain_text(name: str) -> bool:
     """Whether reading the file takes no parser."""
-    return _format_of(name) not in {"pdf", "docx", "html", "htm", "xhtml", "ipynb"}
+    return _format_of(name) not in _PARSED
 
 
 def _format_of(name: str) -> str:

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from dataclasses import asdict
+from datetime import datetime
 from typing import IO, Any
 
 from knowledge_pipeline.errors import DocumentSkipped
@@ -41,7 +42,8 @@ class ExtractionWorker(ChildProcess):
             answer = self._request(name, payload)
         if "skipped" in answer:
             raise DocumentSkipped(answer["skipped"])
-        return ExtractedText(**answer)
+        written = answer.pop("last_modified")
+        return ExtractedText(**answer, last_modified=datetime.fromisoformat(written) if written else None)
 
     def _request(self, name: str, payload: bytes) -> dict[str, Any]:
         child = self._ensure_started()
@@ -75,7 +77,7 @@ def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:
             answer = asdict(extract(request["name"], payload))
         except DocumentSkipped as reason:
             answer = {"skipped": str(reason)}
-        responses.write(json.dumps(answer).encode() + b"\n")
+        responses.write(json.dumps(answer, default=datetime.isoformat).encode() + b"\n")
         responses.flush()
 
 

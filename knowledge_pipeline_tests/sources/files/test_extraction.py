@@ -272,7 +272,9 @@ def test_a_file_over_50_megabytes_is_skipped(tmp_path, cache):
 
 def test_the_versions_of_the_parsers_are_part_of_a_revision(tmp_path, cache):
     (tmp_path / "a.txt").write_text("1")
-    assert listed(over_folder("files", tmp_path), cache)["a.txt"].revision.endswith(extraction_version())
+    assert listed(over_folder("files", tmp_path), cache)["a.txt"].revision.endswith(
+        extraction_version("a.txt")
+    )
 
 
 def test_closing_a_source_ends_its_worker(tmp_path, cache):

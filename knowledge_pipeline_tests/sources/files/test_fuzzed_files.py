@@ -18,6 +18,7 @@ from knowledge_pipeline.sources.files.extraction import extract
 from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.sources.files import test_docx_properties as words
+from knowledge_pipeline_tests.sources.files import test_office as office
 from knowledge_pipeline_tests.sources.files import test_pdf_properties as pages
 from knowledge_pipeline_tests.sources.files.test_extraction import PAGE
 from knowledge_pipeline_tests.thoroughness import examples
@@ -121,6 +122,24 @@ _OF_PDF = (b"<<", b">>", b"[", b"]", b"obj", b"endobj", b"stream", b"endstream",
            b"trailer", b" 0 R", b"/Kids", b"/Count 9999999999", b"/Parent 1 0 R", b"-1", b"(",
            b")", b"%", b"/Length 99999999", b"startxref\n0", b"/Filter /LZWDecode",
            b"/Filter [/FlateDecode /FlateDecode]", b"/Encrypt 1 0 R", b"BI ID EI")  # fmt: skip
+_OF_ZIP = (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"\xff\xff\xff\xff")
+_OF_MAIL = (
+    b"\n\n",
+    b"\n ",
+    b"Content-Type: multipart/mixed; boundary=x\n",
+    b"--x\n",
+    b"--x--\n",
+    b"=?utf-8?q?=ff?=",
+    b"Content-Transfer-Encoding: base64\n",
+    b"charset=none\n",
+    b"Date: x\n",
+    b"From: <<@\n",
+    b"\xff",
+    b"\0",
+    b"Content-Type: text/html; charset=x\n",
+    b"filename*=utf-8''%ff\n",
+    b"To: a:b;c\n",
+)
 _QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _LONG = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _ANY = st.tuples(st.sampled_from(["a.html", "a.docx", "a.pdf"]), st.binary(max_size=200))
@@ -129,10 +148,20 @@ _SPOILT = {
     "html": ("a.html", spoilt(good("html"), _OF_HTML)),
     "word": (
         "a.docx",
-        spoilt(good("docx"), (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"\xff\xff\xff\xff")),
+        spoilt(good("docx"), _OF_ZIP),
     ),
     "part": ("a.docx", spoilt(part_of_word(), _OF_WORD).map(with_part)),
     "pdf": ("a.pdf", spoilt(good("pdf"), _OF_PDF)),
+    "mail": ("a.eml", spoilt(office.mail().as_bytes(), _OF_MAIL)),
+}
+_SPOILT_OFFICE = {
+    "presentation": ("a.pptx", spoilt(office.presentation(a="b"), _OF_ZIP)),
+    "spreadsheet": (
+        "a.xlsx",
+        spoilt(office.workbook(lambda book: book.add_worksheet("a").write(0, 0, 1)), _OF_ZIP),
+    ),
+    "ods": ("a.ods", spoilt(office.ods(), _OF_ZIP)),
+    "csv": ("a.csv", spoilt(b'a;b\n1;"2"\n', (b'"', b";", b",", b"\n", b"\r", b"\0"))),
 }
 
 
@@ -150,9 +179,9 @@ def test_a_spoilt_file_gives_text_or_the_reason(kind):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", _SPOILT)
+@pytest.mark.parametrize("kind", [*_SPOILT, *_SPOILT_OFFICE])
 def test_many_spoilt_files_give_text_or_the_reason(kind):
-    name, payloads = _SPOILT[kind]
+    name, payloads = (_SPOILT | _SPOILT_OFFICE)[kind]
 
     @_LONG
     @given(payloads)
@@ -225,6 +254,16 @@ _BOMBS = {
         zlib.compress(zlib.compress(bytes(200_000_000), 9), 9), "[/FlateDecode /FlateDecode]"
     ),
     "operators.pdf": lambda: stream_pdf(zlib.compress(b"q " * 2_000_000)),
+    "far.xlsx": lambda: office.sparse_workbook(1_048_575, 16_383),
+    "tall.xlsx": lambda: office.sparse_workbook(1_048_575, 30),
+    "claimed.pptx": lambda: claiming(1000),
+    "nested.eml": lambda: (
+        b"Subject: x\n"
+        + b"".join(
+            b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (at, at) for at in range(5_000)
+        )
+    ),
+    "wide.csv": lambda: b"," * 1_000_000 + b"\n" + b"x," * 1_000_000,
     "circle.pdf": lambda: stream_pdf(b"").replace(b"/Kids [3 0 R]", b"/Kids [2 0 R]"),
 }
 
