@@ -13,10 +13,10 @@ from zlib import crc32
 import pytest
 
 from knowledge_pipeline.config.store import ObjectStore
-from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket, s3, s3_server
 from knowledge_pipeline_tests.fakes.bucket.store import store_in
-from knowledge_pipeline_tests.stages.faults import FAULTS, Matrix, change_after_release
+from knowledge_pipeline_tests.stages.faults import FAULTS, Matrix, change_after_release, unreadable_versions
 
 __all__ = ["s3", "s3_server"]
 
@@ -62,5 +62,36 @@ def test_a_writer_that_is_stopped_beyond_its_lease_harms_nothing(project, tmp_pa
     matrix = Matrix(change_after_release(project, tmp_path), tmp_path, open_bucket)
     try:
         require_unharmed(matrix, "SIGSTOP", commit, bucket=True)
+    finally:
+        matrix.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commit", [1, 7])
+def test_an_answer_of_the_bucket_that_is_lost_on_its_way_harms_nothing(
+    project, tmp_path, s3: S3Bucket, commit
+):
+    """The bucket has the new version of a table, and the client is told that it failed, and tries again."""
+
+    def open_bucket(root: Path) -> ObjectStore:
+        return store_in(s3, root / "here", f"lost/{commit}")
+
+    written = list[str]()
+
+    def lose(path: str) -> None:
+        if "/_versions/" in path:
+            written.append(path)
+            if len(written) == commit:
+                raise OSError("the answer is lost")
+
+    matrix = Matrix(change_after_release(project, tmp_path), tmp_path, open_bucket)
+    try:
+        remote = matrix.copy_to_bucket(tmp_path / "bucket")
+        s3.server.after_put = lose
+        remote.refresh()
+        s3.server.after_put = None
+        remote.refresh()
+        assert len(written) > commit and unreadable_versions(remote) == []
+        assert tables(remote) == tables(matrix.calm)
     finally:
         matrix.close()
