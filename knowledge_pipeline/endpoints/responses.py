@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 
-from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.times import parse_retry_after
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 _INVALID_REQUEST_STATUSES = frozenset({400, 422})
 _ERROR_CODE = re.compile(r"[\w.-]{1,60}")
+_DELAY = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 _TOO_LONG = re.compile(
     r"context length|context size|too long|too large|too many tokens|maximum.{0,20}tokens|exceed"
+    r"|input token count|batchsize value"  # of Vertex AI
 )
 
 
@@ -30,6 +32,7 @@ class ConfigSection:
     name: str  # "embedding"
     model: str
     limit_keys: str  # the keys that a request may break: "dimensions and max_input_tokens"
+    fixes: Mapping[int, str] = field(default_factory=dict[int, str])  # by status, where this endpoint differs
 
 
 class EndpointUnavailable(Exception):
@@ -84,11 +87,11 @@ def parse_response(response: httpx2.Response, section: ConfigSection) -> dict[st
             )
         raise EndpointUnavailable("sent a response that is cut off or not a JSON object")
     status, error = response.status_code, _find_error(payload)
-    codes = (error.get("code"), error.get("type"))
+    codes = (error.get("code"), error.get("type"), error.get("status"))  # OpenAI's, and Google's
     code = next((code for code in codes if isinstance(code, str) and _ERROR_CODE.fullmatch(code)), "")
     shown = f"{status} ({code})" if code else str(status)
     if (status in _TRANSIENT_STATUSES or status >= 500) and code != "insufficient_quota":
-        retry_after_s = parse_retry_after(response.headers.get("Retry-After")) or 0.0
+        retry_after_s = parse_retry_after(response.headers.get("Retry-After")) or _find_retry_delay_s(error)
         raise EndpointUnavailable(f"answered {shown}", retry_after_s=retry_after_s)
     raise EndpointRefused(
         f"refuses with {shown}: {_suggest_fix(status, section)}",
@@ -103,8 +106,20 @@ def _find_error(payload: Any) -> Mapping[str, Any]:
     return error if is_object(error) else {"message": error or ""}
 
 
+def _find_retry_delay_s(error: Mapping[str, Any]) -> float:
+    """Seconds that an error of Google asks to wait, in one of its details; 0 where none does."""
+    details: Any = error.get("details")
+    for detail in details if is_list(details) else []:
+        delay: Any = detail.get("retryDelay") if is_object(detail) else None
+        if isinstance(delay, str) and (match := _DELAY.fullmatch(delay)):
+            return float(match[1])
+    return 0.0
+
+
 def _suggest_fix(status: int, section: ConfigSection) -> str:
     name, model = section.name, section.model
+    if status in section.fixes:
+        return section.fixes[status]
     if status == 401:
         return f"set {name}.api_key to a valid key, through an environment variable"
     if status == 403:
