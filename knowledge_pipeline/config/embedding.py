@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import Field, SecretStr, model_validator
@@ -48,17 +48,45 @@ class RayPool(SettingsModel):
     min_texts: int = Field(default=2000, ge=1)  # starting workers for fewer takes longer than embedding
 
 
+class OllamaOptions(SettingsModel):
+    """How Ollama runs the model; what is left out, Ollama decides."""
+
+    num_ctx: int | None = Field(default=None, ge=16)  # tokens that it reads of a text; part of the space
+    num_batch: int | None = Field(default=None, ge=1)  # tokens it reads at a time
+    num_gpu: int | None = Field(default=None, ge=0)  # layers on a GPU
+    main_gpu: int | None = Field(default=None, ge=0)
+    num_thread: int | None = Field(default=None, ge=1)
+    use_mmap: bool | None = None
+
+
+_OWN_KEYS: Mapping[str, tuple[str, ...]] = {
+    "vertex": ("project", "location", "service_account"),
+    "ollama": ("keep_alive", "options"),
+}
+"""Keys that no other provider has."""
+
+CODE_QUERY_TASK = "CODE_RETRIEVAL_QUERY"
+QUERY_TASK = "RETRIEVAL_QUERY"
+DOCUMENT_TASK = "RETRIEVAL_DOCUMENT"
+"""Task types of Vertex AI."""
+
+
 class EmbeddingSettings(SettingsModel):
     """Which model computes the vectors. Each provider and model is a space of its own."""
 
-    provider: Literal["local", "openai"] = "local"
+    provider: Literal["local", "openai", "vertex", "ollama"] = "local"
     profile: Profile | None = None  # local: chooses the models by what they read; None: `model` does
     model: str = ""  # a name, a hub name, or a folder; or several. By a profile, that of prose
     query_prompt: str | None = Field(default=None, max_length=1000)  # before a question; None: what is known
     document_prompt: str | None = Field(default=None, max_length=1000)  # before a document
     backend: Literal["auto", "torch", "onnx", "onnx-int8"] = "auto"  # local: what runs the model
-    base_url: str = "https://api.openai.com/v1"
-    api_key: SecretStr | None = None
+    base_url: str = "https://api.openai.com/v1"  # of openai; others have their own
+    api_key: SecretStr | None = None  # vertex: an access token
+    project: str | None = None  # vertex: the ID of the project that pays
+    location: str = "us-central1"  # vertex: a region, or "global"
+    service_account: SecretStr | None = None  # vertex: its key, or the path of the key's file
+    keep_alive: str | None = Field(default=None, pattern=r"^-?\d{1,9}(s|m|h)?$")  # ollama: in memory
+    options: OllamaOptions | None = None
     dimensions: int | None = Field(default=None, ge=1, le=16384)  # needed for openai; local: cut to so many
     task_field: Literal["input_type", "task", "task_type"] = "input_type"  # openai: how tasks are sent
     query_task: str | None = None  # openai: of a question, where the endpoint has tasks
@@ -85,7 +113,7 @@ class EmbeddingSettings(SettingsModel):
                 raise ValueError(
                     "profile chooses models of this machine: remove it, or set provider to local"
                 )
-            return given
+            return {**_list_provider_defaults(given), **{k: v for k, v in given.items() if v is not None}}
         profile = given.get("profile") or (None if given.get("model") else DEFAULT_PROFILE)
         models = PROFILES.get(cast(Profile, profile)) if isinstance(profile, str) else None
         if models is None:  # a model by name, or a wrong profile, which its field reports
@@ -125,10 +153,44 @@ class EmbeddingSettings(SettingsModel):
         return self
 
     @model_validator(mode="after")
+    def _check_provider_keys(self) -> EmbeddingSettings:
+        for provider, names in _OWN_KEYS.items():
+            given = [name for name in names if name in self.model_fields_set]
+            if given and self.provider != provider:
+                raise ValueError(
+                    f"{given[0]} is for the provider {provider}: remove it, or set provider to that"
+                )
+        if self.provider == "ollama" and self.query_task is not None:
+            raise ValueError("query_task is for endpoints with tasks, which Ollama has none of: remove it")
+        if self.provider == "vertex" and "task_field" in self.model_fields_set:
+            raise ValueError("task_field is for the provider openai: remove it; Vertex AI has one field")
+        return self
+
+    def choose_query_task(self, contents: Collection[Content]) -> EmbeddingSettings:
+        """The same settings for questions to a space that holds these contents, and nothing else.
+
+        Vertex AI reads a question in another way where code answers it; the vectors of documents stay.
+        """
+        if self.provider != "vertex" or self.query_task is not None or set(contents) != {"code"}:
+            return self
+        return self.model_copy(update={"query_task": CODE_QUERY_TASK, "document_task": DOCUMENT_TASK})
+
+    @model_validator(mode="after")
     def _check_ray_provider(self) -> EmbeddingSettings:
         if self.ray is not None and self.provider != "local":
             raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
         return self
+
+
+def _list_provider_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a provider needs where the settings do not say it."""
+    if given.get("provider") == "ollama":
+        return {"base_url": "http://localhost:11434"}
+    if given.get("provider") == "vertex":
+        location = given.get("location") or "us-central1"
+        host = "aiplatform" if location == "global" else f"{location}-aiplatform"
+        return {"base_url": f"https://{host}.googleapis.com/v1", "max_input_tokens": 2048}
+    return {}
 
 
 class EmbeddingByContent(SettingsModel):

@@ -245,10 +245,9 @@ def _override_store(settings: Settings, store: str) -> dict[str, Any]:
 
 def _switch_provider(embedding: EmbeddingSettings, mode: str) -> EmbeddingSettings:
     """The same settings if the provider fits the mode, or else that provider's default model."""
-    provider = "local" if mode == "local" else "openai"
-    if embedding.provider == provider:
+    if (embedding.provider == "local") == (mode == "local"):
         return embedding
-    if provider == "local":
+    if mode == "local":
         return EmbeddingSettings()
     key = os.environ.get("OPENAI_API_KEY")
     changes: dict[str, Any] = {

@@ -137,6 +137,10 @@ class SourceConfig(SourceFilters):
         return self._permission_connection
 
 
+def _find_source_content(source: SourceConfig) -> Content:
+    return source.content_type or find_content(source.type)
+
+
 def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
     """What happens to secrets and personal data: as configured, or by the default of the type."""
     if source.sanitize.personal_data is not None:
@@ -248,11 +252,17 @@ class Settings(SettingsModel):
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
         """The model settings of a source's chunks: its own, those of its content, or those of the file."""
-        content = source.content_type or find_content(source.type)
+        content = _find_source_content(source)
         own: EmbeddingSettings | None = source.embedding or getattr(self.embedding_by_content, content)
         return (own or self.embedding).resolve(source.type, content)
 
     def list_embeddings(self) -> list[EmbeddingSettings]:
-        """The model settings of all sources, each once; those of documentation where there is no source."""
-        of_sources = [self.resolve_embedding(source) for source in self.sources]
-        return list(dict.fromkeys(of_sources)) or [self.embedding.resolve("markdown")]
+        """The model settings of all sources, each once; those of documentation where there is no source.
+
+        Their tasks of questions are those of all the content that one model reads.
+        """
+        contents: dict[EmbeddingSettings, set[Content]] = {}
+        for source in self.sources:
+            contents.setdefault(self.resolve_embedding(source), set()).add(_find_source_content(source))
+        chosen = [embedding.choose_query_task(read) for embedding, read in contents.items()]
+        return list(dict.fromkeys(chosen)) or [self.embedding.resolve("markdown")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Embedder, Space
 from knowledge_pipeline.embedding.ensemble import (
@@ -27,6 +29,9 @@ from knowledge_pipeline.embedding.prompts import (
     resolve_prompts,
 )
 
+if TYPE_CHECKING:
+    from knowledge_pipeline.embedding.remote import RemoteEmbedder
+
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
     """The embedder that the settings name; it loads weights, or connects, at the first text.
@@ -40,10 +45,8 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
 
         alone = settings.model_copy(update={"ray": None})
         return RayEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)
-    if settings.provider == "openai":
-        from knowledge_pipeline.embedding.openai import OpenAIEmbedder
-
-        return _add_prompts(OpenAIEmbedder(settings), settings)
+    if settings.provider != "local":
+        return _add_prompts(_open_remote(settings), settings)
     if is_ensemble(settings):
         return EnsembleEmbedder(
             settings.model, [open_embedder(each) for each in split_member_settings(settings)]
@@ -63,10 +66,8 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     Only a hub model that was never used on this machine is downloaded first.
     Errors as `open_embedder`.
     """
-    if settings.provider == "openai":
-        from knowledge_pipeline.embedding.openai import build_openai_space
-
-        return _add_prompts_to_space(build_openai_space(settings), settings)
+    if settings.provider != "local":
+        return _add_prompts_to_space(_build_remote_space(settings), settings)
     if is_ensemble(settings):
         return build_ensemble_space(
             settings.model, [resolve_space(each) for each in split_member_settings(settings)]
@@ -78,6 +79,45 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     from knowledge_pipeline.embedding.local import read_local_space
 
     return _add_prompts_to_space(read_local_space(settings), settings)
+
+
+def check_endpoint(settings: EmbeddingSettings) -> list[str]:
+    """Ask an endpoint for its model and one vector; what the settings may be corrected in, as sentences.
+
+    Raises:
+        ModelError: it has no such model, or refuses access.
+        EmbeddingUnavailable: it does not answer.
+        ConfigError: the settings are incomplete.
+    """
+    return _open_remote(settings).check_model()
+
+
+def _open_remote(settings: EmbeddingSettings) -> RemoteEmbedder:
+    if settings.provider == "vertex":
+        from knowledge_pipeline.embedding.vertex import VertexEmbedder
+
+        return VertexEmbedder(settings)
+    if settings.provider == "ollama":
+        from knowledge_pipeline.embedding.ollama import OllamaEmbedder
+
+        return OllamaEmbedder(settings)
+    from knowledge_pipeline.embedding.openai import OpenAIEmbedder
+
+    return OpenAIEmbedder(settings)
+
+
+def _build_remote_space(settings: EmbeddingSettings) -> Space:
+    if settings.provider == "vertex":
+        from knowledge_pipeline.embedding.vertex import build_vertex_space
+
+        return build_vertex_space(settings)
+    if settings.provider == "ollama":
+        from knowledge_pipeline.embedding.ollama import build_ollama_space
+
+        return build_ollama_space(settings)
+    from knowledge_pipeline.embedding.openai import build_openai_space
+
+    return build_openai_space(settings)
 
 
 def _add_prompts(embedder: Embedder, settings: EmbeddingSettings) -> Embedder:

@@ -47,24 +47,27 @@ def parse_embeddings(payload: dict[str, Any], count: int, dimensions: int) -> np
     return _normalize_rows(_require_entries(payload.get("embeddings"), count), dimensions, range(count))
 
 
-def parse_predictions(
-    payload: dict[str, Any], count: int, dimensions: int
-) -> tuple[np.ndarray, int | None, int]:
+def parse_predictions(payload: dict[str, Any], count: int, dimensions: int) -> tuple[np.ndarray, int, int]:
     """Vectors of Vertex AI's `predictions[].embeddings.values`, as `parse_vectors`.
 
     Returns:
-        The vectors, the tokens that are billed (None where they are not told), and how many texts were cut.
+        The vectors, the tokens that are billed (0 where they are not told), and how many texts were cut.
     """
     entries = _require_entries(payload.get("predictions"), count)
     try:
         embeddings = [entry["embeddings"] for entry in entries]
         rows = [embedding["values"] for embedding in embeddings]
-        statistics = [embedding.get("statistics") or {} for embedding in embeddings]
+        statistics = [_find_statistics(embedding) for embedding in embeddings]
         tokens = sum(int(each.get("token_count") or 0) for each in statistics)
         truncated = sum(each.get("truncated") is True for each in statistics)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise EndpointUnavailable(_NOT_VECTORS) from None
-    return _normalize_rows(rows, dimensions, range(count)), tokens or None, truncated
+    return _normalize_rows(rows, dimensions, range(count)), tokens, truncated
+
+
+def _find_statistics(embedding: Any) -> dict[str, Any]:
+    found = embedding.get("statistics")
+    return found if is_object(found) else {}
 
 
 def _require_entries(entries: Any, count: int) -> list[Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.fakes.ollama_server import OllamaServer
 
 
 def test_a_source_is_added_tested_refreshed_and_removed(home: Path, repository: Path, run: Run):
@@ -85,6 +86,24 @@ def test_a_working_source_is_told_as_json(indexed: Path, run: Run):
     assert told["listed"] == 1 and told["skipped"] == {}
     assert told["document"]["path"] == "docs/guide.md"
     assert told["document"]["beginning"].startswith("# Guide")
+
+
+def test_the_endpoint_that_embeds_a_source_is_asked_too(indexed: Path, run: Run):
+    told = run("sources", "test", "shop-docs")
+    assert "Embedding: hashed-words (openai) answers." in told.out
+    config = (indexed / "knowledge.yaml").read_text()
+    with OllamaServer() as server:
+        own = f"provider: ollama\n  base_url: {server.url}\n  keep_alive: -1\n  model: words\n  dimensions: 32\n"
+        start, end = config.index("provider: openai"), config.index("sources:")
+        (indexed / "knowledge.yaml").write_text(config[:start] + own + config[end:])
+        told = run("sources", "test", "shop-docs", code=1)
+        assert "# Guide" in told.out and "run `ollama pull words` there" in told.out
+        server.pull("words", context_length=256)
+        told = run("sources", "test", "shop-docs", "--json").json["embedding"]
+        assert (told["ready"], told["problem"], server.bodies[-1]["keep_alive"]) == (True, None, -1)
+        assert "reads 256 tokens" in told["notes"][0]
+    failed = run("sources", "test", "shop-docs", "--json", code=4).json["embedding"]
+    assert not failed["ready"] and "did not answer" in failed["problem"]
 
 
 def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: Run):

@@ -277,6 +277,9 @@ def test_embedding_mode_keeps_what_fits_and_replaces_what_does_not(load, monkeyp
     switched = read.sources[0].embedding
     assert (switched.provider, switched.dimensions) == ("openai", 1536)
     assert switched.api_key.get_secret_value() == SECRET
+    for provider in ("vertex", "ollama"):  # each is an endpoint
+        read = load(f"embedding: {{provider: {provider}, model: m, dimensions: 8}}\n{one_source()}")
+        assert (read.embedding.provider, read.embedding.dimensions) == (provider, 8)
 
 
 def test_a_wrong_embedding_mode_is_refused(refusal, monkeypatch):

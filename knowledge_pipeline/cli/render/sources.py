@@ -22,10 +22,12 @@ def show_listing(
     skipped: Counter[str],
     document: Document,
     permissions: Mapping[str, Any] | None = None,
+    embedding: Mapping[str, Any] | None = None,
 ) -> None:
     """Show how many documents a source lists and skips, and the beginning of one.
 
-    `permissions` say of how many `documents` the source tells the readers, and the `problems` with it.
+    `permissions` say of how many `documents` the source tells the readers, and the `problems` with it;
+    `embedding` says whether the endpoint of the `model` is `ready`, or its `problem`, and what to correct.
     """
     shown = {
         **{name: getattr(document, name) for name in ("uri", "path", "title", "language", "author")},
@@ -35,6 +37,7 @@ def show_listing(
     }
     counts = {"listed": listed, "skipped": dict(skipped.most_common())}
     known = {"permissions": permissions} if permissions else {}
+    known |= {"embedding": embedding} if embedding else {}
     screen.print_json({"source": source, **counts, "document": shown, **known})
     screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
     for reason, count in skipped.most_common(5):
@@ -49,3 +52,9 @@ def show_listing(
         screen.print_text(f"Permissions: {permissions['with_readers']:,} of {read} have known readers.")
         for problem, count in permissions["problems"].items():
             screen.print_text(f"  {count:,}: {one_line(problem)}")
+    if embedding:
+        problem = embedding["problem"]
+        model = f"{embedding['model']} ({embedding['provider']})"
+        screen.print_text(f"Embedding: {one_line(problem) if problem else f'{model} answers.'}")
+        for note in embedding["notes"]:
+            screen.print_text(f"  {one_line(note)}")

@@ -210,12 +210,12 @@ def remove(
 @example("""
     knowledge sources test flask-docs
 """)
-def test(session: Session, id: Id) -> None:
-    """Read a source without storing anything: count its documents, and show one."""
+def test(session: Session, id: Id) -> int:
+    """Read a source without storing anything: count its documents, show one, and ask what embeds them."""
     from knowledge_pipeline.cli.sources.probe import probe_source
 
     (source,) = session.settings.select_sources([id])
-    probe_source(session, source)
+    return probe_source(session, source)
 
 
 COMMANDS = (list_, add, remove, test)

@@ -106,6 +106,7 @@ _STAGE_DESCRIPTIONS: Mapping[str, str] = {
     "changes. Queries read it only after a release. Where a use is missing, look at `target_id` and "
     "`confidence` of the edges with its `path`.",
 }
+_PROVIDER_KINDS = {"local": "huggingface", "openai": "openai", "vertex": "googlecloud", "ollama": "ollama"}
 _SOURCE_KINDS: Mapping[SourceType, str] = {
     **{"code": "source", "markdown": "markdown", "openapi": "yaml", "archive": "markdown", "files": "pdf"},
     **{"git_history": "git", "github_pr": "github", "github_issues": "github"},
@@ -194,7 +195,7 @@ def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[s
     if stage == "embeddings":
         mine = [source for source in settings.sources if source.type == source_type]
         providers = {settings.resolve_embedding(source).provider for source in mine}
-        return {"lancedb", *("openai" if name == "openai" else "huggingface" for name in providers)}
+        return {"lancedb", *sorted(_PROVIDER_KINDS[provider] for provider in providers)[:2]}
     words = {"chunks": "python", "index": "table", "graph": "treesitter"}
     return {"lancedb", words.get(stage) or _SOURCE_KINDS[source_type]}
 

@@ -103,7 +103,7 @@ class QueryEmbedder:
                 "set the model that made it, or run `knowledge refresh` to embed everything again"
             )
         if space not in self._opened:
-            budget_s = ENDPOINT_BUDGET_S if embedding.provider == "openai" else None
+            budget_s = None if embedding.provider == "local" else ENDPOINT_BUDGET_S
             self._opened.setdefault(space, (open_embedder(embedding), budget_s))
         return self._opened[space]
 

@@ -124,6 +124,11 @@ def test_the_embeddings_show_who_makes_the_vectors() -> None:
         "openai",
     }
     assert list_kinds("code", "embeddings", settings({}, embedding=endpoint)) == {"lancedb", "openai"}
+    several = [
+        {"embedding": {**endpoint, "provider": provider}} for provider in ("vertex", "ollama", "openai")
+    ]
+    kinds = list_kinds("code", "embeddings", settings(*several))
+    assert len(kinds) == 3 and {"lancedb", "googlecloud"} < kinds  # Dagster takes no more
 
 
 def test_code_references_lead_to_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,13 +18,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
+from knowledge_pipeline_tests.fakes.service_account import build_key
 
 _LIST, _MEDIA = "/storage/v1/b/", "/download/storage/v1/b/"
 
@@ -55,17 +55,6 @@ class Stored:
         return b64encode(f"{self.generation}.{self.metageneration}".encode()).decode()
 
 
-@cache
-def _private_key() -> str:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    return made.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
-
-
 class GcsServer(Served):
     """A context manager with one bucket; `page_size` is the most that a page holds."""
 
@@ -87,9 +76,7 @@ class GcsServer(Served):
 
     def __enter__(self) -> GcsServer:
         super().__enter__()
-        account = {"type": "service_account", "project_id": "p", "client_email": "reader@example.org"}
-        account |= {"private_key": _private_key(), "private_key_id": "1", "token_uri": f"{self.url}/token"}
-        self.key_file.write_text(json.dumps(account))
+        self.key_file.write_text(json.dumps(build_key(f"{self.url}/token")))
         return self
 
     @property
