@@ -101,7 +101,7 @@ class VertexEmbedder(RemoteEmbedder):
         batch_size = settings.batch_size or (known.batch_size if known else _MAX_TEXTS)
         limits = RequestLimits(min(batch_size, _MAX_TEXTS), _REQUEST_TOKENS)
         super().__init__(settings, space, endpoint, limits, _choose_tasks(settings))
-        self._identity = None if settings.api_key else _open_identity(settings)
+        self._identity = None if settings.api_key else _open_identity(settings, endpoint.url.host)
         self._path = (
             f"projects/{quote(settings.project, safe='')}/locations/{settings.location}"
             f"/publishers/google/models/{quote(settings.model, safe='')}:predict"
@@ -143,7 +143,13 @@ def _choose_tasks(settings: EmbeddingSettings) -> Tasks:
     return Tasks(settings.query_task or QUERY_TASK, settings.document_task or DOCUMENT_TASK)
 
 
-def _open_identity(settings: EmbeddingSettings) -> GoogleIdentity:
+def _open_identity(settings: EmbeddingSettings, host: str) -> GoogleIdentity:
+    """Who asks; the identity of this machine, which nobody had to name, is shown to Google alone."""
+    if settings.service_account is None and not host.endswith(".googleapis.com"):
+        raise ConfigError(
+            "embedding.base_url is not an address of Google: set embedding.service_account or "
+            "embedding.api_key, since the identity of this machine is not sent elsewhere"
+        )
     try:
         from knowledge_pipeline.embedding.google_identity import GoogleIdentity
     except ModuleNotFoundError:

@@ -93,7 +93,8 @@ def test_the_endpoint_that_embeds_a_source_is_asked_too(indexed: Path, run: Run)
     assert "Embedding: hashed-words (openai) answers." in told.out
     config = (indexed / "knowledge.yaml").read_text()
     with OllamaServer() as server:
-        own = f"provider: ollama\n  base_url: {server.url}\n  keep_alive: -1\n  model: words\n  dimensions: 32\n"
+        own = f"provider: ollama\n  base_url: {server.url}\n  model: words\n"
+        own += "  dimensions: 32\n  keep_alive: -1\n"
         start, end = config.index("provider: openai"), config.index("sources:")
         (indexed / "knowledge.yaml").write_text(config[:start] + own + config[end:])
         told = run("sources", "test", "shop-docs", code=1)

@@ -574,6 +574,7 @@ def examples() -> list[str]:
 @pytest.mark.parametrize("example", examples())
 def test_every_example_of_the_reference_is_valid(load, monkeypatch, example):
     monkeypatch.setenv("SHOP_TOKEN", SECRET)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", SECRET)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     fragment = example.startswith(" ")
     read = load(one_source() + example if fragment else example)

@@ -16,8 +16,8 @@ from pydantic import SecretStr, ValidationError
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.registry import check_endpoint, open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
+from knowledge_pipeline_tests.fakes.google.vertex_server import EMAIL, Fault, VertexServer
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
-from knowledge_pipeline_tests.fakes.vertex_server import EMAIL, Fault, VertexServer
 
 _TEXTS = [f"text number {number}" for number in range(10)]
 
@@ -231,6 +231,7 @@ def test_questions_to_code_alone_are_questions_to_code():
         ({"model": "other"}, "embedding.dimensions is missing"),
         ({"dimensions": 769}, "the vectors of text-embedding-005 have 768"),
         ({"model": "gemini-embedding-2"}, "does not answer by its method predict"),
+        ({"api_key": None, "base_url": "https://x.example/googleapis.com/v1"}, "is not sent elsewhere"),
     ],
 )
 def test_incomplete_settings_are_refused_before_anything_is_asked(keys: dict, message: str):

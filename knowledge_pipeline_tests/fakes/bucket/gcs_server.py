@@ -23,8 +23,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from knowledge_pipeline.config.connections import GcsConnection
+from knowledge_pipeline_tests.fakes.google.service_account import build_key
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
-from knowledge_pipeline_tests.fakes.service_account import build_key
 
 _LIST, _MEDIA = "/storage/v1/b/", "/download/storage/v1/b/"
 

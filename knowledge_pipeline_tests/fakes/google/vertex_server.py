@@ -19,9 +19,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline_tests.fakes.google.service_account import build_key, check_grant
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
-from knowledge_pipeline_tests.fakes.service_account import build_key, check_grant
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 EMAIL = "embedder@the-project.iam.gserviceaccount.com"

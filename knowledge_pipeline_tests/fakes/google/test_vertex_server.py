@@ -10,9 +10,9 @@ import httpx2
 import jwt
 import pytest
 
+from knowledge_pipeline_tests.fakes.google.service_account import AUDIENCE, GRANT
+from knowledge_pipeline_tests.fakes.google.vertex_server import SCOPE, VertexServer
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
-from knowledge_pipeline_tests.fakes.service_account import AUDIENCE, GRANT
-from knowledge_pipeline_tests.fakes.vertex_server import SCOPE, VertexServer
 
 
 class Asking(VertexServer):
