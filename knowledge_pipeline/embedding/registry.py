@@ -30,7 +30,7 @@ from knowledge_pipeline.embedding.prompts import (
 )
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.embedding.remote import RemoteEmbedder
+    from knowledge_pipeline.embedding.remote.embedder import RemoteEmbedder
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
@@ -94,28 +94,28 @@ def check_endpoint(settings: EmbeddingSettings) -> list[str]:
 
 def _open_remote(settings: EmbeddingSettings) -> RemoteEmbedder:
     if settings.provider == "vertex":
-        from knowledge_pipeline.embedding.vertex import VertexEmbedder
+        from knowledge_pipeline.embedding.remote.vertex import VertexEmbedder
 
         return VertexEmbedder(settings)
     if settings.provider == "ollama":
-        from knowledge_pipeline.embedding.ollama import OllamaEmbedder
+        from knowledge_pipeline.embedding.remote.ollama import OllamaEmbedder
 
         return OllamaEmbedder(settings)
-    from knowledge_pipeline.embedding.openai import OpenAIEmbedder
+    from knowledge_pipeline.embedding.remote.openai import OpenAIEmbedder
 
     return OpenAIEmbedder(settings)
 
 
 def _build_remote_space(settings: EmbeddingSettings) -> Space:
     if settings.provider == "vertex":
-        from knowledge_pipeline.embedding.vertex import build_vertex_space
+        from knowledge_pipeline.embedding.remote.vertex import build_vertex_space
 
         return build_vertex_space(settings)
     if settings.provider == "ollama":
-        from knowledge_pipeline.embedding.ollama import build_ollama_space
+        from knowledge_pipeline.embedding.remote.ollama import build_ollama_space
 
         return build_ollama_space(settings)
-    from knowledge_pipeline.embedding.openai import build_openai_space
+    from knowledge_pipeline.embedding.remote.openai import build_openai_space
 
     return build_openai_space(settings)
 

@@ -19,7 +19,7 @@ import tenacity
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Space, Usage
-from knowledge_pipeline.embedding.batching import split_batches
+from knowledge_pipeline.embedding.remote.batching import split_batches
 from knowledge_pipeline.endpoints.endpoint import (
     MAX_RETRY_AFTER_S,
     RETRY_IF_UNAVAILABLE,

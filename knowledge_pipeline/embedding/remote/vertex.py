@@ -18,14 +18,14 @@ import numpy as np
 from knowledge_pipeline.config.embedding import DOCUMENT_TASK, QUERY_TASK
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Space
-from knowledge_pipeline.embedding.remote import (
+from knowledge_pipeline.embedding.remote.embedder import (
     SECTION,
     RemoteEmbedder,
     RequestLimits,
     Tasks,
     require_dimensions,
 )
-from knowledge_pipeline.embedding.response_vectors import parse_predictions
+from knowledge_pipeline.embedding.remote.response_vectors import parse_predictions
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.endpoints.endpoint import Endpoint
 from knowledge_pipeline.endpoints.responses import ConfigSection
@@ -33,7 +33,7 @@ from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable
 from knowledge_pipeline.extras import describe_missing
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.embedding.google_identity import GoogleIdentity
+    from knowledge_pipeline.embedding.remote.google_identity import GoogleIdentity
 
 _log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ def _open_identity(settings: EmbeddingSettings, host: str) -> GoogleIdentity:
             "embedding.api_key, since the identity of this machine is not sent elsewhere"
         )
     try:
-        from knowledge_pipeline.embedding.google_identity import GoogleIdentity
+        from knowledge_pipeline.embedding.remote.google_identity import GoogleIdentity
     except ModuleNotFoundError:
         raise ConfigError(describe_missing("embedding with Vertex AI", "vertex")) from None
     return GoogleIdentity(settings.service_account, timeout_s=settings.timeout_s)

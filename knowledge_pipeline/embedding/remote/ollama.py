@@ -12,14 +12,14 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Space
-from knowledge_pipeline.embedding.remote import (
+from knowledge_pipeline.embedding.remote.embedder import (
     SECTION,
     RemoteEmbedder,
     RequestLimits,
     Tasks,
     require_dimensions,
 )
-from knowledge_pipeline.embedding.response_vectors import parse_embeddings
+from knowledge_pipeline.embedding.remote.response_vectors import parse_embeddings
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.endpoints.endpoint import Endpoint, parse_base_url
 from knowledge_pipeline.endpoints.responses import ConfigSection, EndpointRefused, EndpointUnavailable

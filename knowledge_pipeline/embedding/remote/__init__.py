@@ -1,0 +1,1 @@
+"""Endpoints that embed: one protocol a module, all behind `embedder.RemoteEmbedder`."""
