@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -220,6 +221,16 @@ def test_questions_to_code_alone_are_questions_to_code():
     assert tasks(sources[:1], embedding=own) == ["QUESTION_ANSWERING"]
     code = Settings.model_validate({"store": "/", "sources": sources[:1], "embedding": vertex})
     assert resolve_space(code.list_embeddings()[0]) == resolve_space(code.embedding)
+
+
+def test_without_its_extra_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "google.auth", None)
+    monkeypatch.delitem(sys.modules, "knowledge_pipeline.embedding.remote.google_identity", raising=False)
+    settings = EmbeddingSettings(provider="vertex", model="text-embedding-005", project="p")
+    with pytest.raises(ConfigError, match=r"pip install 'knowledge-pipeline\[vertex\]'"):
+        open_embedder(settings)
+    ready = settings.model_copy(update={"api_key": SecretStr("t")})
+    assert open_embedder(ready).space == resolve_space(settings)
 
 
 @pytest.mark.parametrize(
