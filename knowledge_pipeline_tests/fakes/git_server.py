@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from base64 import b64decode
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from knowledge_pipeline_tests.fakes.served import Asked, Sent
+from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
-class GitServer:
+class GitServer(Served):
     """Serves the repositories below a folder; a context manager.
 
-    `answer_with` makes every request end with that status; `token`, where set, must come
-    as the password of every request.
+    `answer_with` makes every request whose target has `answer_only` in it end with that status; `token`,
+    where set, must come as the password of every request.
     """
 
     def __init__(self, root: Path, *, token: str | None = None) -> None:
+        super().__init__()
         self.root = root
         self.token = token
         self.answer_with: int | None = None
+        self.answer_only = ""
         self.requests: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self.address
 
-    def __enter__(self) -> GitServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def send(self, asked: Asked) -> Sent:
+        self.requests.append(asked.target)
+        if self.answer_with is not None and self.answer_only in asked.target:
+            return refuse_git(self.answer_with)
+        if self.token is not None:
+            return answer_git_with_token(self.root, self.token, asked)
+        return answer_git(self.root, asked)
 
 
 def read_password(authorization: str) -> str | None:
@@ -75,45 +72,11 @@ def answer_git(root: Path, asked: Asked) -> Sent:
 def answer_git_with_token(root: Path, token: str, asked: Asked) -> Sent:
     """As `answer_git`, to who sends a token as the password."""
     if read_password(asked.authorization) != token:
-        return Sent(401, b"", {"WWW-Authenticate": 'Basic realm="git"', "Content-Length": "0"})
+        return refuse_git(401)
     return answer_git(root, asked)
 
 
-def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(b"")
-
-        def do_POST(self) -> None:
-            self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-        def _answer(self, body: bytes) -> None:
-            server.requests.append(self.path)
-            if server.answer_with is not None:
-                return self._status(server.answer_with)
-            if (
-                server.token is not None
-                and read_password(self.headers.get("Authorization", "")) != server.token
-            ):
-                return self._status(401)
-            self._backend(body)
-
-        def _status(self, status: int) -> None:
-            self.send_response(status)
-            if status == 401:
-                self.send_header("WWW-Authenticate", 'Basic realm="git"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def _backend(self, body: bytes) -> None:
-            sent = answer_git(server.root, Asked(self.command, self.path, self.headers, body))
-            self.send_response(sent.status)
-            for name, value in sent.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(sent.body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: tests read `requests`."""
-
-    return Handler
+def refuse_git(status: int) -> Sent:
+    """A status and nothing else."""
+    headers = {"WWW-Authenticate": 'Basic realm="git"'} if status == 401 else {}
+    return Sent(status, b"", headers | {"Content-Length": "0"})

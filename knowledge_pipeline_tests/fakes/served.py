@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
@@ -52,8 +52,7 @@ class Served(ABC):
     def __init__(self) -> None:
         self.connections: set[socket.socket] = set()
         self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._listen(("127.0.0.1", 0))
 
     @abstractmethod
     def send(self, asked: Asked) -> Sent:
@@ -70,6 +69,22 @@ class Served(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
+        self._stop_listening()
+
+    @contextmanager
+    def refusing_connections(self) -> Iterator[None]:
+        """Nobody listens for a while."""
+        address = self._server.server_address
+        self._stop_listening()
+        yield
+        self._listen(("127.0.0.1", address[1]))
+        self._thread.start()
+
+    def _listen(self, address: tuple[str, int]) -> None:
+        self._server = ThreadingHTTPServer(address, _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def _stop_listening(self) -> None:
         self._server.shutdown()
         self._server.server_close()
         for connection in list(self.connections):

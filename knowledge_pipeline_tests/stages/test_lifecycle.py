@@ -1,17 +1,15 @@
-"""One suite for every service that documents are read from, through the whole pipeline.
+"""What every service that documents are read from is asked, and how often, through the whole pipeline.
 
-A fake of the service runs on a real socket, the connector's own client library talks to it, and
-what a question finds is what counts.
+A fake of the service runs on a real socket, and the connector's own client library talks to it. What becomes
+of documents that change, and of a service that fails, is in `lives`, for every type of source.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -133,29 +131,6 @@ def always_whole(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(service), "full_listing_interval", timedelta(0))
 
 
-def test_what_is_created_is_found_and_what_is_edited_is_found_by_its_new_text(lived: Lived) -> None:
-    uri = lived.create("Rota of the night shift", "The lighthouse keeper wakes at midnight.")
-    lived.create("Unrelated", "Nothing of interest here.")
-    lived.refresh()
-    assert lived.finds("lighthouse keeper wakes")
-    lived.server.edit(uri, "The harbour pilot sleeps until dawn.")
-    lived.refresh()
-    assert lived.finds("harbour pilot sleeps")
-    assert not lived.finds("lighthouse keeper wakes")
-
-
-@pytest.mark.sampled
-def test_what_is_deleted_is_gone_at_the_next_whole_listing(lived: Lived, always_whole: None) -> None:
-    uri = lived.create("Rota", "The lighthouse keeper wakes at midnight.")
-    lived.create("Other", "The harbour pilot sleeps until dawn.")
-    lived.refresh()
-    lived.server.delete(uri)
-    outcome = lived.refresh()
-    assert sum(stats.removed for stats in outcome.stats if stats.stage == "snapshot") == 1
-    assert not lived.finds("lighthouse keeper wakes")
-    assert lived.finds("harbour pilot sleeps")
-
-
 @pytest.mark.sampled
 def test_another_filter_lists_everything_anew(lived: Lived) -> None:
     for number in range(3):
@@ -199,36 +174,6 @@ def test_one_edit_costs_few_calls_and_changes_one_document(lived: Lived) -> None
 
 
 @pytest.mark.sampled
-def test_incremental_equals_full(lived: Lived, always_whole: None) -> None:
-    uris = [lived.create(f"Document {number}", f"Text number{number} of the archive.") for number in range(8)]
-    lived.refresh()
-    lived.server.edit(uris[2], "Edited for the first time.")
-    lived.refresh()
-    lived.server.delete(uris[3])
-    lived.create("Late", "Created after the first listing.")
-    lived.refresh()
-    before = tables(lived.project, archived=False)
-    lived.refresh(full=True)
-    assert tables(lived.project, archived=False) == before
-
-
-@pytest.mark.sampled
-def test_a_service_that_fails_loses_nothing_and_the_next_refresh_is_whole(lived: Lived) -> None:
-    for number in range(5):
-        lived.create(f"Document {number}", f"Text number{number} of the archive.")
-    lived.refresh()
-    before = tables(lived.project)
-    lived.create("Late", "Created after the first listing.")
-    lived.fail(40, 503)
-    with pytest.raises(SourceUnavailable, match=r"\w"):
-        lived.refresh()
-    assert tables(lived.project) == before
-    lived.server.faults.clear()
-    lived.refresh()
-    assert lived.finds("Created after the first listing")
-
-
-@pytest.mark.sampled
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_is_told_at_once_and_loses_nothing(lived: Lived, always_whole: None, status: int) -> None:
     lived.create("Rota", "The lighthouse keeper wakes at midnight.")
@@ -262,24 +207,3 @@ def test_a_long_limit_is_told_with_its_end_and_the_rest_comes_later(lived: Lived
     lived.refresh()
     rows = lived.project.lake.snapshot(lived.project.settings.sources[0].type, "service").read_rows(["uri"])
     assert rows.num_rows == 12
-
-
-@pytest.mark.sampled
-def test_a_token_is_nowhere_that_anything_was_written(
-    lived: Lived, always_whole: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    lived.create("Rota", "The lighthouse keeper wakes at midnight.")
-    said = [str(lived.refresh()), repr(lived.project.settings)]
-    for status in (401, 403, 404, 503):
-        lived.fail(40, status)
-        outcome = lived.project.refresh()
-        said += [f"{failure} {failure!r} {failure.__cause__!r}" for failure in outcome.failures.values()]
-        lived.server.faults.clear()
-    assert len(said) == 6
-    written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 10
-    for text in (*said, caplog.text):
-        assert lived.token not in text
-    for path in written:
-        assert lived.token.encode() not in path.read_bytes()
