@@ -77,6 +77,13 @@ class FilePlace(ABC):
     def delete(self, path: str) -> None:
         """Remove a file."""
 
+    def hide(self, path: str) -> dict[str, Any]:
+        """Settings that leave a file out, or none where it is ignored at its place."""
+        return {"exclude": [f"/{path}"]}
+
+    def show(self, path: str) -> None:  # noqa: B027 - settings alone hid it, as a rule
+        """Undo what `hide` did to the place."""
+
     def __enter__(self) -> FilePlace:
         return self
 
@@ -126,7 +133,10 @@ class FileOrigin(Origin):
         self._place.delete(key)
 
     def hide(self, key: str) -> dict[str, Any]:
-        return {"exclude": [f"/{key}"]}
+        return self._place.hide(key)
+
+    def show(self, key: str) -> None:
+        self._place.show(key)
 
     def spoil(self, key: str) -> None:
         self._place.write(key, self._form.broken)
@@ -168,6 +178,13 @@ class Folder(FilePlace):
 
     def delete(self, path: str) -> None:
         (self._root / path).unlink()
+
+    def hide(self, path: str) -> dict[str, Any]:
+        (self._root / ".gitignore").write_text(f"/{path}\n")
+        return {}
+
+    def show(self, path: str) -> None:
+        (self._root / ".gitignore").unlink()
 
 
 @contextmanager

@@ -81,6 +81,9 @@ class Origin(ABC):
         """Make it readable again, with a text."""
         self.edit(key, text)
 
+    def let_time_pass(self) -> None:  # noqa: B027 - most have no clock that matters
+        """What changes from now on does so long after what changed before."""
+
     @property
     @abstractmethod
     def faults(self) -> Mapping[str, Fault]:

@@ -28,10 +28,17 @@ __all__ = ["FAULTS", "STEPS", "Life", "Origin", "live", "live_briefly", "require
 
 def documents_appear(life: Life) -> None:
     """What is created is found."""
-    for title in ("Night shift", "Harbour rota", "Fog signal", "Supply run"):
-        life.create(title)
+    create_over_time(life, "Night shift", "Harbour rota", "Fog signal", "Supply run")
     life.refresh()
     life.require_found()
+
+
+def create_over_time(life: Life, *titles: str) -> None:
+    """New documents, the last of them so late that a listing of updates since then has none of the others."""
+    for title in titles:
+        if title == titles[-1]:
+            life.origin.let_time_pass()
+        life.create(title)
 
 
 def a_second_refresh_changes_nothing(life: Life) -> None:
@@ -147,6 +154,7 @@ def everything_vanishes(life: Life) -> None:
     before = tables(life.project)
     error = life.fail()
     assert "allow-empty" in str(error), error
+    require_sentence(str(error), ["'life'"])
     assert tables(life.project) == before
     life.require_found(*kept)
     life.create("First of all")
@@ -180,19 +188,19 @@ def live(life: Life) -> None:
 
 def live_briefly(life: Life) -> None:
     """The essence of it: some documents change at once, and the origin refuses us."""
-    for title in ("Night shift", "Harbour rota", "Fog signal"):
-        life.create(title)
+    create_over_time(life, "Night shift", "Harbour rota", "Fog signal")
     life.refresh(compared=False)
     first, second, third = life.texts
-    gone = [life.edit(first)]
+    former = life.edit(first)
+    life.create("Supply run")
+    life.refresh(compared=False)  # of a service, by its updates alone
     if life.origin.can("rename"):
         life.rename(second, "Morning watch")
-    if life.origin.can("remove"):
-        gone.append(life.remove(third))
-    life.create("Supply run")
+    removed = [life.remove(third)] if life.origin.can("remove") else []
     life.refresh(due=True)
     life.require_found()
-    life.require_gone(*gone)
+    life.require_gone(former, *removed)
+    life.require_found(*life.texts.values(), *removed, archived=True)
     endure(life, next(name for name in ("forbidden", "denied", "missing") if life.origin.can(name)))
 
 

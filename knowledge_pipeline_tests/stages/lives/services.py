@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from knowledge_pipeline.config.connections import BaseConnection
@@ -113,6 +114,9 @@ class CodeHostOrigin(ServiceOrigin):
         self.show(key)  # which is an update
         return key
 
+    def let_time_pass(self) -> None:
+        self._records.clock += timedelta(days=3)
+
     def hide(self, key: str) -> dict[str, Any]:
         self._records.label(key, "other")
         return {}
@@ -149,6 +153,9 @@ class JiraOrigin(ServiceOrigin):
     def create(self, title: str, text: str) -> str:
         return self.server.site.create(title, text, labels=["wanted"])
 
+    def let_time_pass(self) -> None:
+        self.server.site.tick(3 * 86400)
+
     def rename(self, key: str, title: str) -> str:
         self.server.site.change(key, summary=title)
         return key
@@ -168,6 +175,7 @@ class ConfluenceOrigin(ServiceOrigin):
 
     def __init__(self, edition: str) -> None:
         super().__init__(ConfluenceServer(edition), ConfluenceFault)
+        self.server.now = datetime.now(UTC) - timedelta(days=9)
 
     @property
     def connection(self) -> BaseConnection:
@@ -175,6 +183,9 @@ class ConfluenceOrigin(ServiceOrigin):
 
     def create(self, title: str, text: str) -> str:
         return self.server.create(title, text, labels=("wanted",))
+
+    def let_time_pass(self) -> None:
+        self.server.now += timedelta(days=3)
 
     def rename(self, key: str, title: str) -> str:
         self.server.rename(key, title)
