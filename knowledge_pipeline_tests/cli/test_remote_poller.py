@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.cli.watch.remotes import RemoteChanges, RemotePoller
-from knowledge_pipeline_tests.fakes.git_server import GitServer
+from knowledge_pipeline_tests.fakes.git_server import GitFault, GitServer
 from knowledge_pipeline_tests.sources.repositories import Repository, over_git
 
 
@@ -31,6 +31,6 @@ def test_a_commit_is_a_change_once_and_what_was_there_before_is_none(tmp_path: P
         while len(server.requests) < before + 6:  # it has looked again, more than once
             time.sleep(0.01)
         assert poller.drain_changes() == {}
-        server.answer_with = 404
+        server.git_fault = GitFault(404)
         assert "not found" in str(wait_for_changes(poller)["source"]).lower()
         poller.set_sources([])

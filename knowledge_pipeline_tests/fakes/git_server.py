@@ -5,25 +5,40 @@ from __future__ import annotations
 import os
 import subprocess
 from base64 import b64decode
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
+@dataclass
+class GitFault:
+    """A status that requests are answered with, whose target has `only` in it: all of them, or the next."""
+
+    status: int
+    only: str = ""
+    times: int | None = None  # None: all
+
+    def refuse(self, asked: Asked) -> Sent | None:
+        """The answer to a request; None: it is answered as usual."""
+        if self.times == 0 or self.only not in asked.target:
+            return None
+        self.times = None if self.times is None else self.times - 1
+        return refuse_git(self.status)
+
+
 class GitServer(Served):
     """Serves the repositories below a folder; a context manager.
 
-    `answer_with` makes every request whose target has `answer_only` in it end with that status; `token`,
-    where set, must come as the password of every request.
+    `git_fault` is how its answers go wrong; `token`, where set, must come as the password of every request.
     """
 
     def __init__(self, root: Path, *, token: str | None = None) -> None:
         super().__init__()
         self.root = root
         self.token = token
-        self.answer_with: int | None = None
-        self.answer_only = ""
+        self.git_fault: GitFault | None = None
         self.requests: list[str] = []
 
     @property
@@ -32,8 +47,8 @@ class GitServer(Served):
 
     def send(self, asked: Asked) -> Sent:
         self.requests.append(asked.target)
-        if self.answer_with is not None and self.answer_only in asked.target:
-            return refuse_git(self.answer_with)
+        if self.git_fault and (refused := self.git_fault.refuse(asked)):
+            return refused
         if self.token is not None:
             return answer_git_with_token(self.root, self.token, asked)
         return answer_git(self.root, asked)

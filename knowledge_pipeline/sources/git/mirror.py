@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
@@ -16,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from knowledge_pipeline.errors import Busy, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git.command import GitError, resolve_commit, run_git
-from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, to_source_error
+from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, may_pass, to_source_error
 
 _HEAD_REF = "refs/knowledge/head"
 _BROKEN_MARKER = "broken"  # a file whose presence asks for a new clone
@@ -25,6 +26,7 @@ _DAMAGE_PATTERN = re.compile(
     r"packfile|bad config",
     re.IGNORECASE,
 )
+_MAX_ATTEMPTS = 4  # some 5 s in all: git does not say how long its server asks it to wait
 _NO_HEAD_MESSAGE = "couldn't find remote ref head"
 
 
@@ -127,6 +129,16 @@ class Mirror:
         options = ("--quiet", "--prune", "--no-tags", "--force")
         scope = ("--no-recurse-submodules", "--no-write-fetch-head")
         arguments = ["fetch", *options, *scope, "--", self.remote.url, *refs]
+        for attempt in range(1, _MAX_ATTEMPTS):
+            try:
+                return self._run_fetch(repository, arguments)
+            except GitError as failure:
+                if not may_pass(failure):
+                    raise
+            _pause(attempt)
+        self._run_fetch(repository, arguments)
+
+    def _run_fetch(self, repository: Path, arguments: list[str]) -> None:
         environment = self.remote.environment
         run_git(arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S)
 
@@ -139,3 +151,11 @@ class Mirror:
         except GitError:
             return False
         return True
+
+
+def _pause(attempt: int) -> None:
+    """Wait before the next attempt, longer each time."""
+    # Imported here: it brings `requests`, which git does without.
+    from knowledge_pipeline.sources.http_retry import compute_backoff_s
+
+    time.sleep(compute_backoff_s(attempt))

@@ -17,6 +17,7 @@ FETCH_TIMEOUT_S = 3600.0
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
 _TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
 _HTTP_STATUS = re.compile(r"returned error: (\d{3})")
+_TRANSIENT_CLIENT_ERRORS = frozenset({"408", "425", "429"})
 _TRANSIENT_FAILURE = re.compile(
     r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
     r"(?:couldn't|failed to|unable to) connect|network is unreachable|no route to host|early eof|rpc failed|"
@@ -81,10 +82,20 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again later")
 
 
+def may_pass(failure: GitError) -> bool:
+    """Whether the same fetch may succeed a moment later: the server is busy or down, or the network is."""
+    if failure.timed_out:
+        return False  # after an hour
+    status = _HTTP_STATUS.search(failure.stderr)
+    if status:
+        return status[1] in _TRANSIENT_CLIENT_ERRORS or status[1].startswith("5")
+    return _TRANSIENT_FAILURE.search(failure.stderr) is not None
+
+
 def _is_permanent(message: str, *, timed_out: bool) -> bool:
     status = _HTTP_STATUS.search(message)
     if timed_out or status:
-        return status is not None and status[1].startswith("4") and status[1] not in {"408", "425", "429"}
+        return status is not None and status[1].startswith("4") and status[1] not in _TRANSIENT_CLIENT_ERRORS
     return _TRANSIENT_FAILURE.search(message) is None and _PERMANENT_FAILURE.search(message) is not None
 
 

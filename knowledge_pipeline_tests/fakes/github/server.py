@@ -23,7 +23,7 @@ import jwt
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
-from knowledge_pipeline_tests.fakes.git_server import answer_git_with_token, refuse_git
+from knowledge_pipeline_tests.fakes.git_server import GitFault, answer_git_with_token
 from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
@@ -79,8 +79,7 @@ class GithubServer(Served):
         self.app_id, self.installation_id = 4711, 77
         self.installed = True
         self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
-        self.git_status: int | None = None  # what git is answered with, where the target has `git_only` in it
-        self.git_only = ""
+        self.git_fault: GitFault | None = None  # how what git reads goes wrong
         self.forbidden: dict[str, int] = {}  # status by path below the repository: "/collaborators"
         self.token_lasts_s = 3600.0
         self.most_at_once = 100  # nodes; more of them are answered with a 502
@@ -135,8 +134,9 @@ class GithubServer(Served):
             self._points_left, self._reset = after, time.time() + reset_s
 
     def send(self, asked: Asked) -> Sent:
-        if self.git_status and ".git/" in asked.path and self.git_only in asked.target:
-            return refuse_git(self.git_status)
+        fault = self.git_fault if ".git/" in asked.path else None
+        if fault and (refused := fault.refuse(asked)):
+            return refused
         if self.repositories and ".git/" in asked.path:
             return answer_git_with_token(self.repositories, self.token, asked)
         fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)

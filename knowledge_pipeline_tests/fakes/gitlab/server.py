@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline_tests.fakes.git_server import answer_git_with_token, refuse_git
+from knowledge_pipeline_tests.fakes.git_server import GitFault, answer_git_with_token
 from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
 from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
@@ -74,8 +74,7 @@ class GitlabServer(Served):
         self.kind = kind  # of what `create` makes
         self.public = False  # shown to everybody
         self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
-        self.git_status: int | None = None  # what git is answered with, where the target has `git_only` in it
-        self.git_only = ""
+        self.git_fault: GitFault | None = None  # how what git reads goes wrong
         self.forbidden: dict[str, int] = {}  # status by path below the project: "members/all"
         self.signs_in = False  # every address leads to a page to sign in
         self.most_at_once = 100  # documents; more of them are not answered in time
@@ -119,8 +118,9 @@ class GitlabServer(Served):
             self._left, self._reset = after, time.time() + reset_s
 
     def send(self, asked: Asked) -> Sent:
-        if self.git_status and ".git/" in asked.path and self.git_only in asked.target:
-            return refuse_git(self.git_status)
+        fault = self.git_fault if ".git/" in asked.path else None
+        if fault and (refused := fault.refuse(asked)):
+            return refused
         if self.repositories and ".git/" in asked.path:
             return answer_git_with_token(self.repositories, self.token, asked)
         fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)

@@ -8,13 +8,20 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.sources.git import command as git_command
 from knowledge_pipeline.sources.git.command import build_environment
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.registry import open_source
-from knowledge_pipeline_tests.fakes.git_server import GitServer
+from knowledge_pipeline_tests.fakes.git_server import GitFault, GitServer
 from knowledge_pipeline_tests.sources.repositories import Repository, listed, over_git, read
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    """Nobody waits long before the next attempt."""
+    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
 
 
 def mirrors(cache):
@@ -177,9 +184,23 @@ def test_a_repository_that_vanishes_is_an_error_and_not_an_empty_listing(reposit
 )
 def test_an_answer_of_the_server_is_permanent_or_worth_a_retry(tmp_path, cache, status, error):
     with GitServer(tmp_path) as server:
-        server.answer_with = status
+        server.git_fault = GitFault(status)
         with pytest.raises(error, match=r"git repository http://127\.0\.0\.1"):
             listed(over_git("code", f"{server.url}/x.git"), cache)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_may_pass_is_fetched_again_and_what_cannot_is_not(tmp_path, cache, status):
+    Repository(tmp_path / "served/x.git").write({"a.py": "1"}).commit()
+    with GitServer(tmp_path / "served") as server:
+        source = over_git("code", f"{server.url}/x.git")
+        server.git_fault = GitFault(status, times=2)
+        assert set(listed(source, cache)) == {"a.py"}
+        asked = len(server.requests)
+        server.git_fault = GitFault(403)
+        with pytest.raises(SourceRefused):
+            listed(source, cache)
+        assert len(server.requests) == asked + 1
 
 
 def test_a_server_that_is_down_is_worth_a_retry(tmp_path, cache):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
-from knowledge_pipeline_tests.fakes.git_server import GitServer
+from knowledge_pipeline_tests.fakes.git_server import GitFault, GitServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 from knowledge_pipeline_tests.sources.repositories import START, Repository
@@ -85,10 +85,6 @@ class RepositoryUrl(RepositoryPlace):
 class ServedRepository(RepositoryPlace):
     """A repository behind HTTP, with a token: of a bare git server, GitHub or GitLab."""
 
-    errors: ClassVar[Mapping[str, type[KnowledgeError] | None]] = {
-        "busy": SourceUnavailable
-    }  # git waits for nobody
-
     def __init__(self, root: Path, server: Any, path: str) -> None:
         super().__init__(root)
         self._server, self._path = server, path
@@ -103,11 +99,11 @@ class ServedRepository(RepositoryPlace):
             "unavailable": lambda: self._answer(503),
             "unreachable": server.refusing_connections,
             "partial": lambda: self._answer(503, only="git-upload-pack"),
-            "busy": lambda: self._answer(429),
+            "busy": lambda: self._answer(429, times=2),
         }
 
-    def _answer(self, status: int, only: str = "") -> Any:
-        return changed(self._server, git_status=status, git_only=only)
+    def _answer(self, status: int, only: str = "", times: int | None = None) -> AbstractContextManager[None]:
+        return changed(self._server, git_fault=GitFault(status, only, times))
 
     def __enter__(self) -> ServedRepository:
         self._server.__enter__()
@@ -126,9 +122,6 @@ class GitPlace(ServedRepository):
     @property
     def connection(self) -> dict[str, Any]:
         return {"type": "git", "url": f"{self._server.url}/{self._path}.git", "token": self.secrets[0]}
-
-    def _answer(self, status: int, only: str = "") -> Any:
-        return changed(self._server, answer_with=status, answer_only=only)
 
 
 class GithubPlace(ServedRepository):
