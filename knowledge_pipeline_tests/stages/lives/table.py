@@ -43,6 +43,9 @@ class Kind:
     is_cheapest: bool = False  # of its family: the default suite tries it, briefly
 
 
+ELSEWHERE: Mapping[tuple[str, str], str] = {}
+"""Pairs of type and connection whose documents live in another test: its module below the tests."""
+
 _FILE_PLACES: Mapping[str, tuple[str, type[FilePlace]]] = {
     "folder": ("local", Folder),
     "git url": ("git", RepositoryUrl),

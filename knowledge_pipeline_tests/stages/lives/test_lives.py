@@ -11,7 +11,9 @@ from knowledge_pipeline.config import settings
 from knowledge_pipeline_tests.conftest import embedding_by
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.stages.lives.script import Life, live, live_briefly, require_complete
-from knowledge_pipeline_tests.stages.lives.table import KINDS
+from knowledge_pipeline_tests.stages.lives.table import ELSEWHERE, KINDS
+
+TESTS = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -47,4 +49,7 @@ def test_documents_live(name: str, tmp_path: Path, embedding_server: OpenAIServe
 def test_every_type_lives_over_every_connection() -> None:
     allowed = settings._ALLOWED_CONNECTIONS  # pyright: ignore[reportPrivateUsage]
     known = {(source_type, each) for source_type, connections in allowed.items() for each in connections}
-    assert {(kind.source_type, kind.connection) for kind in KINDS.values()} == known
+    lived = {(kind.source_type, kind.connection) for kind in KINDS.values()}
+    assert not lived & ELSEWHERE.keys()
+    assert lived | ELSEWHERE.keys() == known
+    assert all((TESTS / module).is_file() for module in ELSEWHERE.values())
