@@ -9,6 +9,7 @@ _CONNECTIONS: dict[str, dict[str, Any]] = {
     "github_issues": {"type": "github", "repository": "ann/app"},
     "jira": {"type": "jira", "url": "https://example.atlassian.net"},
     "confluence": {"type": "confluence", "url": "https://example.atlassian.net/wiki"},
+    "table": {"type": "table_files", "path": "rows.parquet"},
     "slack": {"type": "slack_export", "path": "export.zip"},
 }
 

@@ -42,7 +42,7 @@ def add_metadata(
         document_tags = extractor.tags if extractor else ()
         own_tags = [
             tag
-            for tag in (*chunk.metadata.get("tags", ()), *document_tags)
+            for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
             if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
         ]
         tags = dict.fromkeys([*settings.tags, *own_tags])

@@ -63,6 +63,7 @@ _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "slack": "conversation",
     "files": "sentence",
     "archive": "semantic",
+    "table": "semantic",
 }
 
 
@@ -113,6 +114,8 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
         "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
         "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
     }
+    if source.type == "archive":  # whose tags were once lost beside those of the source
+        inputs["own_tags"] = 1
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 

@@ -160,10 +160,11 @@ class _ValueResolver:
         return self._resolve_text(value, key_path) if isinstance(value, str) else value
 
     def _resolve_text(self, written: str, key_path: ConfigPath) -> str:
-        if key_path[-1:] and key_path[-1] in SECRET_KEYS and not _SECRET.fullmatch(written):
+        is_secret = bool(key_path[-1:]) and key_path[-1] in SECRET_KEYS
+        if is_secret and not _SECRET.fullmatch(written):
             self.parsed.add_problem(key_path, _WRITTEN_OUT)
         text = _VARIABLE.sub(lambda match: self._substitute_variable(match, key_path), written)
-        if _PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text):
+        if not is_secret and (_PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text)):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
             found = "found a character that cannot be stored; allowed: Unicode text"

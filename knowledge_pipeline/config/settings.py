@@ -55,7 +55,7 @@ SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
-    **dict.fromkeys(("github_pr", "github_issues", "jira", "confluence", "slack", "files"), "daily"),
+    **dict.fromkeys(("github_pr", "github_issues", "jira", "confluence", "slack", "files", "table"), "daily"),
     "git_history": "weekly",
     "archive": "realtime",
 }
@@ -71,6 +71,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     "slack": ("slack", "slack_export"),
     "files": ("local", *_BUCKET_CONNECTIONS),
     "archive": ("local",),
+    "table": ("table_files", "duckdb", "postgres"),
 }
 """The connections that each type can be read over."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from knowledge_pipeline.config.model import SettingsModel
 
@@ -14,6 +14,30 @@ Part = Literal["description", "comments", "reviews", "diff"]
 
 DEFAULT_PARTS: tuple[Part, ...] = ("description", "comments", "reviews")
 """Of a pull request; a diff is several times as long, and its code is read by other sources."""
+
+
+def _to_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class TableColumns(SettingsModel):
+    """Which columns of a table say what of a document.
+
+    A column that is not named has the name of its key, where the table has such a column.
+    """
+
+    id: str = "id"
+    text: Annotated[NameList, BeforeValidator(_to_list), Field(min_length=1)] = ("text",)  # joined
+    title: str | None = None
+    url: str | None = None
+    author: str | None = None
+    updated: str | None = None  # changes with the row; None: the whole row is compared
+    created: str | None = None
+    language: str | None = None  # of the text: markdown, python
+    labels: str | None = None  # a list, or text with commas
+    project: str | None = None
+    status: str | None = None
+    filters: Annotated[NameList, BeforeValidator(_to_list)] = ()  # each value a tag: `region:emea`
 
 
 class SourceFilters(SettingsModel):
@@ -39,6 +63,7 @@ class SourceFilters(SettingsModel):
     exclude_labels: NameList = ()  # no documents with any of them
     content_types: tuple[ContentType, ...] = ()  # pages, blog posts, or both
     channels: NameList = ()  # names or ids
+    columns: TableColumns = TableColumns()
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "jira")
@@ -49,7 +74,7 @@ _FILE_TYPES = ("code", "markdown", "openapi", "files", "archive")
 FILTER_TYPES: dict[str, tuple[str, ...]] = {
     # of a commit or a pull request, by the files that it changes
     **dict.fromkeys(("include", "exclude"), (*_FILE_TYPES, "git_history", "github_pr")),
-    "max_bytes": (*_FILE_TYPES, "confluence"),
+    "max_bytes": (*_FILE_TYPES, "confluence", "table"),
     "languages": ("code",),
     "depth": ("git_history",),
     "since": ("git_history", *_SERVICE_TYPES, "slack"),
@@ -60,6 +85,7 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("projects", "jql", "issue_types", "statuses", "custom_fields"), ("jira",)),
     **dict.fromkeys(("spaces", "comments", "exclude_labels", "content_types"), ("confluence",)),
     "channels": ("slack",),
+    "columns": ("table",),
 }
 """The types that each filter applies to."""
 

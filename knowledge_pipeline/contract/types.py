@@ -19,9 +19,10 @@ SourceType = Literal[
     "slack",
     "files",
     "archive",
+    "table",
 ]
 TicketType = Literal["github_issues", "github_pr", "jira"]
-DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive"]
+DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive", "table"]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
 

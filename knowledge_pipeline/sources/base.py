@@ -55,7 +55,29 @@ class Source(ABC):
         self.close()
 
 
-class ApiSource(Source):
+class BatchSource(Source):
+    """A source that reads many documents at once."""
+
+    @abstractmethod
+    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Read listed items in as few calls as the service allows, each once, in any order.
+
+        An item that was deleted since it was listed is skipped. What was yielded before an exception
+        is kept.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `discover`.
+        """
+
+    def fetch(self, item: Item) -> Document:
+        """Read one; `fetch_many` reads many in fewer calls."""
+        [(_, read)] = self.fetch_many([item])
+        if isinstance(read, DocumentSkipped):
+            raise read
+        return read
+
+
+class ApiSource(BatchSource):
     """A source behind an API, where a full listing costs many calls.
 
     Nothing is sent before the first call of a method. Between two full listings, only updates are
@@ -75,21 +97,3 @@ class ApiSource(Source):
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.
         """
-
-    @abstractmethod
-    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read listed items in as few calls as the service allows, each once, in any order.
-
-        An item that was deleted since it was listed is skipped. What was yielded before an exception
-        is kept.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `discover`.
-        """
-
-    def fetch(self, item: Item) -> Document:
-        """Read one; `fetch_many` reads many in fewer calls."""
-        [(_, read)] = self.fetch_many([item])
-        if isinstance(read, DocumentSkipped):
-            raise read
-        return read

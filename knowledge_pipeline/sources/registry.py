@@ -43,6 +43,7 @@ from knowledge_pipeline.sources.patterns import (
 )
 from knowledge_pipeline.sources.slack.export import SlackExport
 from knowledge_pipeline.sources.slack.threads import ChannelFilters
+from knowledge_pipeline.sources.table.opening import open_table
 from knowledge_pipeline.sources.web_location import build_web_location
 
 
@@ -61,6 +62,8 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     if isinstance(source.connection, SlackExportConnection):
         filters = ChannelFilters(source.channels, source.since, source.max_results)
         return SlackExport(source.connection, filters)
+    if source.type == "table":
+        return open_table(source)
     if source.type == "git_history":
         return _open_git_history(source, cache)
     return _open_file_source(source, cache)

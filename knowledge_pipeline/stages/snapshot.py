@@ -25,7 +25,7 @@ from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, hash_strings
-from knowledge_pipeline.sources.base import ApiSource, Source
+from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
@@ -209,7 +209,7 @@ def _iter_rows(
     for item in (items[uri] for uri in uris if uri in items):
         if item.skip:
             yield _build_row(item, DocumentSkipped(item.skip))
-        elif isinstance(source, ApiSource):
+        elif isinstance(source, BatchSource):
             readable.append(item)
         else:
             try:
@@ -217,7 +217,7 @@ def _iter_rows(
             except DocumentSkipped as reason:
                 result = reason
             yield _build_row(item, result)
-    if not isinstance(source, ApiSource):
+    if not isinstance(source, BatchSource):
         return
     missing = {item.uri for item in readable}
     for item, result in source.fetch_many(readable):

@@ -45,6 +45,7 @@ def test_every_type_has_the_default_trigger_of_the_specification():
         "slack": "daily",
         "files": "daily",
         "archive": "realtime",
+        "table": "daily",
     }
 
 

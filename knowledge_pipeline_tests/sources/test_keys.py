@@ -23,7 +23,7 @@ SERVICES = (*TICKETS, "confluence", "slack")
 READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "include": (["src/"], (*FILES, "git_history", "github_pr")),
     "exclude": (["vendor/"], (*FILES, "git_history", "github_pr")),
-    "max_bytes": (100, (*FILES, "confluence")),
+    "max_bytes": (100, (*FILES, "confluence", "table")),
     "languages": (["python"], ("code",)),
     "depth": (10, ("git_history",)),
     "since": ("30 days", ("git_history", *SERVICES)),
@@ -41,6 +41,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "exclude_labels": (["old"], ("confluence",)),
     "content_types": (["page"], ("confluence",)),
     "channels": (["general"], ("slack",)),
+    "columns": ({"text": "body"}, ("table",)),
     "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),

@@ -29,6 +29,7 @@ from knowledge_pipeline.cli.sources.source_entries import (
     resolve_target_config,
     validate_entry,
 )
+from knowledge_pipeline.cli.sources.table_entries import build_table_entry
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError, NotFound
 
@@ -71,6 +72,8 @@ def list_(session: Session) -> None:
     knowledge sources add code --path . --set access.visibility=tenant --set access.tenant=acme
     knowledge sources add files --url s3://reports/2026 --set connection.region=eu-west-1
     knowledge sources add slack --path export.zip
+    knowledge sources add table --path 'exports/*.parquet' --set columns.text=body
+    knowledge sources add table --url '${WAREHOUSE_DSN}' --set 'connection.query=select * from articles'
 """,
     more=lambda: (
         f"Keys of --set, by type of source (docs/configuration.md explains them):\n{describe_keys()}"
@@ -79,7 +82,10 @@ def list_(session: Session) -> None:
 def add(
     session: Session,
     type: Annotated[SourceType, Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
-    path: Annotated[Path | None, Option(metavar="FOLDER", help="A folder on this machine.")] = None,
+    path: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="A folder on this machine; of a table, a file or a pattern."),
+    ] = None,
     url: Annotated[
         str | None,
         Option(metavar="URL", help="A git repository, a bucket (s3://, gs://), or the address of a service."),
@@ -112,6 +118,10 @@ def add(
     if type == "slack" and path is not None:
         name = "slack"
         entry = {"type": type, "connection": {"type": "slack_export", "path": _relative_path(path, config)}}
+    elif type == "table":
+        if branch or email or token_env:
+            raise WrongUsage("a table takes --path, or --url '${NAME}' with the variable of its address")
+        entry, name = build_table_entry(path, url, relative_to=config)
     elif service := SERVICE_KINDS.get(type):
         if path is not None or branch:
             raise WrongUsage(f"{type} is read from a service: give --url, not --path or --branch")

@@ -51,6 +51,7 @@ DOCUMENT_DESCRIPTIONS: Mapping[SourceType, str] = {
     "slack": "thread, or the other messages of a channel on one day",
     "files": "PDF, office file, page, table, e-mail or text file",
     "archive": "project record: session, plan, discussion, decision",
+    "table": "row of a file or a query",
 }
 """What one row of a snapshot is."""
 
@@ -66,6 +67,7 @@ CHUNK_DESCRIPTIONS: Mapping[SourceType, str] = {
     "slack": "turns of a thread or of a channel's day",
     "archive": "section or turns of a record, or a small JSON file",
     "files": "part of a document, with its page",
+    "table": "section or part of a row's text",
 }
 """What one row of the chunks is."""
 
@@ -81,6 +83,7 @@ _ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
     "slack": "the channels of a Slack workspace, read by its API or from an export",
     "archive": "the project records in a folder, Markdown with front matter or JSON",
     "files": "the files of a folder, their text extracted page by page",
+    "table": "the rows of Parquet, Arrow, JSON Lines or CSV files, or of a query to DuckDB or PostgreSQL",
 }
 _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history adds new rows and archives the old ones.",
@@ -88,6 +91,8 @@ _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
         ("github_pr", "github_issues", "jira", "confluence", "slack"),
         "Most refreshes list only updates; a periodic full listing archives what the service no longer has.",
     ),
+    "table": "A row changes with its column `updated`, or else with any column that is read; a row "
+    "that is gone is archived.",
 }
 _DEFAULT_CHANGE_DESCRIPTION = "A row changes with its file; deleted files are archived."
 
@@ -110,7 +115,7 @@ _PROVIDER_KINDS = {"local": "huggingface", "openai": "openai", "vertex": "google
 _SOURCE_KINDS: Mapping[SourceType, str] = {
     **{"code": "source", "markdown": "markdown", "openapi": "yaml", "archive": "markdown", "files": "pdf"},
     **{"git_history": "git", "github_pr": "github", "github_issues": "github"},
-    **{"jira": "jira", "confluence": "confluence", "slack": "slack"},
+    **{"jira": "jira", "confluence": "confluence", "slack": "slack", "table": "table"},
 }
 _CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "id": ("uri", "text"),

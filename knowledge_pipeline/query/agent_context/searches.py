@@ -32,7 +32,7 @@ _TYPES: Mapping[SearchName, SearchType] = {
 }
 _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "code": ("code",),
-    "documents": ("markdown", "openapi", "files", "confluence", "archive"),
+    "documents": ("markdown", "openapi", "files", "confluence", "archive", "table"),
     "history": ("git_history", "github_pr"),
     "tickets": ("github_issues", "jira", "slack"),
 }

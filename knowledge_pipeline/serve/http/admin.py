@@ -33,7 +33,17 @@ from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STAT
 from knowledge_pipeline.serve.http.search import PREFIX
 
 ConnectionType = Literal[
-    "local", "git", "github", "gitlab", "jira", "confluence", "slack", "slack_export", "s3", "gcs"
+    "local",
+    "git",
+    "github",
+    "gitlab",
+    "jira",
+    "confluence",
+    "slack",
+    "slack_export",
+    "s3",
+    "gcs",
+    "table_files",
 ]
 SourceOrType = Annotated[
     str, PathParam(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")

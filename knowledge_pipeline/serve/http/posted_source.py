@@ -16,7 +16,7 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
 
 _PATH_KEYS = frozenset({("connection", "path"), ("connection", "credentials"), ("metadata", "coverage")})
-_CODE_KEY = ("metadata", "custom")
+_CODE_KEY, _QUERY_KEY = ("metadata", "custom"), ("connection", "query")
 _LOCAL_URL = "file://"
 
 
@@ -24,12 +24,15 @@ def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Pat
     """Check an entry of `sources`; relative paths are relative to a folder.
 
     Raises:
-        InvalidQuery: it has a variable outside of a secret, names code, or a path outside of the roots.
+        InvalidQuery: it has a variable outside of a secret, names code or a query, or a path outside of
+            the roots.
     """
     for keys, value in _iter_values(entry, ()):
         key = ".".join(keys)
         if keys[:2] == _CODE_KEY:
             raise InvalidQuery(f"{key}: code is not named over HTTP: write it into knowledge.yaml")
+        if keys == _QUERY_KEY:
+            raise InvalidQuery(f"{key}: queries are not named over HTTP: write it into knowledge.yaml")
         if "${" in value and not SECRET_KEYS.intersection(keys):
             raise InvalidQuery(f"{key}: over HTTP a variable may stand only in a secret, such as token")
         if keys in _PATH_KEYS or (keys == ("connection", "url") and _is_local(value)):

@@ -34,6 +34,7 @@ _TYPE_LABELS = {
     "slack": "chat",
     "files": "file",
     "archive": "archive",
+    "table": "row",
 }
 
 

@@ -1,0 +1,1 @@
+"""Rows of files and databases as documents."""
