@@ -46,7 +46,9 @@ with translate_load_errors():
             build_release_asset(types, settings),
             build_tuning_asset(owners),
             *([build_publication_asset(owners)] if is_publishing() else []),
-            build_model_assets(types, owners=owners, evaluation=EVALUATION),
+            build_model_assets(
+                types, owners=owners, evaluation=EVALUATION, folders=settings.sql_models.folders
+            ),
         ],
         asset_checks=checks,
         jobs=[

@@ -1,16 +1,12 @@
-"""A project's own metadata extractors, named in the config as `module:function`."""
+"""A project's own metadata extractors, named in `metadata.custom`."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from knowledge_pipeline.chunking.bounded_json import to_bounded_json
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.plugins import load_plugin
 from knowledge_pipeline.records import Chunk, Document, Metadata
 
 CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
@@ -20,24 +16,12 @@ _MAX_VALUES = 500
 
 
 def load_extractor(name: str) -> CustomExtractor:
-    """The function that `module:function` names.
+    """The function that an entry point or `module:function` names.
 
     Raises:
         ConfigError: there is no such module or function, or the module cannot be imported.
     """
-    module_name, _, function_name = name.partition(":")
-    try:
-        function = getattr(importlib.import_module(module_name), function_name, None)
-    except Exception as error:  # whatever a foreign module does while it is imported
-        raise ConfigError(
-            f"the metadata extractor {name!r} cannot be imported ({type(error).__name__}: {error}): "
-            "correct metadata.custom, or install its package"
-        ) from error
-    if not callable(function):
-        raise ConfigError(
-            f"the module {module_name!r} has no function {function_name!r}: correct metadata.custom"
-        )
-    return cast("CustomExtractor", function)
+    return cast("CustomExtractor", load_plugin("extractor", name, key="metadata.custom").value)
 
 
 def fingerprint_extractor(name: str) -> str:
@@ -46,9 +30,7 @@ def fingerprint_extractor(name: str) -> str:
     Raises:
         ConfigError: as `load_extractor`.
     """
-    path = inspect.getsourcefile(inspect.unwrap(load_extractor(name)))
-    content = Path(path).read_bytes() if path and Path(path).is_file() else b""
-    return f"{name}#{hashlib.sha256(content).hexdigest()[:16]}"
+    return load_plugin("extractor", name, key="metadata.custom").fingerprint
 
 
 def run_custom_extractors(

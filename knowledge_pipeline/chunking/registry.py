@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from knowledge_pipeline.chunking.base import Chunker, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.custom_chunkers import load_chunker, run_custom_chunker
 from knowledge_pipeline.chunking.custom_extractors import fingerprint_extractor
 from knowledge_pipeline.chunking.headings import has_headings, is_rendered_notebook
 from knowledge_pipeline.chunking.metadata_extractors import add_metadata, load_coverage
@@ -64,6 +65,7 @@ _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "files": "sentence",
     "archive": "semantic",
     "table": "semantic",
+    "custom": "sentence",
 }
 
 
@@ -107,13 +109,15 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     inputs = {
         "versions": [int(module.VERSION) for module in imported],  # a module without one is a mistake
         "type": source.type,
-        "chunking": source.chunking.model_dump(mode="json"),
+        "chunking": source.chunking.to_json(),
         "metadata": source.metadata.model_dump(mode="json", exclude={"coverage"}),
         "model_tokens": model_tokens,
         "tokenizer": tokenizer,
         "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
         "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
     }
+    if source.chunking.custom:
+        inputs["custom_chunker"] = load_chunker(source.chunking.custom).fingerprint
     if source.type == "archive":  # whose tags were once lost beside those of the source
         inputs["own_tags"] = 1
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
@@ -156,6 +160,12 @@ def _run_chunkers(
 ) -> tuple[list[Chunk], int, str]:
     """The chunks, the limit of each with its header, and why the first chunker was not used."""
     notes: list[str] = []
+    if source.chunking.custom:
+        limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
+        chunks, problem = run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
+        if chunks:
+            return chunks, total, ""
+        notes += [problem] if problem else []
     names: list[_ChunkerName] = [*_list_chunker_names(measured.document, source), "fixed_size"]
     for name in names:
         limits, total = compute_limits(name, source.chunking, model_tokens)
@@ -192,7 +202,7 @@ def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerN
         return "notebook"
     if document.language == "notebook" and document.metadata.get("note"):
         return "lines"
-    if source.type == "files":
+    if source.type in ("files", "custom"):
         if document.language in PARSED_LANGUAGES:
             return "ast_aware"
         if has_headings(document):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import PluginName, SettingsModel
 
 ChunkingStrategy = Literal[
     "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
 ]
-ExtractorPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "package.module:function"
 
-_PARSED_TYPES = ("code", "files")
+_PARSED_TYPES = ("code", "files", "custom")
 """The types whose documents may be cut by their syntax without being told to."""
 
 _SYNTAX_KEYS = ("granularity", "include_imports", "include_comments", "preserve_signatures")
@@ -27,6 +26,7 @@ class ChunkingSettings(SettingsModel):
     """
 
     strategy: ChunkingStrategy | None = None
+    custom: PluginName | None = None  # a chunker of another package, instead of a strategy
     max_tokens: int | None = Field(default=None, ge=16, le=8192)
     min_tokens: int | None = Field(default=None, ge=0, le=8192)
     overlap_tokens: int | None = Field(default=None, ge=0, le=4096)
@@ -43,7 +43,13 @@ class ChunkingSettings(SettingsModel):
             value = getattr(self, name)
             if limit is not None and value is not None and value >= limit:
                 raise ValueError(f"{name} ({value}) must be smaller than max_tokens ({limit})")
+        if self.custom and self.strategy:
+            raise ValueError("custom and strategy both say how to split: remove one")
         return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys as JSON values; `custom` only where it is set, so that others keep their hashes."""
+        return self.model_dump(mode="json", exclude=None if self.custom else {"custom"})
 
 
 class MetadataSettings(SettingsModel):
@@ -52,7 +58,7 @@ class MetadataSettings(SettingsModel):
     standard: bool = True
     code: bool = True
     documents: bool = True
-    custom: tuple[ExtractorPath, ...] = ()
+    custom: tuple[PluginName, ...] = ()
     tags: tuple[str, ...] = ()
     coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
 

@@ -9,12 +9,12 @@ import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import PluginName, SettingsModel
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """A URL without a user or password."""
@@ -314,6 +314,19 @@ class PostgresConnection(BaseConnection):
         return None
 
 
+class CustomConnection(BaseConnection):
+    """A source that another package brings, and the settings that it takes; see docs/extending.md."""
+
+    type: Literal["custom"]
+    use: PluginName
+    settings: dict[str, Any] = Field(default_factory=dict[str, Any], repr=False)  # may hold secrets
+
+    @property
+    def location(self) -> str:
+        """The name of the source."""
+        return self.use
+
+
 Connection = Annotated[
     LocalConnection
     | GitConnection
@@ -327,7 +340,8 @@ Connection = Annotated[
     | GcsConnection
     | TableFilesConnection
     | DuckdbConnection
-    | PostgresConnection,
+    | PostgresConnection
+    | CustomConnection,
     Field(discriminator="type"),
 ]
 """A connection of any type, as a source has it."""

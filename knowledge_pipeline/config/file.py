@@ -35,8 +35,13 @@ _TOKEN_IN_URL = re.compile(
 _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the secret in that variable"
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
 
-_PATH_KEYS = {("connection", "path"), ("metadata", "coverage"), ("context", "templates")}
-_PATH_LIST_KEYS = {("evaluation", "questions"), ("serve", "source_roots")}
+_PATH_KEYS = {
+    ("connection", "path"),
+    ("metadata", "coverage"),
+    ("context", "templates"),
+    ("settings", "path"),
+}
+_PATH_LIST_KEYS = {("evaluation", "questions"), ("sql_models", "folders"), ("serve", "source_roots")}
 _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
     *(("connection", "url"), ("embedding", "model"), ("rerank", "model"), ("context", "tokenizer")),
     *(("code", "model"), ("prose", "model")),  # of `embedding_by_content`

@@ -75,6 +75,12 @@ class EvaluationSettings(SettingsModel):
     allowed_drop: Ratio = 0.05  # of nDCG@10, against the live release
 
 
+class SqlModelSettings(SettingsModel):
+    """SQL models besides those of the package."""
+
+    folders: tuple[Path, ...] = ()  # with staging/, intermediate/, marts/ and tests/ inside
+
+
 class TuningSettings(SettingsModel):
     """Whether the ranking is learned from the corpus by itself."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -25,6 +25,7 @@ from knowledge_pipeline.config.connections import (
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
 from knowledge_pipeline.config.federation import FederationSettings
 from knowledge_pipeline.config.limits import LimitSettings
+from knowledge_pipeline.config.model import PluginName
 from knowledge_pipeline.config.operation import (
     AlertSettings,
     CheckSettings,
@@ -35,6 +36,7 @@ from knowledge_pipeline.config.operation import (
     ScheduleSettings,
     ServeSettings,
     SettingsModel,
+    SqlModelSettings,
     TuningSettings,
 )
 from knowledge_pipeline.config.permission_sources import (
@@ -55,7 +57,9 @@ SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
-    **dict.fromkeys(("github_pr", "github_issues", "jira", "confluence", "slack", "files", "table"), "daily"),
+    **dict.fromkeys(
+        ("github_pr", "github_issues", "jira", "confluence", "slack", "files", "table", "custom"), "daily"
+    ),
     "git_history": "weekly",
     "archive": "realtime",
 }
@@ -72,6 +76,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     "files": ("local", *_BUCKET_CONNECTIONS),
     "archive": ("local",),
     "table": ("table_files", "duckdb", "postgres"),
+    "custom": ("custom",),
 }
 """The connections that each type can be read over."""
 
@@ -86,6 +91,11 @@ class SanitizeSettings(SettingsModel):
 
     secrets: SanitizeAction = "redact"
     personal_data: SanitizeAction | None = None  # None: the default of the source's type
+    custom: tuple[PluginName, ...] = ()  # sanitizers of other packages: what they find is redacted
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys as JSON values; `custom` only where it is set, so that others keep their hashes."""
+        return self.model_dump(mode="json", exclude=None if self.custom else {"custom"})
 
 
 class RefreshSettings(SettingsModel):
@@ -178,6 +188,7 @@ class Settings(SettingsModel):
     alerts: AlertSettings = AlertSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     tuning: TuningSettings = TuningSettings()
+    sql_models: SqlModelSettings = SqlModelSettings()
     logs: LogSettings = LogSettings()
     serve: ServeSettings = ServeSettings()
     federation: FederationSettings = FederationSettings()

@@ -74,7 +74,7 @@ _FILE_TYPES = ("code", "markdown", "openapi", "files", "archive")
 FILTER_TYPES: dict[str, tuple[str, ...]] = {
     # of a commit or a pull request, by the files that it changes
     **dict.fromkeys(("include", "exclude"), (*_FILE_TYPES, "git_history", "github_pr")),
-    "max_bytes": (*_FILE_TYPES, "confluence", "table"),
+    "max_bytes": (*_FILE_TYPES, "confluence", "table", "custom"),
     "languages": ("code",),
     "depth": ("git_history",),
     "since": ("git_history", *_SERVICE_TYPES, "slack"),

@@ -20,9 +20,10 @@ SourceType = Literal[
     "files",
     "archive",
     "table",
+    "custom",
 ]
 TicketType = Literal["github_issues", "github_pr", "jira"]
-DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive", "table"]
+DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive", "table", "custom"]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
 

@@ -5,6 +5,7 @@ All run in one step, over one in-memory DuckDB; a model that is selected alone r
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -53,16 +54,21 @@ _UpstreamKeys = Mapping[str, Sequence[dg.AssetKey]]
 
 
 def build_model_assets(
-    types: Sequence[SourceType], *, owners: Sequence[str] = (), evaluation: dg.AssetKey | None = None
+    types: Sequence[SourceType],
+    *,
+    owners: Sequence[str] = (),
+    evaluation: dg.AssetKey | None = None,
+    folders: Sequence[Path] = (),
 ) -> dg.AssetsDefinition:
     """One step that runs models and tests; each model is an asset, and can run alone.
 
-    `evaluation` is the asset that writes the log of evaluations, if there is one.
+    `evaluation` is the asset that writes the log of evaluations, if there is one; `folders` are those of
+    the project's own models.
 
     Raises:
         ConfigError: a model's SQL cannot be read.
     """
-    loaded = load_models()
+    loaded = load_models(own_folders=folders)
     models = {model.name: model for model in loaded if model.layer != "tests"}
     tests = {model.name: model for model in loaded if model.layer == "tests"}
     keys_by_stage = [stage_asset_keys(type_) for type_ in types]
@@ -79,7 +85,7 @@ def build_model_assets(
     @dg.multi_asset(
         name="dbt_like_sql",  # the job has the name `sql_models`
         description="Runs the models of dbt_like_sql in the order of what they read.",
-        specs=[_build_asset_spec(model, upstream, owners) for model in models.values()],
+        specs=[_build_asset_spec(model, upstream, owners, folders) for model in models.values()],
         check_specs=[_build_check_spec(test, models) for test in tests.values()],
         can_subset=True,
     )
@@ -100,7 +106,9 @@ def _asset_key(model: Model) -> dg.AssetKey:
     return dg.AssetKey([model.layer, model.name])
 
 
-def _build_asset_spec(model: Model, upstream: _UpstreamKeys, owners: Sequence[str]) -> dg.AssetSpec:
+def _build_asset_spec(
+    model: Model, upstream: _UpstreamKeys, owners: Sequence[str], folders: Sequence[Path]
+) -> dg.AssetSpec:
     grain = f"\n\n{model.grain[0].upper()}{model.grain[1:]}." if model.grain else ""
     return dg.AssetSpec(
         _asset_key(model),
@@ -111,11 +119,11 @@ def _build_asset_spec(model: Model, upstream: _UpstreamKeys, owners: Sequence[st
         owners=list(owners),
         code_version=hash_strings(model.sql)[:8],
         tags={"knowledge/layer": model.layer},
-        metadata=_build_metadata(model, upstream),
+        metadata=_build_metadata(model, upstream, folders),
     )
 
 
-def _build_metadata(model: Model, upstream: _UpstreamKeys) -> dict[str, Any]:
+def _build_metadata(model: Model, upstream: _UpstreamKeys, folders: Sequence[Path]) -> dict[str, Any]:
     """The columns with their comments and origins, and the file."""
     columns: list[dg.TableColumn] = []
     for name, column in model.columns.items():
@@ -126,7 +134,8 @@ def _build_metadata(model: Model, upstream: _UpstreamKeys) -> dict[str, Any]:
     deps = {name: _list_column_deps(column, upstream) for name, column in model.columns.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        path, label = str(FOLDER / model.file), f"{FOLDER.name}/{model.file}"
+        folder = next((own for own in folders if (own / model.file).is_file()), FOLDER)
+        path, label = str(folder / model.file), f"{folder.name}/{model.file}"
         file = dg.LocalFileCodeReference(file_path=path, line_number=1, label=label)
         references = dg.CodeReferencesMetadataValue(code_references=[file])
     return {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from knowledge_pipeline.config.settings import SanitizeSettings
+from knowledge_pipeline.sanitizing.custom import find_custom, fingerprint_sanitizer
 from knowledge_pipeline.sanitizing.findings import Finding, merge_overlapping, redact
 from knowledge_pipeline.sanitizing.personal_data import find_personal_data
 from knowledge_pipeline.sanitizing.secrets import find_secrets
@@ -34,7 +35,10 @@ class SanitizedText:
 def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
     """Redact secrets and personal data, each `[REDACTED:kind]`, or drop the text, as configured.
 
-    Never raises. A class of findings that is `off` is not looked for.
+    What custom sanitizers find is always redacted. A class of findings that is `off` is not looked for.
+
+    Raises:
+        ConfigError, SanitizerFailed: a custom sanitizer cannot be loaded, or failed. None other.
     """
     detectors = [(find_secrets, settings.secrets), (find_personal_data, settings.personal_data)]
     counts: Counter[str] = Counter()
@@ -45,6 +49,7 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
             found = list(find(text)) if treatment != "off" else []
             findings += found
             dropped |= treatment == "drop" and bool(found)
+        findings += (found for name in settings.custom for found in find_custom(name, text))
         findings = merge_overlapping(findings)
         if not findings:
             break
@@ -57,11 +62,12 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
 
 def fingerprint(settings: SanitizeSettings) -> str:
     """Equal for settings and versions that treat every text alike."""
+    own = [fingerprint_sanitizer(name) for name in settings.custom]
     if settings.secrets == settings.personal_data == "off":
-        return "off"
+        return ", ".join(["off", *own])
     parts = [f"sanitize {VERSION}", f"secrets {settings.secrets}", f"personal {settings.personal_data}"]
     if settings.personal_data != "off":
         parts += [
             f"{package} {metadata.version(package)}" for package in ("phonenumberslite", "python-stdnum")
         ]
-    return ", ".join(parts)
+    return ", ".join([*parts, *own])

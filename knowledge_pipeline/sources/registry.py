@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowledge_pipeline.config.connections import (
+    CustomConnection,
     GcsConnection,
     GitConnection,
     LocalConnection,
@@ -17,6 +18,7 @@ from knowledge_pipeline.sources.api_sources import open_api_source
 from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketTree
+from knowledge_pipeline.sources.custom import open_custom_source
 from knowledge_pipeline.sources.files.documents import (
     FORMAT_VERSION,
     FileSource,
@@ -62,6 +64,8 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     if isinstance(source.connection, SlackExportConnection):
         filters = ChannelFilters(source.channels, source.since, source.max_results)
         return SlackExport(source.connection, filters)
+    if isinstance(source.connection, CustomConnection):
+        return open_custom_source(source.connection, source.max_bytes)
     if source.type == "table":
         return open_table(source)
     if source.type == "git_history":

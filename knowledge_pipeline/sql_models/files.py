@@ -30,18 +30,17 @@ FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
 LAYERS = ("staging", "intermediate", "marts", "tests")
 
 
-def load_models(folder: Path = FOLDER) -> list[Model]:
-    """All models and tests, each after what it reads.
+def load_models(folder: Path = FOLDER, *, own_folders: Iterable[Path] = ()) -> list[Model]:
+    """All models and tests, with those of a project's own folders, each after what it reads.
 
     Raises:
         ConfigError: there are none; a file is not one select, has an invalid directive, reads something
-            that does not exist, or itself, or DuckDB cannot run it.
+            that does not exist, or itself, or DuckDB cannot run it; or one of a project's own folders
+            has no model, or one of a name that is taken.
     """
-    files = {
-        f"{layer}/{path.name}": path.read_text(encoding="utf-8")
-        for layer in LAYERS
-        for path in sorted((folder / layer).glob("*.sql"))
-    }
+    files = _read_files(folder)
+    for own in own_folders:
+        _add_own_files(files, own)
     if not files:
         raise ConfigError(
             f"there are no SQL models in {folder}: install the package with its dbt_like_sql folder, "
@@ -65,6 +64,26 @@ def load_models(folder: Path = FOLDER) -> list[Model]:
         unfinished.write_text(json.dumps(cached), encoding="utf-8")
         unfinished.replace(path)
     return models
+
+
+def _read_files(folder: Path) -> dict[str, str]:
+    return {
+        f"{layer}/{path.name}": path.read_text(encoding="utf-8")
+        for layer in LAYERS
+        for path in sorted((folder / layer).glob("*.sql"))
+    }
+
+
+def _add_own_files(files: dict[str, str], folder: Path) -> None:
+    found = _read_files(folder)
+    if not found:
+        raise ConfigError(
+            f"there are no SQL models in {folder}: put them into its folders {', '.join(LAYERS)}, "
+            "or correct sql_models.folders"
+        )
+    if taken := sorted(files.keys() & found.keys()):
+        raise ConfigError(f"{folder / taken[0]} has a name that is taken: rename the file")
+    files |= found
 
 
 def select_required_models(models: Iterable[Model], names: Iterable[str]) -> list[Model]:

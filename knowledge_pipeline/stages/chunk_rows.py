@@ -33,6 +33,7 @@ from knowledge_pipeline.relations.mentions import (
 )
 from knowledge_pipeline.relations.names import DocumentContext, list_names
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.sanitizing.custom import SanitizerFailed
 from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.store.schemas import CHUNKS
 
@@ -50,6 +51,9 @@ class ChunkedDocuments:
     found: Counter[str]  # secrets and personal data, by kind
     notes: Counter[str]
     tokens: int
+
+
+_DOCUMENT_COLUMNS = ("uri", "path", "language", "url", "author", "last_modified")
 
 
 class ChunkRowBuilder:
@@ -70,9 +74,18 @@ class ChunkRowBuilder:
         return ChunkedDocuments(len(documents), batch, self._found, self._notes, self._tokens)
 
     def _build_rows(self, document_row: dict[str, Any], fingerprint: str) -> list[dict[str, Any]]:
+        try:
+            return self._build_sanitized_rows(document_row, fingerprint)
+        except SanitizerFailed as error:  # nothing of a text that nobody has looked through is kept
+            fields = {name: document_row[name] for name in _DOCUMENT_COLUMNS} | {
+                "title": "",
+                "fingerprint": fingerprint,
+            }
+            return [_skip_row(fields | {"archived": document_row["archived_at"] is not None}, str(error))]
+
+    def _build_sanitized_rows(self, document_row: dict[str, Any], fingerprint: str) -> list[dict[str, Any]]:
         source, sanitize_settings = self._source, resolve_sanitize(self._source)
-        names = ("uri", "path", "language", "url", "author", "last_modified")
-        fields: dict[str, Any] = {name: document_row[name] for name in names}
+        fields: dict[str, Any] = {name: document_row[name] for name in _DOCUMENT_COLUMNS}
         fields["title"] = sanitizing.sanitize(document_row["title"] or "", sanitize_settings).text
         columns = fields | {
             "archived": document_row["archived_at"] is not None,

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
+from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.sources.custom import describe_settings
 
 
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
     """A hash of each kind of settings of a source, without secrets."""
-    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email"})
+    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings"})
+    if isinstance(source.connection, CustomConnection):
+        plain["settings"] = describe_settings(source.connection)
     connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
     own = source.model_dump(mode="json", include={"type", *FILTER_TYPES})
-    chunking = source.model_dump(mode="json", include={"chunking", "metadata"})
+    chunking = {"chunking": source.chunking.to_json(), "metadata": source.metadata.model_dump(mode="json")}
     embedding = settings.resolve_embedding(source)
     model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})
     kept = embedding.model_dump(mode="json", include={"document_prompt", "document_task"})
@@ -26,7 +30,7 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     access, tags = source.access.model_dump(mode="json"), source.tags
     read = {
         "source": {**own, "connection": connection},
-        "chunking": {**chunking, "sanitize": resolve_sanitize(source).model_dump(mode="json")},
+        "chunking": {**chunking, "sanitize": resolve_sanitize(source).to_json()},
         "model": model,
         "access": {"access": access, "tags": tags, "connection": connection},
     }

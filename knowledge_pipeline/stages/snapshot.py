@@ -20,13 +20,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.connections import CustomConnection, GitConnection, LocalConnection
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
+from knowledge_pipeline.sources.custom import describe_settings
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
 from knowledge_pipeline.stages.permissions import refresh_permissions
@@ -133,6 +134,8 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
         return _Listing({item.uri: item for item in _report_items(ctx, source.discover())}, is_full=True)
     started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
+    if isinstance(connection, CustomConnection):
+        location += json.dumps(describe_settings(connection), sort_keys=True)
     filters = ctx.source.model_dump(mode="json", include=set(FILTER_TYPES))
     # Changes where a service may list other, also older, documents.
     digest = hash_strings(ctx.source.type, location, json.dumps(filters))

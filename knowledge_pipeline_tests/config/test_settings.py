@@ -46,6 +46,7 @@ def test_every_type_has_the_default_trigger_of_the_specification():
         "files": "daily",
         "archive": "realtime",
         "table": "daily",
+        "custom": "daily",
     }
 
 

@@ -126,6 +126,8 @@ def test_a_source_is_declared_with_every_key_of_its_type(operator, own_world):
         NEW | {"connection": {"type": "git", "url": "https://a:b@github.com/x/y"}},
         NEW | {"connection": {"type": "git", "url": REPOSITORY, "token": "written-out"}},
         NEW | {"unknown": 1},
+        NEW | {"type": "custom", "connection": {"type": "custom", "use": "os:getcwd"}},
+        NEW | {"type": "table", "connection": {"type": "duckdb", "path": "a.db", "query": "select 1"}},
     ],
 )
 def test_a_wrong_source_changes_nothing(operator, own_world, entry):
@@ -143,6 +145,9 @@ def test_a_wrong_source_changes_nothing(operator, own_world, entry):
         ({"connection": {**NEW["connection"], "branch": "${TEST_JIRA_TOKEN}"}}, "connection.branch"),
         ({"include": ["${TEST_JIRA_TOKEN}"]}, "include"),
         ({"metadata": {"custom": ["os:getcwd"]}}, "metadata.custom"),
+        ({"chunking": {"custom": "os:getcwd"}}, "chunking.custom"),
+        ({"sanitize": {"custom": ["os:getcwd"]}}, "sanitize.custom"),
+        ({"type": "table", "connection": {"type": "table_files", "path": "/etc/*.json"}}, "connection.path"),
         ({"connection": {"type": "local", "path": "/etc"}}, "connection.path"),
         ({"connection": {"type": "local", "path": "./shop-docs/../../elsewhere"}}, "connection.path"),
         ({"connection": {"type": "local", "path": "~"}}, "connection.path"),

@@ -23,7 +23,7 @@ SERVICES = (*TICKETS, "confluence", "slack")
 READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "include": (["src/"], (*FILES, "git_history", "github_pr")),
     "exclude": (["vendor/"], (*FILES, "git_history", "github_pr")),
-    "max_bytes": (100, (*FILES, "confluence", "table")),
+    "max_bytes": (100, (*FILES, "confluence", "table", "custom")),
     "languages": (["python"], ("code",)),
     "depth": (10, ("git_history",)),
     "since": ("30 days", ("git_history", *SERVICES)),
@@ -127,7 +127,7 @@ SYNTAX_KEYS: dict[str, object] = {
 @pytest.mark.parametrize("key", SYNTAX_KEYS)
 def test_how_code_is_cut_is_refused_where_no_code_is_cut(key, source_type, tmp_path):
     chunking = {key: SYNTAX_KEYS[key]}
-    if source_type in ("code", "files"):
+    if source_type in ("code", "files", "custom"):
         source_of(source_type, tmp_path, chunking=chunking)
     else:
         said = rf"chunking\.{key} does not apply to type '{source_type}': use max_tokens"
@@ -147,7 +147,7 @@ def test_a_coverage_report_is_refused_where_no_code_is_cut(tmp_path):
 
 
 def test_the_keys_of_cutting_are_known_here():
-    of_any = {"strategy", "max_tokens", "min_tokens", "overlap_tokens", "max_section_depth"}
+    of_any = {"strategy", "custom", "max_tokens", "min_tokens", "overlap_tokens", "max_section_depth"}
     assert set(ChunkingSettings.model_fields) == of_any | set(SYNTAX_KEYS)
     assert set(MetadataSettings.model_fields) == {
         *("standard", "code", "documents", "custom", "tags", "coverage"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,17 @@ def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
     with suppress(KnowledgeError, OSError):
         return [model.name for model in load_models() if model.name.startswith(incomplete)]
     return []
+
+
+def _list_own_folders(session: Session) -> tuple[Path, ...]:
+    """Folders of the project's own models; none where there is no configuration, to list the others."""
+    from knowledge_pipeline.errors import ConfigError
+
+    try:
+        session.config_path  # noqa: B018 - raises where there is none
+    except ConfigError:
+        return ()
+    return session.settings_without_secrets.sql_models.folders
 
 
 @example("""
@@ -57,7 +69,7 @@ def sql(
         raise WrongUsage("--show needs a MODEL")
     if as_csv and session.as_json:
         raise WrongUsage("give --csv or --json, not both")
-    loaded = load_models()
+    loaded = load_models(own_folders=_list_own_folders(session))
     if query is not None:
         answer = run.run_query(session.lake, loaded, query, limit=limit or None)
         show_rows(session.screen, answer, as_csv=as_csv)

@@ -73,6 +73,7 @@ def list_(session: Session) -> None:
     knowledge sources add files --url s3://reports/2026 --set connection.region=eu-west-1
     knowledge sources add slack --path export.zip
     knowledge sources add table --path 'exports/*.parquet' --set columns.text=body
+    knowledge sources add custom --set connection.use=acme_feeds --set connection.settings.path=feeds
     knowledge sources add table --url '${WAREHOUSE_DSN}' --set 'connection.query=select * from articles'
 """,
     more=lambda: (
@@ -122,6 +123,12 @@ def add(
         if branch or email or token_env:
             raise WrongUsage("a table takes --path, or --url '${NAME}' with the variable of its address")
         entry, name = build_table_entry(path, url, relative_to=config)
+    elif type == "custom":
+        if path is not None or url or branch or email or token_env:
+            raise WrongUsage(
+                "a custom source takes --set connection.use=NAME and --set connection.settings.KEY"
+            )
+        entry, name = {"type": type, "connection": {"type": "custom"}}, "custom"
     elif service := SERVICE_KINDS.get(type):
         if path is not None or branch:
             raise WrongUsage(f"{type} is read from a service: give --url, not --path or --branch")

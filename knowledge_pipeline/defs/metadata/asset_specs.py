@@ -52,6 +52,7 @@ DOCUMENT_DESCRIPTIONS: Mapping[SourceType, str] = {
     "files": "PDF, office file, page, table, e-mail or text file",
     "archive": "project record: session, plan, discussion, decision",
     "table": "row of a file or a query",
+    "custom": "document of a source that another package brings",
 }
 """What one row of a snapshot is."""
 
@@ -68,6 +69,7 @@ CHUNK_DESCRIPTIONS: Mapping[SourceType, str] = {
     "archive": "section or turns of a record, or a small JSON file",
     "files": "part of a document, with its page",
     "table": "section or part of a row's text",
+    "custom": "part of a document",
 }
 """What one row of the chunks is."""
 
@@ -84,6 +86,7 @@ _ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
     "archive": "the project records in a folder, Markdown with front matter or JSON",
     "files": "the files of a folder, their text extracted page by page",
     "table": "the rows of Parquet, Arrow, JSON Lines or CSV files, or of a query to DuckDB or PostgreSQL",
+    "custom": "what the source of another package lists: docs/extending.md",
 }
 _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history adds new rows and archives the old ones.",
@@ -93,6 +96,7 @@ _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     ),
     "table": "A row changes with its column `updated`, or else with any column that is read; a row "
     "that is gone is archived.",
+    "custom": "A row changes with the revision that its source gives; what is not listed is archived.",
 }
 _DEFAULT_CHANGE_DESCRIPTION = "A row changes with its file; deleted files are archived."
 
@@ -115,7 +119,7 @@ _PROVIDER_KINDS = {"local": "huggingface", "openai": "openai", "vertex": "google
 _SOURCE_KINDS: Mapping[SourceType, str] = {
     **{"code": "source", "markdown": "markdown", "openapi": "yaml", "archive": "markdown", "files": "pdf"},
     **{"git_history": "git", "github_pr": "github", "github_issues": "github"},
-    **{"jira": "jira", "confluence": "confluence", "slack": "slack", "table": "table"},
+    **{"jira": "jira", "confluence": "confluence", "slack": "slack", "table": "table", "custom": "python"},
 }
 _CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "id": ("uri", "text"),

@@ -32,7 +32,7 @@ _TYPES: Mapping[SearchName, SearchType] = {
 }
 _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "code": ("code",),
-    "documents": ("markdown", "openapi", "files", "confluence", "archive", "table"),
+    "documents": ("markdown", "openapi", "files", "confluence", "archive", "table", "custom"),
     "history": ("git_history", "github_pr"),
     "tickets": ("github_issues", "jira", "slack"),
 }

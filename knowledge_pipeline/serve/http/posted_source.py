@@ -16,7 +16,10 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
 
 _PATH_KEYS = frozenset({("connection", "path"), ("connection", "credentials"), ("metadata", "coverage")})
-_CODE_KEY, _QUERY_KEY = ("metadata", "custom"), ("connection", "query")
+_CODE_KEYS = frozenset(
+    {("metadata", "custom"), ("chunking", "custom"), ("sanitize", "custom"), ("connection", "use")}
+)
+_QUERY_KEY = ("connection", "query")
 _LOCAL_URL = "file://"
 
 
@@ -29,7 +32,7 @@ def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Pat
     """
     for keys, value in _iter_values(entry, ()):
         key = ".".join(keys)
-        if keys[:2] == _CODE_KEY:
+        if keys[:2] in _CODE_KEYS:
             raise InvalidQuery(f"{key}: code is not named over HTTP: write it into knowledge.yaml")
         if keys == _QUERY_KEY:
             raise InvalidQuery(f"{key}: queries are not named over HTTP: write it into knowledge.yaml")

@@ -50,13 +50,13 @@ def build_instructions(tools: Collection[str]) -> str:
     return "\n".join([*lines, "", _CONVENTIONS])
 
 
-QUERY = "Search everything; for when you do not know what holds the answer."
+QUERY = "Search everything, if you do not know where the answer is."
 CODE = "Search source code for what it does, in words, or by name; says what each result calls."
 SIMILAR_CODE = "Find code similar to a piece of code or an indexed file, such as what exists already."
 TICKETS = "Search Jira tickets and their comments; returns status and related documents as well."
 CONFLUENCE_PAGES = "Search Confluence pages: how-tos, designs, decisions, runbooks."
 DOCUMENT = "Read a chunk, or a whole document in pages."
-CONTEXT = "Gather what to read before a task: the best of several searches, within a token budget."
+CONTEXT = "Gather what to read before a task, by several searches, within a token budget."
 
 GRAPH: Mapping[GraphMethod, str] = {
     "find_usages": "Find what uses a definition or file, or anything in it, before changing it.",

@@ -35,6 +35,7 @@ _TYPE_LABELS = {
     "files": "file",
     "archive": "archive",
     "table": "row",
+    "custom": "document",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.table.base import Row
 
-_FORMATS = {
+_FORMATS: dict[str, Literal["parquet", "ipc", "json", "csv"]] = {
     ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
@@ -81,7 +81,9 @@ def _open_file(path: Path) -> ds.Dataset:
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
         raise SourceRefused(f"{path} is no file of rows: its name must end with {', '.join(_FORMATS)}")
-    return _open_csv(path) if kind == "csv" else ds.dataset(path, format=kind)
+    if kind == "csv":
+        return _open_csv(path)
+    return ds.dataset(path, format=ds.JsonFileFormat() if kind == "json" else kind)
 
 
 def _open_csv(path: Path) -> ds.Dataset:
@@ -98,17 +100,20 @@ def _open_csv(path: Path) -> ds.Dataset:
 def _require_columns(schema: pa.Schema, columns: Sequence[str], path: Path) -> None:
     if missing := [name for name in columns if name not in schema.names]:
         raise SourceRefused(f"{path} has no column {', '.join(map(repr, missing))}, unlike the files before")
-    kind = schema.field(columns[0]).type
+    kind = schema.types[schema.names.index(columns[0])]
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise SourceRefused(f"the id {columns[0]!r} of {path} is of type {kind}: name one of text or numbers")
 
 
 def _to_rows(batch: pa.RecordBatch, wanted: pa.Array[Any] | None) -> Iterator[Row]:
-    ids = pc.cast(batch.column(0), pa.string())
+    ids = batch.column(0).cast(pa.string())
     if wanted is not None:
-        chosen = pc.is_in(ids, value_set=wanted)
+        chosen = pc.is_in(ids, value_set=wanted)  # pyright: ignore[reportUnknownMemberType]
         batch, ids = batch.filter(chosen), ids.filter(chosen)
-    columns = [ids.to_pylist(), *(batch.column(at).to_pylist() for at in range(1, batch.num_columns))]
+    columns: list[list[Any]] = [
+        ids.to_pylist(),
+        *(batch.column(at).to_pylist() for at in range(1, batch.num_columns)),
+    ]
     return zip(*columns, strict=True)
 
 

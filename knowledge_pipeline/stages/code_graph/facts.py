@@ -7,6 +7,7 @@ signature shows a secret.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from knowledge_pipeline.config.settings import SanitizeSettings, resolve_sanitiz
 from knowledge_pipeline.languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.sanitizing.custom import SanitizerFailed
 from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map_portions
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.worker_pool import WorkerPool
@@ -122,9 +124,10 @@ class FactsWork:
         return pa.RecordBatch.from_pylist([self._build_row(file) for file in portion], schema=schemas.FACTS)
 
     def _build_row(self, file: _StoredText) -> dict[str, Any]:
-        clean = sanitizing.sanitize(file.text, self.sanitize)
-        empty = FileFacts(file.path, file.language)
-        facts = empty if clean.dropped else extract(file.path, clean.text, file.language)
+        facts = FileFacts(file.path, file.language)
+        with suppress(SanitizerFailed):  # the chunks say so
+            clean = sanitizing.sanitize(file.text, self.sanitize)
+            facts = facts if clean.dropped else extract(file.path, clean.text, file.language)
         return {
             "path": file.path,
             "uri": file.uri,

@@ -1,0 +1,38 @@
+"""What a package needs that brings its own source, chunker, extractor or sanitizer: docs/extending.md.
+
+The names here keep their meaning from one minor version to the next; other modules may change.
+"""
+
+from __future__ import annotations
+
+from knowledge_pipeline.chunking.base import Chunker, ChunkSpan, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.custom_extractors import CustomExtractor
+from knowledge_pipeline.config.chunking import ChunkingSettings
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.records import Chunk, Document, Item
+from knowledge_pipeline.sanitizing.custom import CustomSanitizer
+from knowledge_pipeline.sanitizing.findings import Finding
+from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
+from knowledge_pipeline.sources.custom import CustomSource
+
+__all__ = [
+    "ApiSource",
+    "BatchSource",
+    "Chunk",
+    "ChunkSpan",
+    "Chunker",
+    "ChunkingSettings",
+    "ConfigError",
+    "CustomExtractor",
+    "CustomSanitizer",
+    "CustomSource",
+    "Document",
+    "DocumentSkipped",
+    "Finding",
+    "Item",
+    "MeasuredDocument",
+    "Source",
+    "SourceRefused",
+    "SourceUnavailable",
+    "TokenLimits",
+]
