@@ -71,7 +71,7 @@ def backfill_all(daemon: Daemon, path: Path, name: str) -> PartitionBackfill:
             backfill_id=name,
             asset_graph=request.asset_graph,
             partition_names=[source.id for source in load_settings(path).sources],
-            asset_selection=[*stage_asset_keys("code").values(), RELEASE],
+            asset_selection=[*stage_asset_keys("code").values(), dg.AssetKey(RELEASE)],
             backfill_timestamp=time.time(),
             tags={},
             dynamic_partitions_store=daemon.instance,

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.refresh import Repository, standard_library
 from knowledge_pipeline.config import file
-from knowledge_pipeline.defs.jobs import refresh as refresh_job
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.recorded_refresh import open_local_instance
 from knowledge_pipeline.stages import pipeline
@@ -76,7 +76,7 @@ class Bench:
         """Seconds of the job `refresh` in this process, recorded in SQLite."""
         project = ProjectResource(config_path=str(self.path))
         started = time.perf_counter()
-        result = refresh_job.execute_in_process(
+        result = build_source_jobs()[0].execute_in_process(
             {"loggers": {"console": {"config": {"log_level": "WARNING"}}}},
             instance,
             resources={"project": project},

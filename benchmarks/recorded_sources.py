@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.many_sources import project
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.defs.jobs import refresh as refresh_job
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.recorded_refresh import open_local_instance
@@ -43,7 +43,7 @@ def _time(work: Callable[[], None]) -> tuple[float, float]:
 
 
 def _run(instance: dg.DagsterInstance, path: Path) -> None:
-    result = refresh_job.execute_in_process(
+    result = build_source_jobs()[0].execute_in_process(
         {"loggers": {"console": {"config": {"log_level": "WARNING"}}}},
         instance,
         resources={"project": ProjectResource(config_path=str(path))},

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.filters import Filters as Filters
     from knowledge_pipeline.contract.requests import Task as Task
+    from knowledge_pipeline.defs.code_location import build_defs as build_defs
+    from knowledge_pipeline.defs.component import KnowledgePipeline as KnowledgePipeline
     from knowledge_pipeline.query.access import Access as Access
     from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase as AsyncKnowledgeBase
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase as KnowledgeBase
@@ -18,7 +20,9 @@ _LAZY_EXPORTS = {
     "AsyncKnowledgeBase": "knowledge_pipeline.query.knowledge_base",
     "Filters": "knowledge_pipeline.contract.filters",
     "KnowledgeBase": "knowledge_pipeline.query.knowledge_base",
+    "KnowledgePipeline": "knowledge_pipeline.defs.component",
     "Task": "knowledge_pipeline.contract.requests",
+    "build_defs": "knowledge_pipeline.defs.code_location",
 }
 
 
@@ -29,3 +33,10 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(_LAZY_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The names of the module, with the component where Dagster is installed, whose `dg` finds it here."""
+    from importlib.util import find_spec
+
+    return sorted({*globals(), *(["KnowledgePipeline"] if find_spec("dagster") else [])})

@@ -19,6 +19,7 @@ from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
 from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import tag_process
@@ -39,44 +40,50 @@ from knowledge_pipeline.store.lake import Lake
 RELEASED_STAGES = frozenset({"index", "graph"})
 
 
-def stage_asset_keys(source_type: SourceType) -> dict[str, dg.AssetKey]:
+def stage_asset_keys(source_type: SourceType, names: Names = PLAIN) -> dict[str, dg.AssetKey]:
     """The assets of a type by stage, in their order: `code/snapshot`, `code/chunks`, ..."""
-    return {stage: dg.AssetKey([source_type, stage]) for stage in select_stages(source_type)}
+    return {stage: names.key(source_type, stage) for stage in select_stages(source_type)}
 
 
-def released_asset_keys(types: Sequence[SourceType]) -> list[dg.AssetKey]:
+def released_asset_keys(types: Sequence[SourceType], names: Names = PLAIN) -> list[dg.AssetKey]:
     """The assets whose tables a release names."""
     return [
-        key for type_ in types for stage, key in stage_asset_keys(type_).items() if stage in RELEASED_STAGES
+        key
+        for type_ in types
+        for stage, key in stage_asset_keys(type_, names).items()
+        if stage in RELEASED_STAGES
     ]
 
 
-def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.AssetsDefinition:
+def build_stage_assets(
+    source_type: SourceType, settings: Settings, names: Names = PLAIN
+) -> dg.AssetsDefinition:
     """The assets of one type, partitioned by its sources, each runnable alone."""
 
     @dg.multi_asset(
-        name=source_type,
+        name=names.definition(source_type),
         description=f"Refreshes sources of the type {source_type}, stage by stage.",
-        specs=build_stage_specs(source_type, settings),
-        check_specs=build_check_specs(source_type),
-        partitions_def=source_partitions(source_type),
+        specs=build_stage_specs(source_type, settings, names),
+        check_specs=build_check_specs(source_type, names),
+        partitions_def=source_partitions(source_type, names),
         backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=read_sources_per_run()),
         can_subset=True,
         op_tags=SOURCE_STEP_TAGS,
     )
+    @names.bind
     def refresh(
         context: dg.AssetExecutionContext, config: RefreshConfig, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         selected = {key.path[-1] for key in context.selected_asset_keys}
         stages = [stage for stage in STAGES if stage in selected]
         selection = context.run.asset_selection
-        release = selection is None or RELEASE in selection
+        release = selection is None or names.key(RELEASE) in selection
         with translate_failures(context, project.retry_policy()):
             tag_process(context)
             if len(context.partition_keys) == 1:
                 settings, source = project.load_settings(), context.partition_key
                 sources = settings.select_sources([source])
-                provenance = track_refresh_inputs(context.instance, settings, sources)
+                provenance = track_refresh_inputs(context.instance, settings, sources, names)
                 releases = build_early_releases(context, project) if release else None
                 for done in refresh_source(
                     context, project, settings, config.options, source, stages, releases
@@ -97,17 +104,19 @@ def build_stage_assets(source_type: SourceType, settings: Settings) -> dg.Assets
                 settings, lake = project.load_settings(), project.open_lake()
                 for check, result in run_blocking_checks(lake, settings, source_type):
                     if check.name in wanted:
-                        yield to_check_result(check, result, source_type, lake)
+                        yield to_check_result(check, result, source_type, lake, names)
 
     return refresh
 
 
-def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.AssetsDefinition:
+def build_release_asset(
+    types: Sequence[SourceType], settings: Settings, names: Names = PLAIN
+) -> dg.AssetsDefinition:
     """The asset that makes all spaces live together, after the index of every type and their evaluation."""
     spec = dg.AssetSpec(
-        RELEASE,
-        deps=[EVALUATION, *released_asset_keys(types)],
-        group_name="release",
+        names.key(RELEASE),
+        deps=[names.key(EVALUATION), *released_asset_keys(types, names)],
+        group_name=names.group("release"),
         kinds={"lancedb"},
         description="One row per release: the version of each space's index table, and of the code graph, "
         "that queries read. All of them are released together once their blocking checks pass; until then "
@@ -118,7 +127,9 @@ def build_release_asset(types: Sequence[SourceType], settings: Settings) -> dg.A
         metadata={URI: str(Lake(settings.store).releases().path), STORAGE_KIND: "lancedb"},
     )
 
-    @dg.multi_asset(name="publish", specs=[spec], pool="release")  # the job has the name `release`
+    # The job has the name `release`.
+    @dg.multi_asset(name=names.definition("publish"), specs=[spec], pool=names.pool("release"))
+    @names.bind
     def release(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
         with translate_failures(context, project.retry_policy()):
             stats = publish(context, project)

@@ -15,52 +15,56 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import BACKFILL, AssetJob, read_last_check
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.metadata.tables import build_arrow_table
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.store.lake import Lake
 
 
-def build_check_specs(source_type: SourceType) -> list[dg.AssetCheckSpec]:
+def build_check_specs(source_type: SourceType, names: Names = PLAIN) -> list[dg.AssetCheckSpec]:
     """The blocking checks of a type, for `check_specs` of its chain."""
-    return [_build_check_spec(check, source_type) for check in list_blocking_checks(source_type)]
+    return [_build_check_spec(check, source_type, names) for check in list_blocking_checks(source_type)]
 
 
-def build_informational_checks(source_type: SourceType) -> dg.AssetChecksDefinition:
+def build_informational_checks(source_type: SourceType, names: Names = PLAIN) -> dg.AssetChecksDefinition:
     """The informational checks of a type, each of which can run alone.
 
     A run of a backfill, of which there may be hundreds, repeats the last result.
     """
 
     @dg.multi_asset_check(
-        name=f"check_{source_type}",
-        specs=[_build_check_spec(check, source_type) for check in list_informational_checks(source_type)],
+        name=names.definition(f"check_{source_type}"),
+        specs=[
+            _build_check_spec(check, source_type, names) for check in list_informational_checks(source_type)
+        ],
         description=f"Checks everything that is stored of the type {source_type}.",
         can_subset=True,
     )
+    @names.bind
     def run_checks(context: dg.OpExecutionContext, project: ProjectResource) -> Iterator[dg.AssetCheckResult]:
         with translate_failures(context, project.retry_policy()):
             settings, lake = project.load_settings(), project.open_lake()
             for check in list_informational_checks(source_type):
-                key = dg.AssetCheckKey(dg.AssetKey([source_type, check.stage]), check.name)
+                key = dg.AssetCheckKey(names.key(source_type, check.stage), check.name)
                 if key in context.selected_asset_check_keys:
                     last = read_last_check(context.instance, key) if BACKFILL in context.run.tags else None
                     yield last or to_check_result(
-                        check, check.run(lake, settings, source_type), source_type, lake
+                        check, check.run(lake, settings, source_type), source_type, lake, names
                     )
 
     return run_checks
 
 
-def build_checks_job(definitions: Sequence[dg.AssetChecksDefinition]) -> AssetJob:
+def build_checks_job(definitions: Sequence[dg.AssetChecksDefinition], names: Names = PLAIN) -> AssetJob:
     """The job that runs the informational checks of all types, on a schedule."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        "checks",
+        names.definition("checks"),
         selection=dg.AssetSelection.checks(*definitions),
         description="Check everything that is stored: duplicates, skipped documents, sizes, age, cost.",
     )
 
 
 def to_check_result(
-    check: Check, result: CheckResult, source_type: SourceType, lake: Lake
+    check: Check, result: CheckResult, source_type: SourceType, lake: Lake, names: Names = PLAIN
 ) -> dg.AssetCheckResult:
     """A result as Dagster shows it: the message, the figures, the rows, and where to look further.
 
@@ -71,7 +75,7 @@ def to_check_result(
     by_type = check.stage in ("snapshot", "chunks")  # the other two are stored by space
     folder = lake.root / check.stage / (source_type if by_type else "")
     return dg.AssetCheckResult(
-        asset_key=[source_type, check.stage],
+        asset_key=names.key(source_type, check.stage),
         check_name=check.name,
         passed=result.passed,
         severity=dg.AssetCheckSeverity.ERROR if blocks else dg.AssetCheckSeverity.WARN,
@@ -85,10 +89,10 @@ def to_check_result(
     )
 
 
-def _build_check_spec(check: Check, source_type: SourceType) -> dg.AssetCheckSpec:
+def _build_check_spec(check: Check, source_type: SourceType, names: Names) -> dg.AssetCheckSpec:
     return dg.AssetCheckSpec(
         check.name,
-        asset=[source_type, check.stage],
+        asset=names.key(source_type, check.stage),
         description=f"{check.description} What to do when it fails: docs/checks.md",
         blocking=check.blocking,
         metadata={"threshold": f"checks.{check.threshold}"} if check.threshold else {},

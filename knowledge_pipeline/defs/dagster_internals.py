@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -18,9 +18,13 @@ from dagster._core.execution.plan.instance_concurrency_context import InstanceCo
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster.components.core.decl import YamlBackedComponentDecl
+from dagster_shared.record import copy  # pyright: ignore[reportUnknownVariableType]  # it has no types
 
 AssetJob = UnresolvedAssetJobDefinition
 """What `dg.define_asset_job` returns."""
+
+_Job = TypeVar("_Job", dg.JobDefinition, AssetJob)
 
 PoolSlots = InstanceConcurrencyContext
 """Claims and frees slots of pools for one run; Dagster's executors claim a slot for a whole step by it."""
@@ -42,6 +46,23 @@ TABLE_NAME, CODE_REFERENCES = "dagster/table_name", "dagster/code_references"
 COLUMN_SCHEMA, COLUMN_LINEAGE = "dagster/column_schema", "dagster/column_lineage"
 
 COMPUTE_KIND, CELERY_QUEUE = "dagster/compute_kind", "dagster-celery/queue"  # tags of ops
+
+
+def set_executor(job: _Job, executor: dg.ExecutorDefinition) -> _Job:
+    """The same job with an executor of its own, whatever that of its code location."""
+    if isinstance(job, dg.JobDefinition):
+        return job.with_executor_def(executor)
+    return copy(job, executor_def=executor)
+
+
+def find_yaml_line(context: dg.ComponentLoadContext, key_path: Sequence[str | int]) -> tuple[str, int] | None:
+    """File and line of a key of a component's YAML, or of its nearest parent; None if it has no YAML."""
+    decl = context.component_decl
+    tree = decl.source_tree if isinstance(decl, YamlBackedComponentDecl) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if tree is None:
+        return None
+    position, _ = tree.source_position_tree.lookup_closest_and_path(list(key_path), None)
+    return position.filename, position.start.line
 
 
 def is_in_run_process(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:

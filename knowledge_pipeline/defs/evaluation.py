@@ -10,6 +10,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import log_check_result
 from knowledge_pipeline.defs.failures import Context, translate_failures
 from knowledge_pipeline.defs.metadata.tables import build_table
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.progress import build_progress_report
 from knowledge_pipeline.evaluation.judge import QuestionResponse, judge_by_place
@@ -19,7 +20,8 @@ from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages.evaluate import QUALITY_MEASURE, EvaluationResult
 from knowledge_pipeline.store.lake import Lake
 
-EVALUATION = dg.AssetKey("evaluation")
+EVALUATION = "evaluation"
+"""The last part of the asset's key."""
 QUALITY_CHECK = "quality_holds"
 
 _MAX_WORST_QUESTIONS = 20
@@ -29,12 +31,14 @@ _SHOWN_METRICS = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5", "p50_ms"
 _NO_QUESTIONS = "No golden questions are configured: docs/evaluation.md shows how to write them."
 
 
-def build_evaluation_asset(types: Sequence[SourceType], owners: Sequence[str] = ()) -> dg.AssetsDefinition:
+def build_evaluation_asset(
+    types: Sequence[SourceType], owners: Sequence[str] = (), names: Names = PLAIN
+) -> dg.AssetsDefinition:
     """The asset that evaluates the newest index by the golden questions, after the index of every type."""
     spec = dg.AssetSpec(
-        EVALUATION,
-        deps=[dg.AssetKey([source_type, "index"]) for source_type in types],
-        group_name="release",
+        names.key(EVALUATION),
+        deps=[names.key(source_type, "index") for source_type in types],
+        group_name=names.group("release"),
         kinds={"python", "lancedb"},
         owners=list(owners),
         description="One row per metric of an evaluation: the score of the newest index on the golden "
@@ -44,14 +48,15 @@ def build_evaluation_asset(types: Sequence[SourceType], owners: Sequence[str] = 
     )
     check = dg.AssetCheckSpec(
         QUALITY_CHECK,
-        asset=EVALUATION,
+        asset=names.key(EVALUATION),
         blocking=True,
         description=f"{QUALITY_MEASURE} of the newest index on the golden questions is not below "
         "`evaluation.floor`, and no more below the live release than `evaluation.allowed_drop`. What to do "
         "when it fails: docs/evaluation.md",
     )
 
-    @dg.multi_asset(name="evaluate", specs=[spec], check_specs=[check])
+    @dg.multi_asset(name=names.definition("evaluate"), specs=[spec], check_specs=[check])
+    @names.bind
     def evaluation(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  # Dagster takes no other
         with translate_failures(context, project.retry_policy()):
             lake, settings = project.open_lake(), project.load_settings()
@@ -60,7 +65,7 @@ def build_evaluation_asset(types: Sequence[SourceType], owners: Sequence[str] = 
             return dg.MaterializeResult(
                 metadata=_build_metadata(lake, settings, evaluated),
                 data_version=dg.DataVersion(_data_version(evaluated)) if evaluated else None,
-                check_results=[_check_quality(lake, settings, evaluated)],
+                check_results=[_check_quality(lake, settings, evaluated, names)],
             )
 
     return evaluation
@@ -81,11 +86,13 @@ def log_evaluation(
     if evaluated := evaluate.refresh(lake, settings, report=report):
         tags = build_tags(_data_version(evaluated))
         metadata = _build_metadata(lake, settings, evaluated)
-        context.log_event(dg.AssetMaterialization(EVALUATION, None, metadata, tags=tags))
-        log_check_result(context, _check_quality(lake, settings, evaluated))
+        context.log_event(dg.AssetMaterialization(project.names.key(EVALUATION), None, metadata, tags=tags))
+        log_check_result(context, _check_quality(lake, settings, evaluated, project.names))
 
 
-def _check_quality(lake: Lake, settings: Settings, evaluated: EvaluationResult | None) -> dg.AssetCheckResult:
+def _check_quality(
+    lake: Lake, settings: Settings, evaluated: EvaluationResult | None, names: Names
+) -> dg.AssetCheckResult:
     """The result of the check; a live release that is below the floor is only warned of."""
     limits, severity, problem = settings.evaluation, dg.AssetCheckSeverity.ERROR, None
     if evaluated is None:
@@ -98,7 +105,7 @@ def _check_quality(lake: Lake, settings: Settings, evaluated: EvaluationResult |
             severity = dg.AssetCheckSeverity.WARN
             problem = f"the live release has {message}, below evaluation.floor ({limits.floor:g})"
     return dg.AssetCheckResult(
-        asset_key=EVALUATION,
+        asset_key=names.key(EVALUATION),
         check_name=QUALITY_CHECK,
         passed=problem is None,
         severity=severity,

@@ -8,6 +8,7 @@ from pydantic import Field
 from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.metadata.tables import build_list, build_table
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.event_log import log_release
 from knowledge_pipeline.defs.runs.progress import build_progress_report
@@ -34,29 +35,50 @@ class MaintenanceConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Only report what would be done.")
 
 
-@dg.op(
-    description="Collects vectors, merges fragments, updates indexes, deletes versions, logs and leftovers.",
-    out=dg.Out(dg.Nothing),
-    tags={COMPUTE_KIND: "lancedb"},
-)
-def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
-    """Maintain the store. It needs no pool: the store's locks separate it from refreshes."""
-    with translate_failures(context, project.retry_policy()):
-        settings = project.load_settings()
-        options = MaintenanceOptions(**config.model_dump())
-        report = build_progress_report(context.log, "maintenance")
-        maintained = maintenance_stage.refresh(Lake(settings.store), settings, options=options, report=report)
-    for action in maintained.actions.values():
-        context.log.info(
-            f"{action.action}: {action.touched_count} tables, {action.removed} removed, "
-            f"{action.bytes_before} bytes before, {action.bytes_after} after, {action.seconds:.1f} s"
-        )
-    if release := maintained.release:
-        context.log.info(f"release {release.release} is live, with the same rows")
-        log_release(context, Stats("release", "", rows=release.rows, version=release.release))
-    for name, reason in maintained.skipped.items():
-        context.log.warning(f"{name}: skipped: {reason}")
-    context.add_output_metadata(build_metadata(maintained))
+def build_maintenance_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that keeps the store small and fast."""
+
+    @dg.op(
+        name=names.definition("maintain"),
+        description="Collects vectors, merges fragments, updates indexes, deletes versions, logs and "
+        "leftovers.",
+        out=dg.Out(dg.Nothing),
+        tags={COMPUTE_KIND: "lancedb"},
+    )
+    @names.bind
+    def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
+        """Maintain the store. It needs no pool: the store's locks separate it from refreshes."""
+        with translate_failures(context, project.retry_policy()):
+            settings = project.load_settings()
+            options = MaintenanceOptions(**config.model_dump())
+            report = build_progress_report(context.log, "maintenance")
+            maintained = maintenance_stage.refresh(
+                Lake(settings.store), settings, options=options, report=report
+            )
+        for action in maintained.actions.values():
+            context.log.info(
+                f"{action.action}: {action.touched_count} tables, {action.removed} removed, "
+                f"{action.bytes_before} bytes before, {action.bytes_after} after, {action.seconds:.1f} s"
+            )
+        if release := maintained.release:
+            context.log.info(f"release {release.release} is live, with the same rows")
+            log_release(
+                context, Stats("release", "", rows=release.rows, version=release.release), project.names
+            )
+        for name, reason in maintained.skipped.items():
+            context.log.warning(f"{name}: skipped: {reason}")
+        context.add_output_metadata(build_metadata(maintained))
+
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("maintenance"),
+        description="Keep the store small and fast; search gives the same results before, during and after.",
+        tags={"knowledge/kind": "maintenance"},
+    )
+    def maintenance() -> None:
+        """Maintain the store, as `knowledge maintain` does."""
+        maintain.alias("maintain")()  # pyright: ignore[reportUnknownMemberType]  # it has no types
+
+    return maintenance
 
 
 def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
@@ -81,12 +103,3 @@ def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
     if skipped:
         metadata["skipped_because"] = build_list(skipped, max_lines=_MAX_LISTED)
     return metadata
-
-
-@dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    description="Keep the store small and fast; search gives the same results before, during and after.",
-    tags={"knowledge/kind": "maintenance"},
-)
-def maintenance() -> None:
-    """Maintain the store, as `knowledge maintain` does."""
-    maintain()

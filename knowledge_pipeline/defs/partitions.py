@@ -7,16 +7,17 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.defs.names import PLAIN, Names
 
 
-def source_partitions(source_type: str) -> dg.DynamicPartitionsDefinition:
+def source_partitions(source_type: str, names: Names = PLAIN) -> dg.DynamicPartitionsDefinition:
     """The partitions of one type: `code_sources`, with a key for every configured source id."""
-    return dg.DynamicPartitionsDefinition(name=f"{source_type}_sources")
+    return dg.DynamicPartitionsDefinition(name=names.partitions(source_type))
 
 
-def list_partitions(instance: dg.DagsterInstance, source_type: str) -> list[str]:
+def list_partitions(instance: dg.DagsterInstance, source_type: str, names: Names = PLAIN) -> list[str]:
     """The ids of one type that have a partition."""
-    return list(instance.get_dynamic_partitions(str(source_partitions(source_type).name)))
+    return list(instance.get_dynamic_partitions(names.partitions(source_type)))
 
 
 def list_source_types(settings: Settings) -> list[SourceType]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -26,6 +27,11 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         default=True,
         description="Whether a step claims slots in Dagster's pools; off where no monitor frees them.",
     )
+
+    @property
+    def names(self) -> Names:
+        """How what Dagster knows of it is named."""
+        return PLAIN
 
     @property
     def path(self) -> Path:
@@ -47,7 +53,8 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
             status = path.stat()
         except OSError:
             return file.load_settings(path)  # raises the error that says why
-        return _load_cached(path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+        stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+        return _load_cached(path, stamp, override=not self.names.prefix)
 
     def open_lake(self) -> Lake:
         """The store; opens no table."""
@@ -59,7 +66,31 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         return dg.RetryPolicy(max_retries=self.max_retries, delay=delay, backoff=backoff, jitter=jitter)
 
 
-@lru_cache(maxsize=2)
-def _load_cached(path: Path, stamp: tuple[int, int, int, int]) -> Settings:
+@lru_cache(maxsize=8)  # knowledge bases of one code location
+def _load_cached(path: Path, stamp: tuple[int, int, int, int], *, override: bool) -> Settings:
     del stamp  # part of the key only
-    return file.load_settings(path)
+    return file.load_settings(path, override=override)
+
+
+def build_project(settings: Settings | Path | str | None, names: Names) -> ProjectResource:
+    """The resource of one knowledge base: of a file, which it reads again after an edit, or of settings.
+
+    Where neither is given, the file is found as the command line finds it. KNOWLEDGE_STORE and
+    KNOWLEDGE_EMBEDDING_MODE apply only to names without a prefix: two knowledge bases have two stores.
+    """
+
+    class NamedProject(
+        ProjectResource
+    ):  # Dagster makes new ones of the class: it has what is no configuration
+        @property
+        def names(self) -> Names:
+            return names
+
+    if not isinstance(settings, Settings):
+        return NamedProject(config_path=str(Path(settings).absolute()) if settings else "")
+
+    class GivenProject(NamedProject):
+        def load_settings(self) -> Settings:
+            return settings
+
+    return GivenProject()

@@ -9,6 +9,7 @@ import dagster as dg
 
 from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.errors import ConfigError
@@ -41,7 +42,9 @@ _STORE_SCHEDULES: dict[str, str] = {
 """Jobs without sources; each has a schedule of its name."""
 
 
-def build_schedules(settings: Settings, *, has_checks: bool = True) -> list[dg.ScheduleDefinition]:
+def build_schedules(
+    settings: Settings, names: Names = PLAIN, *, has_checks: bool = True
+) -> list[dg.ScheduleDefinition]:
     """All schedules, that of tuning where it is asked for; they run unless someone stops them.
 
     A tick reads the settings again, except the times.
@@ -58,12 +61,14 @@ def build_schedules(settings: Settings, *, has_checks: bool = True) -> list[dg.S
         raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
     optional = {"checks": has_checks, "tuning": settings.tuning.trigger == "weekly"}
     return [
-        *(_build_refresh_schedule(schedule, times) for schedule in _REFRESH_SCHEDULES),
-        *(_build_job_schedule(job, times) for job in _STORE_SCHEDULES if optional.get(job, True)),
+        *(_build_refresh_schedule(schedule, times, names) for schedule in _REFRESH_SCHEDULES),
+        *(_build_job_schedule(job, times, names) for job in _STORE_SCHEDULES if optional.get(job, True)),
     ]
 
 
-def _build_refresh_schedule(schedule: Schedule, times: ScheduleSettings) -> dg.ScheduleDefinition:
+def _build_refresh_schedule(
+    schedule: Schedule, times: ScheduleSettings, names: Names
+) -> dg.ScheduleDefinition:
     description, nothing_due = _REFRESH_SCHEDULES[schedule]
     options = RefreshOptions(full=schedule.endswith("_reindex"))
 
@@ -72,24 +77,27 @@ def _build_refresh_schedule(schedule: Schedule, times: ScheduleSettings) -> dg.S
     ) -> Sequence[dg.RunRequest] | dg.SkipReason:
         sources = list_scheduled_sources(project.load_settings(), schedule)
         key = context.scheduled_execution_time.isoformat()  # a tick evaluated again starts no second run
-        requests = list(build_refresh_requests(sources, trigger=schedule, run_key=key, options=options))
+        requests = list(
+            build_refresh_requests(sources, names, trigger=schedule, run_key=key, options=options)
+        )
         return requests or dg.SkipReason(nothing_due)
 
-    return _build_schedule(tick, schedule, times, job="refresh", description=description)
+    return _build_schedule(names.bind(tick), schedule, times, names, job="refresh", description=description)
 
 
-def _build_job_schedule(job: str, times: ScheduleSettings) -> dg.ScheduleDefinition:
+def _build_job_schedule(job: str, times: ScheduleSettings, names: Names) -> dg.ScheduleDefinition:
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         key = context.scheduled_execution_time.isoformat()
         return dg.RunRequest(run_key=key, tags={"knowledge/trigger": job})
 
-    return _build_schedule(tick, job, times, job=job, description=_STORE_SCHEDULES[job])
+    return _build_schedule(tick, job, times, names, job=job, description=_STORE_SCHEDULES[job])
 
 
 def _build_schedule(
     tick: Callable[..., Sequence[dg.RunRequest] | dg.RunRequest | dg.SkipReason],
     name: str,
     times: ScheduleSettings,
+    names: Names,
     *,
     job: str,
     description: str,
@@ -97,8 +105,8 @@ def _build_schedule(
     cron = " ".join(getattr(times, name).split())
     decorator = dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         cron_schedule=cron,
-        name=name,
-        job_name=job,
+        name=names.definition(name),
+        job_name=names.definition(job),
         execution_timezone=times.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=description,

@@ -20,6 +20,7 @@ from knowledge_pipeline.defs.dagster_internals import (
     report_observations,
 )
 from knowledge_pipeline.defs.failures import skip_on_config_error
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
@@ -49,29 +50,31 @@ _COMMON_DESCRIPTION = (
 )
 
 
-def settings_key(source_type: str, name: str) -> dg.AssetKey:
-    """The asset of one kind of settings of a type: `code/chunking`."""
-    return dg.AssetKey([source_type, name])
-
-
-def build_settings_specs(source_type: SourceType, owners: Sequence[str] = ()) -> list[dg.AssetSpec]:
+def build_settings_specs(
+    source_type: SourceType, owners: Sequence[str] = (), names: Names = PLAIN
+) -> list[dg.AssetSpec]:
     """The external assets of a type's settings, for `Definitions(assets=...)`."""
     return [
         dg.AssetSpec(
-            settings_key(source_type, name),
+            names.key(source_type, name),
             description=f"{meaning} {_COMMON_DESCRIPTION}",
-            group_name=source_type,
+            group_name=names.group(source_type),
             kinds={"yaml"},
             owners=list(owners),
             tags={"knowledge/settings": name},
-            partitions_def=source_partitions(source_type),
+            partitions_def=source_partitions(source_type, names),
         )
         for name, meaning in _DESCRIPTIONS.items()
     ]
 
 
 def iter_unreported(
-    instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], *, include_unseen: bool
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    sources: Iterable[SourceConfig],
+    names: Names = PLAIN,
+    *,
+    include_unseen: bool,
 ) -> Iterator[dg.AssetObservation]:
     """Observations of settings that the instance does not know yet.
 
@@ -84,7 +87,7 @@ def iter_unreported(
     for source_type, mine in by_type.items():
         wanted = {source.id: compute_settings_digests(settings, source) for source in mine}
         for name in _DESCRIPTIONS:
-            key = settings_key(source_type, name)
+            key = names.key(source_type, name)
             event = dg.DagsterEventType.ASSET_OBSERVATION
             known = read_partition_versions(instance, key, event, list(wanted))
             for id_, digests in wanted.items():
@@ -92,36 +95,45 @@ def iter_unreported(
                     yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digests[name]})
 
 
-def report_settings(instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig]) -> int:
+def report_settings(
+    instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], names: Names = PLAIN
+) -> int:
     """Report the settings of a refresh that differ from the last report, and return how many."""
-    reported = list(iter_unreported(instance, settings, sources, include_unseen=True))
+    reported = list(iter_unreported(instance, settings, sources, names, include_unseen=True))
     report_observations(instance, reported)
     return len(reported)
 
 
-@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    minimum_interval_seconds=30,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
-    "so that the UI shows as stale what depends on them.",
-)
-@skip_on_config_error("the settings cannot be read")
-def changed_settings(
-    context: dg.SensorEvaluationContext, project: ProjectResource
-) -> dg.SensorResult | dg.SkipReason:
-    """Compare the file with what was reported, unless it is the file of the last tick."""
-    settings = project.load_settings()
-    digests = [
-        f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
-        for source in settings.sources
-    ]
-    # With the time in it, to look again periodically although nothing changed.
-    cursor = f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
-    if context.cursor == cursor:
-        return dg.SkipReason("no settings changed")
-    changed = iter_unreported(context.instance, settings, settings.sources, include_unseen=False)
-    observations = list(islice(changed, REPORTS_PER_TICK))
-    if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
-        return dg.SensorResult(asset_events=observations)
-    reason = f"{len(observations)} settings of sources changed"
-    return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
+def build_settings_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that reports changed settings."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("changed_settings"),
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
+        "so that the UI shows as stale what depends on them.",
+    )
+    @names.bind
+    @skip_on_config_error("the settings cannot be read")
+    def changed_settings(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Compare the file with what was reported, unless it is the file of the last tick."""
+        settings = project.load_settings()
+        digests = [
+            f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
+            for source in settings.sources
+        ]
+        # With the time in it, to look again periodically although nothing changed.
+        cursor = f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
+        if context.cursor == cursor:
+            return dg.SkipReason("no settings changed")
+        changed = iter_unreported(context.instance, settings, settings.sources, names, include_unseen=False)
+        observations = list(islice(changed, REPORTS_PER_TICK))
+        if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
+            return dg.SensorResult(asset_events=observations)
+        reason = f"{len(observations)} settings of sources changed"
+        return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
+
+    return changed_settings

@@ -17,10 +17,12 @@ from knowledge_pipeline.defs.dagster_internals import (
     COLUMN_LINEAGE,
     COLUMN_SCHEMA,
     ROW_COUNT,
+    AssetJob,
 )
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.metadata.plots import render_plot
 from knowledge_pipeline.defs.metadata.tables import build_arrow_table
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.event_log import RELEASE
 from knowledge_pipeline.records import hash_strings
@@ -28,12 +30,6 @@ from knowledge_pipeline.sql_models import run as sql
 from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline.sql_models.model import Column, Model
 from knowledge_pipeline.sql_models.run import ModelRun
-
-SQL_MODELS_JOB = dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    "sql_models",
-    selection=dg.AssetSelection.groups("sql_staging", "sql_intermediate", "sql_marts"),  # pyright: ignore[reportUnknownMemberType]  # it has no types
-    description="Run all models and tests of dbt_like_sql, and write the marts.",
-)
 
 _STAGE_OF_RAW_TABLE = {
     "raw_documents": "snapshot",
@@ -53,17 +49,28 @@ _UpstreamKeys = Mapping[str, Sequence[dg.AssetKey]]
 """Name of a model or raw table -> its assets."""
 
 
+def build_models_job(names: Names = PLAIN) -> AssetJob:
+    """The job that runs all models and tests."""
+    groups = [names.group(f"sql_{layer}") for layer in ("staging", "intermediate", "marts")]
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        names.definition("sql_models"),
+        selection=dg.AssetSelection.groups(*groups),  # pyright: ignore[reportUnknownMemberType]  # it has no types
+        description="Run all models and tests of dbt_like_sql, and write the marts.",
+    )
+
+
 def build_model_assets(
     types: Sequence[SourceType],
     *,
     owners: Sequence[str] = (),
-    evaluation: dg.AssetKey | None = None,
+    evaluation: str | None = None,
     folders: Sequence[Path] = (),
+    names: Names = PLAIN,
 ) -> dg.AssetsDefinition:
     """One step that runs models and tests; each model is an asset, and can run alone.
 
-    `evaluation` is the asset that writes the log of evaluations, if there is one; `folders` are those of
-    the project's own models.
+    `evaluation` is the last part of the key of the asset that writes the log of evaluations, if there is one;
+    `folders` are those of the project's own models.
 
     Raises:
         ConfigError: a model's SQL cannot be read.
@@ -71,24 +78,25 @@ def build_model_assets(
     loaded = load_models(own_folders=folders)
     models = {model.name: model for model in loaded if model.layer != "tests"}
     tests = {model.name: model for model in loaded if model.layer == "tests"}
-    keys_by_stage = [stage_asset_keys(type_) for type_ in types]
+    keys_by_stage = [stage_asset_keys(type_, names) for type_ in types]
     upstream: _UpstreamKeys = {
         **{
             raw: [keys[stage] for keys in keys_by_stage if stage in keys]
             for raw, stage in _STAGE_OF_RAW_TABLE.items()
         },
-        "raw_releases": [RELEASE],
-        "raw_evaluations": [evaluation] if evaluation else [],
-        **{name: [_asset_key(model)] for name, model in models.items()},
+        "raw_releases": [names.key(RELEASE)],
+        "raw_evaluations": [names.key(evaluation)] if evaluation else [],
+        **{name: [_asset_key(model, names)] for name, model in models.items()},
     }
 
     @dg.multi_asset(
-        name="dbt_like_sql",  # the job has the name `sql_models`
+        name=names.definition("dbt_like_sql"),  # the job has the name `sql_models`
         description="Runs the models of dbt_like_sql in the order of what they read.",
-        specs=[_build_asset_spec(model, upstream, owners, folders) for model in models.values()],
-        check_specs=[_build_check_spec(test, models) for test in tests.values()],
+        specs=[_build_asset_spec(model, upstream, owners, folders, names) for model in models.values()],
+        check_specs=[_build_check_spec(test, models, names) for test in tests.values()],
         can_subset=True,
     )
+    @names.bind
     def dbt_like_sql(
         context: dg.AssetExecutionContext, project: ProjectResource
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
@@ -97,23 +105,23 @@ def build_model_assets(
         with translate_failures(context, project.retry_policy()):
             for run in sql.refresh(project.open_lake(), loaded, selected):
                 is_test = run.model.name in tests
-                yield _to_check_result(run, models) if is_test else _to_materialize_result(run)
+                yield _to_check_result(run, models, names) if is_test else _to_materialize_result(run, names)
 
     return dbt_like_sql
 
 
-def _asset_key(model: Model) -> dg.AssetKey:
-    return dg.AssetKey([model.layer, model.name])
+def _asset_key(model: Model, names: Names) -> dg.AssetKey:
+    return names.key(model.layer, model.name)
 
 
 def _build_asset_spec(
-    model: Model, upstream: _UpstreamKeys, owners: Sequence[str], folders: Sequence[Path]
+    model: Model, upstream: _UpstreamKeys, owners: Sequence[str], folders: Sequence[Path], names: Names
 ) -> dg.AssetSpec:
     grain = f"\n\n{model.grain[0].upper()}{model.grain[1:]}." if model.grain else ""
     return dg.AssetSpec(
-        _asset_key(model),
+        _asset_key(model, names),
         deps=list(dict.fromkeys(key for read in model.reads for key in upstream.get(read, ()))),
-        group_name=f"sql_{model.layer}",
+        group_name=names.group(f"sql_{model.layer}"),
         description=f"{model.about}{grain}\n\n```sql\n{model.sql}\n```",
         kinds={"duckdb", "sql", *(["parquet"] if model.layer == "marts" else [])},
         owners=list(owners),
@@ -156,21 +164,21 @@ def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableC
     ]
 
 
-def _list_tested_assets(test: Model, models: Mapping[str, Model]) -> list[dg.AssetKey]:
+def _list_tested_assets(test: Model, models: Mapping[str, Model], names: Names) -> list[dg.AssetKey]:
     """The models that a test reads; the page of the first one shows it."""
-    return list(dict.fromkeys(_asset_key(models[read]) for read in test.reads if read in models))
+    return list(dict.fromkeys(_asset_key(models[read], names) for read in test.reads if read in models))
 
 
-def _build_check_spec(test: Model, models: Mapping[str, Model]) -> dg.AssetCheckSpec:
-    first, *more = _list_tested_assets(test, models)
+def _build_check_spec(test: Model, models: Mapping[str, Model], names: Names) -> dg.AssetCheckSpec:
+    first, *more = _list_tested_assets(test, models, names)
     description = f"{test.about}\n\n```sql\n{test.sql}\n```"
     return dg.AssetCheckSpec(test.name, asset=first, additional_deps=more, description=description)
 
 
-def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult[Any]:
+def _to_materialize_result(result: ModelRun, names: Names) -> dg.MaterializeResult[Any]:
     pictures = [(plot, render_plot(plot, rows)) for plot, rows in result.plot_data]
     return dg.MaterializeResult(
-        asset_key=_asset_key(result.model),
+        asset_key=_asset_key(result.model, names),
         metadata={
             ROW_COUNT: result.rows,
             **{f"plot of {plot.y}": picture for plot, picture in pictures if picture},
@@ -181,11 +189,11 @@ def _to_materialize_result(result: ModelRun) -> dg.MaterializeResult[Any]:
     )
 
 
-def _to_check_result(result: ModelRun, models: Mapping[str, Model]) -> dg.AssetCheckResult:
+def _to_check_result(result: ModelRun, models: Mapping[str, Model], names: Names) -> dg.AssetCheckResult:
     warn = result.model.severity == "warn"
     return dg.AssetCheckResult(
         passed=result.rows == 0,
-        asset_key=_list_tested_assets(result.model, models)[0],
+        asset_key=_list_tested_assets(result.model, models, names)[0],
         check_name=result.model.name,
         severity=dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR,
         metadata={"rows_that_should_not_be": result.rows, **_sample_metadata("sample", result)},

@@ -6,9 +6,11 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from knowledge_pipeline.defs.dagster_internals import AssetJob
 from knowledge_pipeline.defs.failures import translate_failures
 from knowledge_pipeline.defs.metadata.plots import render_plot
 from knowledge_pipeline.defs.metadata.tables import build_table
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.event_log import RELEASE, log_release
 from knowledge_pipeline.defs.runs.progress import build_progress_report
@@ -19,25 +21,29 @@ from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.stages.tuning import tune
 from knowledge_pipeline.stages.tuning.tune import TuningResult, describe_weights, list_worst_losses
 
-TUNING = dg.AssetKey("tuning")
+TUNING = "tuning"
+"""The last part of the asset's key."""
 
 _MAX_LOSSES = 20
 _MAX_CELL_CHARS = 120
 _TRAINING_PLOT = Plot(kind="line", x="pass_over_the_weights", y="ndcg_10", by="pairs")
 
-TUNING_JOB = dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    "tuning",
-    selection=dg.AssetSelection.assets(TUNING),
-    description="Learn the ranking from the corpus, and release it if it is better.",
-)
+
+def build_tuning_job(names: Names = PLAIN) -> AssetJob:
+    """The job that tunes."""
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        names.definition("tuning"),
+        selection=dg.AssetSelection.assets(names.key(TUNING)),
+        description="Learn the ranking from the corpus, and release it if it is better.",
+    )
 
 
-def build_tuning_asset(owners: Sequence[str] = ()) -> dg.AssetsDefinition:
+def build_tuning_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.AssetsDefinition:
     """The asset that learns the ranker's weights from what is released."""
     spec = dg.AssetSpec(
-        TUNING,
-        deps=[RELEASE],
-        group_name="release",
+        names.key(TUNING),
+        deps=[names.key(RELEASE)],
+        group_name=names.group("release"),
         kinds={"python", "lancedb"},
         owners=list(owners),
         description="One row per learned weight of the ranking: trained on docstrings, commits, pull "
@@ -48,13 +54,14 @@ def build_tuning_asset(owners: Sequence[str] = ()) -> dg.AssetsDefinition:
         code_version=tune.VERSION,
     )
 
-    @dg.multi_asset(name="tune", specs=[spec], pool="release")
+    @dg.multi_asset(name=names.definition("tune"), specs=[spec], pool=names.pool("release"))
+    @names.bind
     def tuning(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
         with translate_failures(context, project.retry_policy()):
             report = build_progress_report(context.log, "tuning")
             result = tune.refresh(project.open_lake(), project.load_settings(), report=report)
         if released := result.released:
-            log_release(context, Stats("release", "", rows=released.rows, version=released.release))
+            log_release(context, Stats("release", "", rows=released.rows, version=released.release), names)
         return dg.MaterializeResult(
             metadata=build_tuning_metadata(result),
             data_version=dg.DataVersion(hash_strings(result.after.to_json())[:16]),

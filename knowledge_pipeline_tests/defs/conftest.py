@@ -11,10 +11,10 @@ from dagster._core.storage.defs_state.base import DefsStateStorage
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.asset_jobs import RELEASE_JOB, build_refresh_job
+from knowledge_pipeline.defs.asset_jobs import build_refresh_job, build_release_job
 from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
 from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
-from knowledge_pipeline.defs.jobs import full_reindex, purge, refresh
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.partitions import list_source_types, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.settings_assets import build_settings_specs
@@ -91,7 +91,7 @@ class Workplace:
                 build_release_asset(types, settings),
                 build_model_assets(types, evaluation=EVALUATION),
             ],
-            jobs=[refresh, full_reindex, purge, RELEASE_JOB, *(build_refresh_job(type_) for type_ in types)],
+            jobs=[*build_source_jobs(), build_release_job(), *(build_refresh_job(type_) for type_ in types)],
             resources={"project": self.resource},
             executor=dg.in_process_executor,
         )

@@ -87,7 +87,7 @@ def test_a_backfill_that_is_stopped_and_gone_on_with_ends_with_the_index_of_a_pl
         place.declare(id_, a_py=function(f"f_{id_}"))
     with daemon_of(place, dagster_home, dagster_yaml) as daemon:
         shown = Partitions(place, daemon.instance)
-        stopped = shown.launch([*KEYS.values(), RELEASE], ids)
+        stopped = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], ids)
         daemon.until(lambda: len(server.texts) >= 8, "some sources are embedded", WAIT_S)
         server.wait_s = 15.0  # the daemon stops the run before all of it is done, however busy it is
         shown.cancel(stopped)
@@ -113,7 +113,7 @@ def test_a_backfill_that_is_stopped_and_gone_on_with_ends_with_the_index_of_a_pl
         assert 0 < len(left) < len(ids)
 
         server.wait_s = 0.0
-        rest = shown.launch([*KEYS.values(), RELEASE], left)
+        rest = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], left)
         daemon.until(lambda: shown.ended(rest), "the rest is done", WAIT_S)
         assert shown.ended(rest) == BulkActionStatus.COMPLETED_SUCCESS
         assert shown.missing_or_failed() == []
@@ -227,7 +227,7 @@ def test_a_source_that_fails_in_a_backfill_is_shown_and_cleared_and_the_others_a
     materialized, failed = AssetPartitionStatus.MATERIALIZED, AssetPartitionStatus.FAILED
     with daemon_of(place, dagster_home, dagster_yaml) as daemon:
         shown = Partitions(place, daemon.instance)
-        first = shown.launch([*KEYS.values(), RELEASE], list("abcde"))
+        first = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], list("abcde"))
         daemon.until(lambda: shown.ended(first), "the backfill ended", WAIT_S)
         assert shown.ended(first) == BulkActionStatus.COMPLETED_FAILED
         for stage in STAGES:
@@ -238,7 +238,7 @@ def test_a_source_that_fails_in_a_backfill_is_shown_and_cleared_and_the_others_a
         daemon.until(daemon.idle, "its run is over", WAIT_S)
 
         place.declare("c", m_py=function("c"))
-        second = shown.launch([*KEYS.values(), RELEASE], shown.missing_or_failed())
+        second = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], shown.missing_or_failed())
         daemon.until(lambda: shown.ended(second), "the backfill of what was missing ended", WAIT_S)
         assert shown.ended(second) == BulkActionStatus.COMPLETED_SUCCESS
         assert shown.missing_or_failed() == []

@@ -105,7 +105,7 @@ def told(instance: dg.DagsterInstance, run: str) -> list[str]:
 def backfill(daemon: Daemon, place: Workplace, meanwhile: Callable[[], None] = lambda: None) -> None:
     """Ask for all sources and the release as the UI does, and wait until all of it succeeded."""
     shown = Partitions(place, daemon.instance)
-    asked = shown.launch([*KEYS.values(), RELEASE], SOURCES)
+    asked = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], SOURCES)
     meanwhile()
     daemon.until(lambda: shown.ended(asked), "the backfill ends", WAIT_S)
     assert shown.ended(asked) == BulkActionStatus.COMPLETED_SUCCESS

@@ -130,12 +130,12 @@ def test_a_wrong_file_of_questions_fails_the_step_in_one_sentence(
 
 def test_it_lies_between_the_index_and_the_release(workplace: Workplace) -> None:
     asset = build_evaluation_asset(["code", "markdown"], owners=["team:search"])
-    assert asset.asset_deps[EVALUATION] == {
+    assert asset.asset_deps[dg.AssetKey(EVALUATION)] == {
         dg.AssetKey(["code", "index"]),
         dg.AssetKey(["markdown", "index"]),
     }
-    assert asset.group_names_by_key[EVALUATION] == "release"
-    assert asset.owners_by_key[EVALUATION] == ["team:search"]
+    assert asset.group_names_by_key[dg.AssetKey(EVALUATION)] == "release"
+    assert asset.owners_by_key[dg.AssetKey(EVALUATION)] == ["team:search"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -152,9 +152,9 @@ def test_a_plain_op_logs_the_same(workplace: Workplace, instance: dg.DagsterInst
         evaluate_it()
 
     assert plain.execute_in_process(instance=instance).success
-    event = instance.get_latest_materialization_event(EVALUATION)
+    event = instance.get_latest_materialization_event(dg.AssetKey(EVALUATION))
     assert event is not None and event.asset_materialization is not None
     assert event.asset_materialization.metadata["nDCG@10"].value == 0.5
-    key = dg.AssetCheckKey(EVALUATION, "quality_holds")
+    key = dg.AssetCheckKey(dg.AssetKey(EVALUATION), "quality_holds")
     (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=5)
     assert record.status.value == "FAILED"

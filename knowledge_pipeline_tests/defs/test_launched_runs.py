@@ -47,7 +47,7 @@ def test_a_backfill_of_130_sources_takes_two_runs(workplace: Workplace, home: Pa
                 backfill_id="all",
                 asset_graph=request.asset_graph,
                 partition_names=[source.id for source in workplace.settings.sources],
-                asset_selection=[*stage_asset_keys("code").values(), RELEASE],
+                asset_selection=[*stage_asset_keys("code").values(), dg.AssetKey(RELEASE)],
                 backfill_timestamp=0.0,
                 tags={},
                 dynamic_partitions_store=instance,

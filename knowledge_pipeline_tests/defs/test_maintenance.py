@@ -5,14 +5,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.maintenance import maintenance
+from knowledge_pipeline.defs.maintenance import build_maintenance_job
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 
 def run(workplace: Workplace, instance: dg.DagsterInstance, **config: object) -> dg.ExecuteInProcessResult:
-    return maintenance.execute_in_process(
+    return build_maintenance_job().execute_in_process(
         instance=instance,
         resources={"project": workplace.resource},
         run_config={"ops": {"maintain": {"config": config}}},

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dagster as dg
 
-from knowledge_pipeline.defs.migration import migration
+from knowledge_pipeline.defs.migration import build_migration_job
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline_tests.store.migration.conftest import OpenStore
 from knowledge_pipeline_tests.store.migration.conftest import open_store as open_store  # a fixture
 
 
 def run(instance: dg.DagsterInstance, action: str) -> dict[str, object]:
-    result = migration.execute_in_process(
+    result = build_migration_job().execute_in_process(
         instance=instance,
         resources={"project": ProjectResource(config_path="knowledge.yaml")},
         run_config={"ops": {"migrate_tables": {"config": {"action": action}}}},

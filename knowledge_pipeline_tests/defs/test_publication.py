@@ -7,7 +7,7 @@ import runpy
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.publication import PUBLICATION, build_publication_asset, new_release
+from knowledge_pipeline.defs.publication import PUBLICATION, build_publication_asset, build_publication_sensor
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.publish.postgres import DSN_VARIABLE
 from knowledge_pipeline.stages.release import roll_back_release
@@ -22,7 +22,7 @@ def tick(
     workplace: Workplace, instance: dg.DagsterInstance, cursor: str | None
 ) -> dg.SensorResult | dg.SkipReason:
     context = dg.build_sensor_context(instance, cursor=cursor, resources={"project": workplace.resource})
-    result = new_release(context)
+    result = build_publication_sensor()(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
     return result
 
@@ -68,6 +68,6 @@ def test_there_is_an_asset_where_the_environment_names_a_database(
     monkeypatch.setenv("KNOWLEDGE_CONFIG", str(workplace.path))
     workplace.declare("one", "code", a_py="x = 1\n")
     definitions: dg.Definitions = runpy.run_module("knowledge_pipeline.definitions")["defs"]
-    assert (PUBLICATION in definitions.resolve_all_asset_keys()) == bool(address)
+    assert (dg.AssetKey(PUBLICATION) in definitions.resolve_all_asset_keys()) == bool(address)
     names = {sensor.name for sensor in definitions.get_repository_def().sensor_defs}
     assert ("new_release" in names) == bool(address)

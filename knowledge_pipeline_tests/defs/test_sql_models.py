@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from knowledge_pipeline.defs.sql_models import SQL_MODELS_JOB, build_model_assets
+from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -34,7 +34,7 @@ def run(workplace: Workplace, instance: dg.DagsterInstance, *keys: str) -> dg.Ex
     types = ("code", "markdown")
     definitions = dg.Definitions(
         assets=[build_model_assets(types)],
-        jobs=[SQL_MODELS_JOB],
+        jobs=[build_models_job()],
         resources={"project": workplace.resource},
         executor=dg.in_process_executor,
     )
@@ -104,7 +104,7 @@ def test_a_model_alone_is_run_with_what_it_reads(indexed: Workplace, instance: d
 
 
 def test_lineage_is_what_the_sql_reads(workplace: Workplace) -> None:
-    parents = _parents(build_model_assets(["code", "markdown"], evaluation=dg.AssetKey("evaluation")))
+    parents = _parents(build_model_assets(["code", "markdown"], evaluation="evaluation"))
     assert parents["staging/stg_chunks"] == {"code/chunks", "markdown/chunks"}
     assert parents["staging/stg_refreshes"] == {"code/index", "markdown/index"}
     assert parents["staging/stg_model_calls"] == {"code/embeddings", "markdown/embeddings"}

@@ -16,6 +16,7 @@ from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.defs.alerts.channels import Alert, post_to_slack, send_email
 from knowledge_pipeline.defs.dagster_internals import LAUNCHERS, PARTITION, RANGE_END, RANGE_START, WILL_RETRY
 from knowledge_pipeline.defs.metadata.tables import list_names
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.records import hash_strings
@@ -32,20 +33,26 @@ _MAX_REASON_CHARS = 1500
 _VARIABLE_PARTS = re.compile(r"[0-9a-f]{8,}|\d+(?:[.,]\d+)*")  # run ids, commits, counts, seconds
 
 
-def build_failed_runs_sensor(*, quiet_s: float = QUIET_S) -> dg.SensorDefinition:
+def build_failed_runs_sensor(
+    names: Names = PLAIN, *, quiet_s: float = QUIET_S, only_own: bool = False
+) -> dg.SensorDefinition:
     """The sensor that reports failed runs, except those that Dagster itself retries.
 
-    Alerts of one job and one reason are at least `quiet_s` apart.
+    Alerts of one job and one reason are at least `quiet_s` apart. `only_own` leaves runs of others' jobs and
+    assets in the same code location to others.
     """
 
     @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name="failed_runs",
+        name=names.definition("failed_runs"),
         minimum_interval_seconds=15,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports failed runs in the log, and in Slack and by e-mail if knowledge.yaml says so; "
         "one job and reason at most once an hour.",
     )
+    @names.bind
     def failed_runs(context: dg.RunFailureSensorContext, project: ProjectResource) -> None:
+        if only_own and not names.has_run(context.dagster_run):
+            return
         if context.dagster_run.tags.get(WILL_RETRY) == "true":
             context.log.info(f"run {context.dagster_run.run_id} failed and is retried")
             return

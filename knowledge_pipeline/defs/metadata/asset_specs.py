@@ -24,6 +24,7 @@ from knowledge_pipeline.defs.dagster_internals import (
 )
 from knowledge_pipeline.defs.freshness import build_freshness_policy
 from knowledge_pipeline.defs.metadata.columns import arrow_schema, table_schema
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
@@ -159,7 +160,9 @@ def list_upstream(stage: str) -> tuple[str, ...]:
     return (*_UPSTREAM_STAGES[stage], *STAGE_SETTINGS[stage])
 
 
-def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.AssetSpec]:
+def build_stage_specs(
+    source_type: SourceType, settings: Settings, names: Names = PLAIN
+) -> list[dg.AssetSpec]:
     """The assets of a type in their order, with everything that the UI can show of them.
 
     They are `skippable`, because a run of many sources logs its materializations itself.
@@ -167,12 +170,12 @@ def build_stage_specs(source_type: SourceType, settings: Settings) -> list[dg.As
     versions = compute_code_versions(source_type)
     return [
         dg.AssetSpec(
-            [source_type, stage],
-            deps=[[source_type, name] for name in list_upstream(stage)],
+            names.key(source_type, stage),
+            deps=[names.key(source_type, name) for name in list_upstream(stage)],
             skippable=True,
             description=describe_stage(source_type, stage),
-            metadata=_build_metadata(source_type, stage, settings),
-            group_name=source_type,
+            metadata=_build_metadata(source_type, stage, settings, names),
+            group_name=names.group(source_type),
             code_version=versions[stage],
             freshness_policy=build_freshness_policy(settings, source_type) if stage == "index" else None,
             owners=list(settings.owners),
@@ -209,7 +212,7 @@ def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[s
     return {"lancedb", words.get(stage) or _SOURCE_KINDS[source_type]}
 
 
-def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnLineage:
+def build_column_lineage(source_type: SourceType, stage: str, names: Names = PLAIN) -> dg.TableColumnLineage:
     """The upstream columns of each column; columns that settings decide have none."""
     origins = dict[str, list[tuple[str, str]]]()
     if stage == "chunks":
@@ -225,7 +228,9 @@ def build_column_lineage(source_type: SourceType, stage: str) -> dg.TableColumnL
         origins["vector"] = [("embeddings", "vector")]
     return dg.TableColumnLineage(
         {
-            name: [dg.TableColumnDep([source_type, upstream], column) for upstream, column in columns]
+            name: [
+                dg.TableColumnDep(names.key(source_type, upstream), column) for upstream, column in columns
+            ]
             for name, columns in origins.items()
         }
     )
@@ -255,8 +260,8 @@ def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
         return dg.CodeReferencesMetadataValue(code_references=references)
 
 
-def _build_metadata(source_type: SourceType, stage: str, settings: Settings) -> dict[str, Any]:
-    lineage = build_column_lineage(source_type, stage)
+def _build_metadata(source_type: SourceType, stage: str, settings: Settings, names: Names) -> dict[str, Any]:
+    lineage = build_column_lineage(source_type, stage, names)
     tables = {"index": "index", "graph": "graph.symbols"}
     folder = f"{stage}/{source_type}" if stage in ("snapshot", "chunks") else stage
     return {

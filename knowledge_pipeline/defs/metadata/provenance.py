@@ -26,8 +26,9 @@ from knowledge_pipeline.defs.dagster_internals import (
     read_unpartitioned_version,
 )
 from knowledge_pipeline.defs.metadata.asset_specs import list_upstream
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.partitions import list_source_types
-from knowledge_pipeline.defs.settings_assets import report_settings, settings_key
+from knowledge_pipeline.defs.settings_assets import report_settings
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import Stats
@@ -113,27 +114,27 @@ class Provenance:
 
 
 def track_refresh_inputs(
-    instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig]
+    instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], names: Names = PLAIN
 ) -> Provenance:
     """Report the settings in use, and remember the inputs of all stages of some sources.
 
     It takes a handful of look-ups for each type, whatever the number of sources.
     """
     sources = list(sources)
-    report_settings(instance, settings, sources)
+    report_settings(instance, settings, sources, names)
     types: list[SourceType] = list(dict.fromkeys(source.type for source in sources))
     deps = {
-        dg.AssetKey([type_, stage]): [dg.AssetKey([type_, name]) for name in list_upstream(stage)]
+        names.key(type_, stage): [names.key(type_, name) for name in list_upstream(stage)]
         for type_ in types
         for stage in select_stages(type_)
     }
     versions = {
-        dg.AssetKey([type_, stage]): version
+        names.key(type_, stage): version
         for type_ in types
         for stage, version in compute_code_versions(type_).items()
     }
     known = {
-        (settings_key(source.type, name), source.id): version
+        (names.key(source.type, name), source.id): version
         for source in sources
         for name, version in compute_settings_digests(settings, source).items()
     }
@@ -146,6 +147,7 @@ def track_release_inputs(
     key: dg.AssetKey,
     code_version: str,
     intermediate: Mapping[dg.AssetKey, str] | None = None,
+    names: Names = PLAIN,
 ) -> Provenance:
     """Remember the index of every configured type, and the code graph, right before a release reads them.
 
@@ -153,8 +155,8 @@ def track_release_inputs(
     from the indexes for it: its evaluation.
     """
     intermediate, types = intermediate or {}, list_source_types(settings)
-    indexes = [dg.AssetKey([type_, "index"]) for type_ in types]
-    graphs = [dg.AssetKey([type_, "graph"]) for type_ in types if "graph" in select_stages(type_)]
+    indexes = [names.key(type_, "index") for type_ in types]
+    graphs = [names.key(type_, "graph") for type_ in types if "graph" in select_stages(type_)]
     deps = {**dict.fromkeys(intermediate, indexes), key: [*intermediate, *indexes, *graphs]}
     return Provenance(instance, deps, {**intermediate, key: code_version}, {})
 

@@ -11,6 +11,7 @@ import dagster as dg
 
 from knowledge_pipeline.defs.dagster_internals import is_in_run_process
 from knowledge_pipeline.defs.failures import Context
+from knowledge_pipeline.defs.names import PLAIN, Names
 
 PROCESS_TAG = "knowledge/process"
 
@@ -40,12 +41,18 @@ def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     return ended
 
 
-@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    minimum_interval_seconds=60,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Ends runs whose process on this machine is gone, so that they are retried.",
-)
-def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-    """Request nothing: Dagster itself retries a run that lost its process."""
-    ended = fail_lost_runs(context.instance)
-    return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
+def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that ends lost runs."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("lost_runs"),
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Ends runs whose process on this machine is gone, so that they are retried.",
+    )
+    def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        """Request nothing: Dagster itself retries a run that lost its process."""
+        ended = fail_lost_runs(context.instance)
+        return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
+
+    return lost_runs

@@ -16,6 +16,7 @@ from knowledge_pipeline.defs.dagster_internals import CODE_VERSION, DATA_VERSION
 from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
 from knowledge_pipeline.defs.failures import Context, combine_failures
 from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs, track_release_inputs
+from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.refresh_steps import refresh_all_sources
 from knowledge_pipeline.defs.runs.stage_recorder import StageRecorder
@@ -27,7 +28,8 @@ from knowledge_pipeline.stages.early_release import EarlyReleases
 from knowledge_pipeline.stages.pipeline import STAGES, release_early
 from knowledge_pipeline.store import schemas
 
-RELEASE = dg.AssetKey("release")
+RELEASE = "release"
+"""The last part of the asset's key."""
 
 
 def refresh_and_record(
@@ -49,7 +51,7 @@ def refresh_and_record(
     """
     settings = project.load_settings()
     configured = [source for source in settings.sources if source.id in set(ids)]
-    provenance = track_refresh_inputs(context.instance, settings, configured)
+    provenance = track_refresh_inputs(context.instance, settings, configured, project.names)
     recorder = StageRecorder(context, provenance, ids, skip_recorded=skip_recorded)
     releases = build_early_releases(context, project, before_each=recorder.flush) if release else None
     refreshed = refresh_all_sources(context, project, options, ids, stages, releases, recorder=recorder)
@@ -75,7 +77,7 @@ def build_early_releases(
         stats = release_early(project.open_lake(), project.load_settings())
         if stats and stats.has_changes:
             before_each()
-            log_release(context, stats)
+            log_release(context, stats, project.names)
 
     return EarlyReleases(release)
 
@@ -87,16 +89,16 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
         ReleaseRefused: a check failed; the last release stays live.
         KnowledgeError: as the evaluation does.
     """
-    settings, lake = project.load_settings(), project.open_lake()
-    provenance = track_release_inputs(
-        context.instance, settings, RELEASE, schemas.VERSION, intermediate={EVALUATION: evaluate.VERSION}
-    )
-    log_evaluation(context, project, lambda version: provenance.build_tags(EVALUATION, None, version))
+    settings, lake, names = project.load_settings(), project.open_lake(), project.names
+    release, evaluation = names.key(RELEASE), names.key(EVALUATION)
+    made = {evaluation: evaluate.VERSION}
+    provenance = track_release_inputs(context.instance, settings, release, schemas.VERSION, made, names)
+    log_evaluation(context, project, lambda version: provenance.build_tags(evaluation, None, version))
     for source_type in types:
         for check, result in run_blocking_checks(lake, settings, source_type):
-            log_check_result(context, to_check_result(check, result, source_type, lake))
+            log_check_result(context, to_check_result(check, result, source_type, lake, names))
     stats = publish(context, project)
-    log_release(context, stats, provenance.build_tags(RELEASE, None, str(stats.version)))
+    log_release(context, stats, names, provenance.build_tags(release, None, str(stats.version)))
 
 
 def publish(context: Context, project: ProjectResource) -> Stats:
@@ -112,10 +114,12 @@ def publish(context: Context, project: ProjectResource) -> Stats:
     return stats
 
 
-def log_release(context: Context, stats: Stats, tags: dict[str, str] | None = None) -> None:
+def log_release(context: Context, stats: Stats, names: Names, tags: dict[str, str] | None = None) -> None:
     """Log a release that was made outside its asset's step; `tags` are its provenance."""
     tags = tags or {CODE_VERSION: schemas.VERSION, DATA_VERSION: str(stats.version)}
-    context.log_event(dg.AssetMaterialization(RELEASE, None, build_release_metadata(stats), tags=tags))
+    context.log_event(
+        dg.AssetMaterialization(names.key(RELEASE), None, build_release_metadata(stats), tags=tags)
+    )
 
 
 def build_release_metadata(stats: Stats) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 
 from knowledge_pipeline.defs.dagster_internals import PoolSlots
 from knowledge_pipeline.defs.failures import Context
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.stages.context import SlotClaim
 
 _POLL_S = 1.0
 _LOG_AFTER_S = 5.0
 
 
-def build_slot_claim(context: Context) -> SlotClaim:
+def build_slot_claim(context: Context, names: Names = PLAIN) -> SlotClaim:
     """Claims for one step: each waits for a slot in the pool of that name, and holds it.
 
     Nothing waits where the instance gives pools no limit, or limits whole runs.
@@ -24,6 +25,7 @@ def build_slot_claim(context: Context) -> SlotClaim:
 
     @contextmanager
     def hold_pool_slot(pool: str) -> Generator[None]:
+        pool = names.pool(pool)
         claim = f"turn:{pool}"  # in the place of a step's key
         with PoolSlots(context.instance, context.run) as slots:
             started, is_logged = time.monotonic(), False

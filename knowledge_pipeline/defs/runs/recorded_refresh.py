@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.dead_workers import fail_lost_runs
@@ -48,6 +48,7 @@ def record_refresh(
         fail_lost_runs(instance)
         for source_type, known in group_ids_by_type(settings).items():
             instance.add_dynamic_partitions(str(source_partitions(source_type).name), known)
+        refresh, *_ = build_source_jobs()
         result = refresh.execute_in_process(
             {
                 "ops": {"refresh_sources": {"config": {"sources": ids, **asdict(options)}}},

@@ -12,6 +12,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.failures import Context
 from knowledge_pipeline.defs.metadata.materialization import build_stage_metadata
 from knowledge_pipeline.defs.metadata.provenance import data_version
+from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.pools import build_slot_claim
 from knowledge_pipeline.defs.runs.progress import build_progress_report
@@ -45,6 +46,7 @@ class StageResult:
     ctx: RefreshContext
     stats: Stats
     version: str  # the data version
+    key: dg.AssetKey  # the stage's asset
     is_final: bool = True  # else of the index, by words alone, and more will follow
 
     @property
@@ -55,11 +57,6 @@ class StageResult:
     def read_metadata(self) -> dict[str, Any]:
         """What the UI shows of it, read from the tables as they are now."""
         return build_stage_metadata(self.ctx, self.stats)
-
-    @property
-    def key(self) -> dg.AssetKey:
-        """The stage's asset."""
-        return dg.AssetKey([self.source_type, self.stats.stage])
 
 
 @dataclass(slots=True)
@@ -87,8 +84,8 @@ def refresh_source(
     """
     run = _open_source(context, project, settings, options, source, stages, releases)
     try:
-        yield from _iter_results(run, run.cut_and_index_words())
-        yield from _iter_results(run, run.finish())
+        yield from _iter_results(run, run.cut_and_index_words(), project.names)
+        yield from _iter_results(run, run.finish(), project.names)
     finally:
         context.log.info(describe_source(run))
         log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=context.run.run_id)
@@ -105,17 +102,19 @@ def _open_source(
 ) -> SourceRefresh:
     (found,) = settings.select_sources([source])
     report = build_progress_report(context.log, source)
-    claim_slot = build_slot_claim(context) if project.pools else claim_immediately
+    claim_slot = build_slot_claim(context, project.names) if project.pools else claim_immediately
     ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)
     return SourceRefresh(ctx, stages, releases)
 
 
-def _iter_results(run: SourceRefresh, stats_of_stages: Iterable[Stats]) -> Iterator[StageResult]:
+def _iter_results(
+    run: SourceRefresh, stats_of_stages: Iterable[Stats], names: Names
+) -> Iterator[StageResult]:
     ctx = run.ctx
     for stats in stats_of_stages:
         version = data_version(ctx.settings, ctx.source, stats)
         is_final = any(stats is each for each in run.stats)
-        yield StageResult(ctx, stats, version, is_final)
+        yield StageResult(ctx, stats, version, names.key(ctx.source.type, stats.stage), is_final)
 
 
 def describe_source(run: SourceRefresh) -> str:
@@ -176,7 +175,7 @@ def refresh_all_sources(
             for source, run in runs.items():
                 if source not in refreshed.failed:
                     try:
-                        _finish_step(refreshed, recorder, run, step)
+                        _finish_step(refreshed, recorder, run, step, project.names)
                     except KnowledgeError as error:
                         fail(source, error)
         finally:
@@ -191,10 +190,11 @@ def _finish_step(
     recorder: Recorder,
     run: SourceRefresh,
     step: Callable[[SourceRefresh], Iterable[Stats]],
+    names: Names,
 ) -> None:
     is_done = step is SourceRefresh.finish
     try:
-        for result in _iter_results(run, step(run)):
+        for result in _iter_results(run, step(run), names):
             if result.source_type not in refreshed.types:
                 refreshed.types.append(result.source_type)
             recorder.record_stage(result)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import dagster as dg
 
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions
 from knowledge_pipeline.store.tables import split_batches
@@ -32,6 +33,7 @@ def read_sources_per_run() -> int:
 
 def build_refresh_requests(
     sources: Sequence[SourceConfig],
+    names: Names = PLAIN,
     *,
     trigger: str,  # why: "commit", "files", "daily", "added", ...; shown as a tag
     run_key: str | None = None,
@@ -46,17 +48,19 @@ def build_refresh_requests(
     for number, ids in enumerate(batches, start=1):
         yield dg.RunRequest(
             run_key=run_key if number == 1 or run_key is None else f"{run_key} {number}",
-            job_name="refresh",
+            job_name=names.definition("refresh"),
             run_config={"ops": {"refresh_sources": {"config": {"sources": ids, **asdict(options)}}}},
             tags={"knowledge/trigger": trigger, **build_source_tags(ids), **(tags or {})},
         )
 
 
-def build_purge_request(ids: Sequence[str], *, run_key: str | None = None) -> dg.RunRequest:
+def build_purge_request(
+    ids: Sequence[str], names: Names = PLAIN, *, run_key: str | None = None
+) -> dg.RunRequest:
     """A request of the job `purge`: erase everything stored of sources that are no longer configured."""
     return dg.RunRequest(
         run_key=run_key,
-        job_name="purge",
+        job_name=names.definition("purge"),
         run_config={"ops": {"purge_sources": {"config": {"sources": list(ids)}}}},
         tags={"knowledge/trigger": "removed", **build_source_tags(ids)},
     )

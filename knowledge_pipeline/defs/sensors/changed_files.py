@@ -17,6 +17,7 @@ import dagster as dg
 from knowledge_pipeline.config.connections import LocalConnection
 from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
 from knowledge_pipeline.defs.failures import skip_on_config_error
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.unfinished_runs import (
@@ -66,44 +67,50 @@ class ExcludedSources:
     new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
-@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    name="changed_files",
-    job_name="refresh",
-    minimum_interval_seconds=10,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Lists the folders of sources that are refreshed as their files change (trigger realtime, or "
-    "on_commit where the folder is in no repository), and requests a run for those that changed.",
-)
-@skip_on_config_error("no folder is listed")
-def changed_files(
-    context: dg.SensorEvaluationContext, project: ProjectResource
-) -> dg.SensorResult | dg.SkipReason:
-    """Request one refresh of everything that changed; a busy source is listed when its run is over."""
-    started_s = time.monotonic()
-    settings = project.load_settings()
-    try:
-        cursor = FilesCursor(**json.loads(context.cursor or "{}"))
-    except (TypeError, ValueError):  # of another version
-        cursor = FilesCursor()
-    sources = select_file_sources(settings.sources)
-    excluded = ExcludedSources(
-        busy=list_unfinished_sources(context.instance),
-        new=list_unpartitioned_sources(context.instance, sources),
+def build_files_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that lists folders."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("changed_files"),
+        job_name=names.definition("refresh"),
+        minimum_interval_seconds=10,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
+        "or on_commit where the folder is in no repository), and requests a run for those that changed.",
     )
-    lake, until_s = Lake(settings.store), started_s + BUDGET_S
-    scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
-    for source, error in scan.failed.items():
-        context.log.warning(f"{source}: {error}")
-    for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES):
-        cursor.digests.pop(source, None)  # its run may have read it before this listing
-    requests: list[dg.RunRequest] = []
-    if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
-        cursor.requests += 1
-        digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
-        key = f"files {cursor.requests} {_short_digest(digests)}"
-        requests = list(build_refresh_requests(scan.changed, trigger="files", run_key=key))
-    skip = None if requests else dg.SkipReason(_explain_skip(sources, scan))
-    return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
+    @names.bind
+    @skip_on_config_error("no folder is listed")
+    def changed_files(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Request one refresh of everything that changed; a busy source is listed when its run is over."""
+        started_s = time.monotonic()
+        settings = project.load_settings()
+        try:
+            cursor = FilesCursor(**json.loads(context.cursor or "{}"))
+        except (TypeError, ValueError):  # of another version
+            cursor = FilesCursor()
+        sources = select_file_sources(settings.sources)
+        excluded = ExcludedSources(
+            busy=list_unfinished_sources(context.instance, names=names),
+            new=list_unpartitioned_sources(context.instance, sources, names),
+        )
+        lake, until_s = Lake(settings.store), started_s + BUDGET_S
+        scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
+        for source, error in scan.failed.items():
+            context.log.warning(f"{source}: {error}")
+        for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES, names):
+            cursor.digests.pop(source, None)  # its run may have read it before this listing
+        requests: list[dg.RunRequest] = []
+        if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
+            cursor.requests += 1
+            digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
+            key = f"files {cursor.requests} {_short_digest(digests)}"
+            requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
+        skip = None if requests else dg.SkipReason(_explain_skip(sources, scan))
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
+
+    return changed_files
 
 
 def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:

@@ -13,6 +13,7 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.defs.failures import skip_on_config_error
+from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor, load_cursor
@@ -49,31 +50,37 @@ class CommitScan:
     waiting: int = 0  # repositories that there was no time for
 
 
-@dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-    name="new_commits",
-    job_name="refresh",
-    minimum_interval_seconds=TICK_S,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Polls the repositories of sources that are refreshed by commits, and requests one run for "
-    "each new commit, with all sources that read it.",
-)
-@skip_on_config_error("no repository is polled")
-def new_commits(
-    context: dg.SensorEvaluationContext, project: ProjectResource
-) -> dg.SensorResult | dg.SkipReason:
-    """Request runs for what is new, and remember the head of every branch."""
-    started_s = time.monotonic()
-    settings, cursor = project.load_settings(), load_cursor(context)
-    watches = remote_heads.group_by_watched_branch(settings.sources)
-    cursor.retain_only(watches)
-    budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
-    scan = poll_repositories(watches, cursor, budget_s)
-    scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen)
-    for error in scan.failed.values():
-        context.log.warning(str(error))
-    requests = list(_build_requests(scan, cursor.tick))
-    skip = None if requests else dg.SkipReason(_explain_skip(scan, watches))
-    return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
+def build_commits_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that polls repositories."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("new_commits"),
+        job_name=names.definition("refresh"),
+        minimum_interval_seconds=TICK_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Polls the repositories of sources that are refreshed by commits, and requests one run "
+        "for each new commit, with all sources that read it.",
+    )
+    @names.bind
+    @skip_on_config_error("no repository is polled")
+    def new_commits(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Request runs for what is new, and remember the head of every branch."""
+        started_s = time.monotonic()
+        settings, cursor = project.load_settings(), load_cursor(context)
+        watches = remote_heads.group_by_watched_branch(settings.sources)
+        cursor.retain_only(watches)
+        budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
+        scan = poll_repositories(watches, cursor, budget_s)
+        scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
+        for error in scan.failed.values():
+            context.log.warning(str(error))
+        requests = list(_build_requests(scan, cursor.tick, names))
+        skip = None if requests else dg.SkipReason(_explain_skip(scan, watches))
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
+
+    return new_commits
 
 
 def _select_first_refreshes(
@@ -81,6 +88,7 @@ def _select_first_refreshes(
     watches: Mapping[WatchedBranch, Sequence[SourceConfig]],
     cursor: CommitCursor,
     unseen: Collection[SourceConfig],
+    names: Names,
 ) -> list[SourceConfig]:
     """The unseen sources that no other run will read at the present commit.
 
@@ -89,9 +97,9 @@ def _select_first_refreshes(
     if not unseen:
         return []
     unseen_ids = {source.id for source in unseen}
-    reading = list_unfinished_sources(instance, READING_STATUSES)
-    excluded = list_unfinished_sources(instance, WAITING_STATUSES)
-    excluded |= list_unpartitioned_sources(instance, unseen)
+    reading = list_unfinished_sources(instance, READING_STATUSES, names)
+    excluded = list_unfinished_sources(instance, WAITING_STATUSES, names)
+    excluded |= list_unpartitioned_sources(instance, unseen, names)
     for watch, sources in watches.items():
         ids = {source.id for source in sources}
         if ids & unseen_ids and ids & reading:
@@ -132,17 +140,17 @@ def poll_repositories(
     return scan
 
 
-def _build_requests(scan: CommitScan, tick: int) -> Iterator[dg.RunRequest]:
+def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.RunRequest]:
     """One run for each new commit of a repository; shared runs for sources seen for the first time.
 
     The run keys contain the tick, so that a commit that a force push brings back is refreshed again.
     """
     if scan.unseen:
         sources, key = sort_by_repository(scan.unseen), f"first sight {tick}"
-        yield from build_refresh_requests(sources, trigger="first_sight", run_key=key)
+        yield from build_refresh_requests(sources, names, trigger="first_sight", run_key=key)
     if len({repository for repository, _ in scan.commits}) > MAX_SEPARATE_REPOSITORIES:
         sources = sort_by_repository(source for found in scan.commits.values() for source in found)
-        yield from build_refresh_requests(sources, trigger="commit", run_key=f"many commits {tick}")
+        yield from build_refresh_requests(sources, names, trigger="commit", run_key=f"many commits {tick}")
         return
     for (repository, commit), sources in scan.commits.items():
         sources, state = sort_by_repository(sources), commit or "gone"
@@ -150,7 +158,7 @@ def _build_requests(scan: CommitScan, tick: int) -> Iterator[dg.RunRequest]:
             f"{repository}@{state} {tick}",
             {"knowledge/repository": repository, "knowledge/commit": state},
         )
-        yield from build_refresh_requests(sources, trigger="commit", run_key=key, tags=tags)
+        yield from build_refresh_requests(sources, names, trigger="commit", run_key=key, tags=tags)
 
 
 def _explain_skip(scan: CommitScan, watches: Mapping[WatchedBranch, object]) -> str:

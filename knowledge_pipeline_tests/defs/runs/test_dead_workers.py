@@ -8,7 +8,7 @@ import sys
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.runs.dead_workers import PROCESS_TAG, lost_runs
+from knowledge_pipeline.defs.runs.dead_workers import PROCESS_TAG, build_lost_runs_sensor
 
 HERE = socket.gethostname()
 
@@ -43,8 +43,10 @@ def test_only_a_run_whose_process_on_this_machine_is_gone_is_ended(
         started(instance, f"{HERE}:{gone}", of="its parent"),
         started(instance, None),
     ]
-    told = lost_runs(dg.build_sensor_context(instance=instance))
+    told = build_lost_runs_sensor()(dg.build_sensor_context(instance=instance))
     assert lost in str(told)
     assert instance.get_run_by_id(lost).status == dg.DagsterRunStatus.FAILURE
     assert {instance.get_run_by_id(run).status for run in others} == {dg.DagsterRunStatus.STARTED}
-    assert "every run's process is alive" in str(lost_runs(dg.build_sensor_context(instance=instance)))
+    assert "every run's process is alive" in str(
+        build_lost_runs_sensor()(dg.build_sensor_context(instance=instance))
+    )

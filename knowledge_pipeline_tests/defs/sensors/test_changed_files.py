@@ -12,12 +12,12 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.sensors import changed_files as files_changed
 from knowledge_pipeline.defs.sensors.changed_files import (
     ExcludedSources,
     FilesCursor,
-    changed_files,
+    build_files_sensor,
     scan_folders,
     select_file_sources,
 )
@@ -37,7 +37,7 @@ class Ticks:
         context = dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"project": self.workplace.resource}
         )
-        result = changed_files.evaluate_tick(context)
+        result = build_files_sensor().evaluate_tick(context)
         self.cursor = result.cursor or self.cursor
         self.keys += [request.run_key for request in result.run_requests or ()]
         return result
@@ -123,7 +123,7 @@ def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: T
 def test_a_source_under_way_is_looked_at_when_its_run_is_over(ticks: Ticks) -> None:
     one, _ = declared(ticks, "one", "two")
     (request,) = ticks.tick().run_requests
-    definitions = dg.Definitions(jobs=[refresh], resources={"project": ticks.workplace.resource})
+    definitions = dg.Definitions(jobs=build_source_jobs(), resources={"project": ticks.workplace.resource})
     job = definitions.resolve_job_def("refresh")
     run = ticks.instance.create_run_for_job(
         job, run_config=request.run_config, tags=request.tags, status=dg.DagsterRunStatus.STARTED
@@ -146,9 +146,9 @@ def test_a_new_source_is_left_to_its_first_refresh_and_what_changes_after_the_lo
 
 def test_a_new_source_that_is_being_read_is_looked_at_again(ticks: Ticks) -> None:
     declared(ticks, "one")
-    job = dg.Definitions(jobs=[refresh], resources={"project": ticks.workplace.resource}).resolve_job_def(
-        "refresh"
-    )
+    job = dg.Definitions(
+        jobs=build_source_jobs(), resources={"project": ticks.workplace.resource}
+    ).resolve_job_def("refresh")
     tags = {"dagster/asset_partition_range_start": "one", "dagster/asset_partition_range_end": "one"}
     run = ticks.instance.create_run_for_job(job, tags=tags, status=dg.DagsterRunStatus.STARTED)
     assert ticks.sources() == [], "as a backfill reads it"

@@ -8,10 +8,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.jobs import refresh
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.runs.requests import build_refresh_requests
 from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
-from knowledge_pipeline.defs.sensors.commits import MAX_SEPARATE_REPOSITORIES, new_commits, poll_repositories
+from knowledge_pipeline.defs.sensors.commits import (
+    MAX_SEPARATE_REPOSITORIES,
+    build_commits_sensor,
+    poll_repositories,
+)
 from knowledge_pipeline.sources.git.remote_heads import build_queries, group_by_watched_branch
 from knowledge_pipeline_tests.counted import audited
 from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
@@ -20,7 +24,7 @@ from knowledge_pipeline_tests.sources.repositories import Repository
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", new_commits)
+    return Watch(tmp_path / "project", build_commits_sensor())
 
 
 @pytest.fixture
@@ -83,7 +87,9 @@ def test_what_is_being_read_for_the_first_time_is_looked_at_again(
     watch.declare("docs", "markdown", over=shop.root.as_uri())
     watch.known(instance)
     (first,) = build_refresh_requests([watch.settings.sources[0]], trigger="added")
-    job = dg.Definitions(jobs=[refresh], resources={"project": watch.resource}).resolve_job_def("refresh")
+    job = dg.Definitions(jobs=build_source_jobs(), resources={"project": watch.resource}).resolve_job_def(
+        "refresh"
+    )
     run = instance.create_run_for_job(job, run_config=first.run_config, status=dg.DagsterRunStatus.STARTED)
     assert watch.runs(instance) == watch.runs(instance) == []
     instance.report_run_canceled(run)

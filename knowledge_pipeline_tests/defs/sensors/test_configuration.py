@@ -8,10 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from knowledge_pipeline.defs.asset_jobs import build_release_job
 from knowledge_pipeline.defs.sensors.configuration import (
+    build_release_sensor,
+    build_removals_sensor,
     build_sources_sensor,
-    release_after_failures,
-    removed_sources,
 )
 from knowledge_pipeline.defs.sensors.source_changes import ADDITIONS_PER_TICK
 from knowledge_pipeline_tests.counted import steps
@@ -21,7 +22,7 @@ from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", build_sources_sensor(["code", "markdown"]), removed_sources)
+    return Watch(tmp_path / "project", build_sources_sensor(["code", "markdown"]), build_removals_sensor())
 
 
 @pytest.fixture
@@ -248,7 +249,7 @@ def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
     workplace.declare("b")
     many = workplace.run_range(instance, "refresh_code", "a", "b")
     one = workplace.run(instance, "refresh_code", "b")
-    requested = []
+    requested, sensor = [], build_release_sensor(build_release_job())
     for result in (many, one):
         context = dg.build_run_status_sensor_context(
             sensor_name="release_after_failures",
@@ -256,7 +257,7 @@ def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
             dagster_run=result.dagster_run,
             dagster_event=result.get_run_failure_event(),
         )
-        requested.append(release_after_failures(context))
+        requested.append(sensor(context))
     assert isinstance(requested[0], dg.RunRequest)
     assert requested[0].run_key == many.run_id
     assert isinstance(requested[1], dg.SkipReason)

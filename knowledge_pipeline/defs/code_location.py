@@ -1,0 +1,132 @@
+"""All definitions of one knowledge base: its assets, checks, jobs, schedules, sensors and its resource."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.defs.alerts.sensor import build_failed_runs_sensor
+from knowledge_pipeline.defs.asset_jobs import build_refresh_job, build_release_job
+from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
+from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks
+from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor
+from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
+from knowledge_pipeline.defs.failures import translate_load_errors
+from knowledge_pipeline.defs.jobs import build_source_jobs
+from knowledge_pipeline.defs.maintenance import build_maintenance_job
+from knowledge_pipeline.defs.migration import build_migration_job
+from knowledge_pipeline.defs.names import Names, build_names
+from knowledge_pipeline.defs.partitions import list_source_types
+from knowledge_pipeline.defs.publication import (
+    build_publication_asset,
+    build_publication_job,
+    build_publication_sensor,
+    is_publishing,
+)
+from knowledge_pipeline.defs.resources import build_project
+from knowledge_pipeline.defs.runs.dead_workers import build_lost_runs_sensor
+from knowledge_pipeline.defs.runs.executor import select_executor
+from knowledge_pipeline.defs.schedules import build_schedules
+from knowledge_pipeline.defs.sensors.changed_files import build_files_sensor
+from knowledge_pipeline.defs.sensors.commits import build_commits_sensor
+from knowledge_pipeline.defs.sensors.configuration import (
+    build_release_sensor,
+    build_removals_sensor,
+    build_sources_sensor,
+)
+from knowledge_pipeline.defs.settings_assets import build_settings_sensor, build_settings_specs
+from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
+from knowledge_pipeline.defs.tuning import build_tuning_asset, build_tuning_job
+
+_Job = dg.JobDefinition | AssetJob
+_Asset = dg.AssetsDefinition | dg.AssetSpec
+
+
+def build_defs(
+    settings: Settings | Path | str | None = None,
+    *,
+    key_prefix: str | Sequence[str] | None = None,
+    group_prefix: str | None = None,
+    partitions: str | None = None,
+) -> dg.Definitions:
+    """The definitions of one knowledge base, for a code location that may hold others and other assets.
+
+    Args:
+        settings: the path of a `knowledge.yaml`, which is read again after an edit; or settings. None: the
+            file that `knowledge` finds, by KNOWLEDGE_CONFIG or from the working directory upwards.
+        key_prefix: begins every asset key, and the names of jobs, ops, schedules, sensors, the resource and
+            the pools that guard the store. Several words are a list, or text with `/` between them.
+        group_prefix: begins the names of the assets' groups. None: as `key_prefix`; "": nothing.
+        partitions: begins the names of the sets of partitions, which all code locations of an instance
+            share. None: as `key_prefix`; "": nothing.
+
+    Its jobs have the executor of KNOWLEDGE_EXECUTOR; that of the code location is left to others.
+
+    Raises:
+        dg.DagsterInvalidDefinitionError: settings or a prefix are wrong, in one sentence for each problem.
+    """
+    with translate_load_errors():
+        names = build_names(key_prefix, group_prefix, partitions)
+        project = build_project(settings, names)
+        loaded = project.load_settings()
+        types = list_source_types(loaded)
+        checks = [build_informational_checks(type_, names) for type_ in types]
+        executor = select_executor()
+        release_job = set_executor(build_release_job(names), executor)
+        jobs = [set_executor(job, executor) for job in _build_jobs(types, checks, names)]
+        return dg.Definitions(
+            assets=_build_assets(types, loaded, names),
+            asset_checks=checks,
+            jobs=[release_job, *jobs],
+            schedules=build_schedules(loaded, names, has_checks=bool(checks)),
+            sensors=_build_sensors(types, release_job, names),
+            resources={names.resource: project},
+        )
+
+
+def _build_assets(types: Sequence[SourceType], settings: Settings, names: Names) -> list[_Asset]:
+    owners = settings.owners
+    return [
+        *(spec for type_ in types for spec in build_settings_specs(type_, owners, names)),
+        *(build_stage_assets(type_, settings, names) for type_ in types),
+        build_evaluation_asset(types, owners, names),
+        build_release_asset(types, settings, names),
+        build_tuning_asset(owners, names),
+        *([build_publication_asset(owners, names)] if is_publishing() else []),
+        build_model_assets(
+            types, owners=owners, evaluation=EVALUATION, folders=settings.sql_models.folders, names=names
+        ),
+    ]
+
+
+def _build_jobs(
+    types: Sequence[SourceType], checks: Sequence[dg.AssetChecksDefinition], names: Names
+) -> list[_Job]:
+    return [
+        *build_source_jobs(names),
+        build_maintenance_job(names),
+        build_migration_job(names),
+        build_tuning_job(names),
+        *([build_publication_job(names)] if is_publishing() else []),
+        build_models_job(names),
+        *([build_checks_job(checks, names)] if checks else []),
+        *(build_refresh_job(type_, names) for type_ in types),
+    ]
+
+
+def _build_sensors(
+    types: Sequence[SourceType], release_job: AssetJob, names: Names
+) -> list[dg.SensorDefinition]:
+    return [
+        build_sources_sensor(types, names),
+        build_removals_sensor(names),
+        build_commits_sensor(names),
+        build_files_sensor(names),
+        build_settings_sensor(names),
+        build_lost_runs_sensor(names),
+        build_release_sensor(release_job, names),
+        *([build_publication_sensor(names)] if is_publishing() else []),
+        build_failed_runs_sensor(names, only_own=True),
+    ]
