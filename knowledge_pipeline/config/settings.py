@@ -53,6 +53,7 @@ from knowledge_pipeline.errors import NotFound
 SanitizeAction = Literal["off", "redact", "drop"]
 Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
 Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
+AssetKeyText = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")]  # as Dagster shows them
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
@@ -118,6 +119,7 @@ class SourceConfig(SourceFilters):
     metadata: MetadataSettings = MetadataSettings()
     sanitize: SanitizeSettings = SanitizeSettings()
     refresh: RefreshSettings = RefreshSettings()
+    upstream: tuple[AssetKeyText, ...] = ()  # assets of Dagster that it is read from
     access: AccessSettings = AccessSettings()
     _permission_connection: PermissionConnection | None = PrivateAttr(default=None)
 

@@ -36,6 +36,7 @@ from knowledge_pipeline.defs.sensors.configuration import (
     build_removals_sensor,
     build_sources_sensor,
 )
+from knowledge_pipeline.defs.sensors.upstream import build_upstream_sensor
 from knowledge_pipeline.defs.settings_assets import build_settings_sensor, build_settings_specs
 from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
 from knowledge_pipeline.defs.tuning import build_tuning_asset, build_tuning_job
@@ -81,7 +82,7 @@ def build_defs(
             asset_checks=checks,
             jobs=[release_job, *jobs],
             schedules=build_schedules(loaded, names, has_checks=bool(checks)),
-            sensors=_build_sensors(types, release_job, names),
+            sensors=_build_sensors(loaded, release_job, names),
             resources={names.resource: project},
         )
 
@@ -116,15 +117,14 @@ def _build_jobs(
     ]
 
 
-def _build_sensors(
-    types: Sequence[SourceType], release_job: AssetJob, names: Names
-) -> list[dg.SensorDefinition]:
+def _build_sensors(settings: Settings, release_job: AssetJob, names: Names) -> list[dg.SensorDefinition]:
     return [
-        build_sources_sensor(types, names),
+        build_sources_sensor(list_source_types(settings), names),
         build_removals_sensor(names),
         build_commits_sensor(names),
         build_files_sensor(names),
         build_settings_sensor(names),
+        *([build_upstream_sensor(names)] if any(source.upstream for source in settings.sources) else []),
         build_lost_runs_sensor(names),
         build_release_sensor(release_job, names),
         *([build_publication_sensor(names)] if is_publishing() else []),

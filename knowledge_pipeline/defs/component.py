@@ -108,12 +108,10 @@ class KnowledgePipelineScaffolder(Scaffolder[ScaffoldParams]):
 
 @dg.scaffold_with(KnowledgePipelineScaffolder)
 class KnowledgePipeline(dg.Component):
-    """A knowledge base: the assets, checks, jobs, schedules and sensors of one `knowledge.yaml`.
-
-    Its attributes are those of `KnowledgePipelineAttributes`, in `defs.yaml` or as arguments.
-    """
+    """A knowledge base: the assets, checks, jobs, schedules and sensors of one `knowledge.yaml`."""
 
     def __init__(self, **attributes: Any) -> None:
+        """Take the attributes of a `defs.yaml` as arguments."""
         self._attributes = KnowledgePipelineAttributes(**attributes)
 
     @classmethod
@@ -133,7 +131,7 @@ class KnowledgePipeline(dg.Component):
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "KnowledgePipeline":
         """The component with the attributes of its `defs.yaml`, whose `{{ }}` are rendered."""
         written = attributes.model_dump(exclude_unset=True) if attributes else {}
-        scope = context.resolution_context.at_path("attributes")
+        scope: Any = context.resolution_context.at_path("attributes")
         return cls(**{name: scope.resolve_value(value) for name, value in written.items()})
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

@@ -24,7 +24,7 @@ from dagster_shared.record import copy  # pyright: ignore[reportUnknownVariableT
 AssetJob = UnresolvedAssetJobDefinition
 """What `dg.define_asset_job` returns."""
 
-_Job = TypeVar("_Job", dg.JobDefinition, AssetJob)
+_Job = TypeVar("_Job", bound=dg.JobDefinition | AssetJob)
 
 PoolSlots = InstanceConcurrencyContext
 """Claims and frees slots of pools for one run; Dagster's executors claim a slot for a whole step by it."""
@@ -51,14 +51,14 @@ COMPUTE_KIND, CELERY_QUEUE = "dagster/compute_kind", "dagster-celery/queue"  # t
 def set_executor(job: _Job, executor: dg.ExecutorDefinition) -> _Job:
     """The same job with an executor of its own, whatever that of its code location."""
     if isinstance(job, dg.JobDefinition):
-        return job.with_executor_def(executor)
+        return job.with_executor_def(executor)  # pyright: ignore[reportReturnType]  # of the same class
     return copy(job, executor_def=executor)
 
 
 def find_yaml_line(context: dg.ComponentLoadContext, key_path: Sequence[str | int]) -> tuple[str, int] | None:
     """File and line of a key of a component's YAML, or of its nearest parent; None if it has no YAML."""
-    decl = context.component_decl
-    tree = decl.source_tree if isinstance(decl, YamlBackedComponentDecl) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    decl: Any = context.component_decl
+    tree = decl.source_tree if isinstance(decl, YamlBackedComponentDecl) else None
     if tree is None:
         return None
     position, _ = tree.source_position_tree.lookup_closest_and_path(list(key_path), None)

@@ -5,7 +5,7 @@ partitions in an instance. A prefix keeps them apart: without one, everything ha
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import isgeneratorfunction, signature
@@ -130,10 +130,10 @@ def _rename_parameter(function: Callable[_P, _R], resource: str) -> Callable[_P,
         return {_RESOURCE if name == resource else name: value for name, value in given.items()}
 
     def call(*args: Any, **given: Any) -> Any:
-        return function(*args, **restore(given))
+        return function(*args, **restore(given))  # pyright: ignore[reportCallIssue]
 
-    def iterate(*args: Any, **given: Any) -> Generator[Any, Any, Any]:
-        return (yield from call(*args, **given))
+    def iterate(*args: Any, **given: Any) -> Iterator[Any]:
+        yield from call(*args, **given)
 
     bound: Any = wraps(function)(iterate if isgeneratorfunction(function) else call)  # Dagster asks for that
     written = signature(function)

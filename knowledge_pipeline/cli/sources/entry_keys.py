@@ -64,7 +64,7 @@ def _list_common_keys() -> Iterator[str]:
     from knowledge_pipeline.config.problems import list_models
     from knowledge_pipeline.config.settings import SourceConfig
 
-    yield from ("namespace", "content_type")
+    yield from ("namespace", "content_type", "upstream")
     for section in _SECTIONS:
         (model,) = list_models(SourceConfig.model_fields[section].annotation)
         yield from (f"{section}.{name}" for name in model.model_fields)

@@ -160,6 +160,16 @@ def list_upstream(stage: str) -> tuple[str, ...]:
     return (*_UPSTREAM_STAGES[stage], *STAGE_SETTINGS[stage])
 
 
+def list_upstream_assets(source_type: SourceType, settings: Settings) -> list[dg.AssetDep]:
+    """Others' assets that sources of a type are read from; all their partitions count for each source."""
+    sources = [source for source in settings.sources if source.type == source_type]
+    keys = dict.fromkeys(key for source in sources for key in source.upstream)
+    return [
+        dg.AssetDep(dg.AssetKey.from_user_string(key), partition_mapping=dg.AllPartitionMapping())
+        for key in keys
+    ]
+
+
 def build_stage_specs(
     source_type: SourceType, settings: Settings, names: Names = PLAIN
 ) -> list[dg.AssetSpec]:
@@ -171,7 +181,10 @@ def build_stage_specs(
     return [
         dg.AssetSpec(
             names.key(source_type, stage),
-            deps=[names.key(source_type, name) for name in list_upstream(stage)],
+            deps=[
+                *(names.key(source_type, name) for name in list_upstream(stage)),
+                *(list_upstream_assets(source_type, settings) if stage == "snapshot" else ()),
+            ],
             skippable=True,
             description=describe_stage(source_type, stage),
             metadata=_build_metadata(source_type, stage, settings, names),

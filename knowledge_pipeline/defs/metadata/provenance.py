@@ -25,7 +25,7 @@ from knowledge_pipeline.defs.dagster_internals import (
     read_partition_versions,
     read_unpartitioned_version,
 )
-from knowledge_pipeline.defs.metadata.asset_specs import list_upstream
+from knowledge_pipeline.defs.metadata.asset_specs import list_upstream, list_upstream_assets
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.partitions import list_source_types
 from knowledge_pipeline.defs.settings_assets import report_settings
@@ -49,10 +49,11 @@ class Provenance:
         deps: Mapping[dg.AssetKey, Collection[dg.AssetKey]],  # upstream assets of each that may be made
         code_versions: Mapping[dg.AssetKey, str],
         known: Mapping[tuple[dg.AssetKey, str], str],  # data versions that need no look-up: settings
+        foreign: Collection[dg.AssetKey] = (),  # those that do not have the partitions of ours
     ) -> None:
         """Take the end of the event log as the state of every input."""
         self._instance, self._deps = instance, deps
-        self._code_versions, self._known = code_versions, known
+        self._code_versions, self._known, self._foreign = code_versions, known, foreign
         self._log_end_at_start = read_log_end(instance)
         self._materialized: dict[tuple[dg.AssetKey, str | None], str] = {}
         self._log_end_after: dict[dg.AssetKey, str] = {}  # of assets that this run made
@@ -98,7 +99,7 @@ class Provenance:
     def _find_input_version(self, dep: dg.AssetKey, partition: str | None) -> str:
         """As Dagster computes it: the combined versions of partitions, else the version itself."""
         version = self._materialized.get((dep, partition))
-        if partition is None:
+        if partition is None or dep in self._foreign:
             if by_partition := self._list_partition_versions(dep):
                 return combine_versions(by_partition[name] for name in sorted(by_partition))
             return version or read_unpartitioned_version(self._instance, dep)
@@ -128,6 +129,9 @@ def track_refresh_inputs(
         for type_ in types
         for stage in select_stages(type_)
     }
+    upstream = {type_: [dep.asset_key for dep in list_upstream_assets(type_, settings)] for type_ in types}
+    for type_, keys in upstream.items():
+        deps[names.key(type_, "snapshot")] += keys
     versions = {
         names.key(type_, stage): version
         for type_ in types
@@ -138,7 +142,7 @@ def track_refresh_inputs(
         for source in sources
         for name, version in compute_settings_digests(settings, source).items()
     }
-    return Provenance(instance, deps, versions, known)
+    return Provenance(instance, deps, versions, known, {key for keys in upstream.values() for key in keys})
 
 
 def track_release_inputs(
