@@ -25,6 +25,15 @@ from knowledge_pipeline.defs.failures import translate_load_errors
 from knowledge_pipeline.errors import ConfigError
 
 _SETTINGS_PATH = ("attributes", "settings")
+_PYTHON = """\
+import dagster as dg
+from knowledge_pipeline import KnowledgePipeline
+
+
+@dg.component_instance
+def load(context: dg.ComponentLoadContext) -> KnowledgePipeline:
+    return KnowledgePipeline(config="{config}", key_prefix="{prefix}")
+"""
 
 
 class _LikeSettings:
@@ -97,13 +106,17 @@ class KnowledgePipelineScaffolder(Scaffolder[ScaffoldParams]):
         try:
             write_initial_config(path, Path(params.folder or target), repository=params.repository)
         except ConfigError as error:
-            raise dg.DagsterInvalidDefinitionError(str(error)) from None
+            raise SystemExit(f"Error: {error}") from None  # `dg` would show a traceback
         prefix = re.sub(r"\W+", "_", target.name, flags=re.ASCII)
         if request.project_root:
             store = Path(os.path.relpath(request.project_root / ".knowledge" / prefix, target)).as_posix()
             text = path.read_text(encoding="utf-8")
             path.write_text(text.replace("store: .knowledge\n", f"store: {store}\n"), encoding="utf-8")
-        scaffold_component(request, {"config": CONFIG_NAME, "key_prefix": prefix})
+        if request.scaffold_format == "python":
+            text = _PYTHON.format(config=CONFIG_NAME, prefix=prefix)
+            (target / "component.py").write_text(text, encoding="utf-8")
+        else:
+            scaffold_component(request, {"config": CONFIG_NAME, "key_prefix": prefix})
 
 
 @dg.scaffold_with(KnowledgePipelineScaffolder)

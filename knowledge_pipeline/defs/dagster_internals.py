@@ -57,7 +57,7 @@ def set_executor(job: _Job, executor: dg.ExecutorDefinition) -> _Job:
 
 def find_yaml_line(context: dg.ComponentLoadContext, key_path: Sequence[str | int]) -> tuple[str, int] | None:
     """File and line of a key of a component's YAML, or of its nearest parent; None if it has no YAML."""
-    decl: Any = context.component_decl
+    decl = context.component_decl  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     tree = decl.source_tree if isinstance(decl, YamlBackedComponentDecl) else None
     if tree is None:
         return None
