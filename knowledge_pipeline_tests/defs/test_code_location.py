@@ -6,10 +6,13 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 
 from knowledge_pipeline import build_defs
 from knowledge_pipeline.defs.names import PLAIN, build_names
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace
@@ -23,8 +26,8 @@ def export_wiki() -> None:
     """An asset of somebody else."""
 
 
-@dg.asset(key=["exports", "daily"], partitions_def=dg.DailyPartitionsDefinition("2026-01-01"))
-def export_daily() -> None:
+@dg.asset(key=["exports", "parts"], partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))
+def export_parts() -> None:
     """One with partitions of its own."""
 
 
@@ -75,6 +78,13 @@ class Location:
             self.instance.add_dynamic_partitions(change.partitions_def_name, change.partition_keys)
         return result
 
+    def find_stale_stages(self, name: str) -> list[str]:
+        """What the UI marks of the source of a knowledge base, by the stages before the release."""
+        graph = self.defs.resolve_asset_graph()
+        resolver = CachingStaleStatusResolver(self.instance, graph, LoadingContextForTest(self.instance))
+        keys = {stage: dg.AssetKey([name, "code", stage]) for stage in STAGES}
+        return [stage for stage, key in keys.items() if resolver.get_status(key, "same") != StaleStatus.FRESH]
+
     def run(self, request: dg.RunRequest, job: str) -> dg.ExecuteInProcessResult:
         """Carry out what a sensor requests."""
         assert request.job_name == job
@@ -101,12 +111,12 @@ def location(
         bases[-1].declare("same", "code", a_py=f"def in_{name}():\n    return '{name}'\n")
     text = bases[1].path.read_text()
     bases[1].path.write_text(
-        text.replace("{id: same,", "{id: same, upstream: [exports/wiki, exports/daily],")
+        text.replace("{id: same,", "{id: same, upstream: [exports/wiki, exports/parts],")
     )
     defs = dg.Definitions.merge(
         build_defs(bases[0].path, key_prefix="one"),
         build_defs(bases[1].settings.model_copy(update={"store": tmp_path / "store_two"}), key_prefix="two"),
-        dg.Definitions(assets=[export_wiki, export_daily], executor=dg.multiprocess_executor),
+        dg.Definitions(assets=[export_wiki, export_parts], executor=dg.multiprocess_executor),
     )
     yield Location(*bases, defs, instance)
 
@@ -167,15 +177,17 @@ def test_an_asset_of_others_refreshes_the_sources_that_are_read_from_it(location
     tick = location.tick("two_upstream_assets", "two_project")
     assert (tick.run_requests, tick.cursor) == ([], "{}")
     snapshot = build_names("two", None, None).key("code", "snapshot")
-    for number, (asset, partition) in enumerate(((export_wiki, None), (export_daily, "2026-01-02"))):
+    for number, (asset, partition) in enumerate(((export_wiki, None), (export_parts, "b"))):
         assert dg.materialize([asset], instance=instance, partition_key=partition).success
+        assert location.find_stale_stages("two") == ["snapshot"]
         tick = location.tick("two_upstream_assets", "two_project", tick.cursor)
         (request,) = tick.run_requests
         assert request.tags["knowledge/trigger"] == "upstream"
         assert location.run(request, "two_refresh").success
         tags = instance.get_latest_materialization_event(snapshot).asset_materialization.tags
         assert tags["dagster/input_data_version/exports/wiki"] != "INITIAL"
-        assert (tags["dagster/input_data_version/exports/daily"] != "INITIAL") == bool(number)
+        assert (tags["dagster/input_data_version/exports/parts"] != "INITIAL") == bool(number)
+        assert location.find_stale_stages("two") == []
         again = location.tick("two_upstream_assets", "two_project", tick.cursor)
         assert (again.run_requests, again.cursor) == ([], tick.cursor)
     assert "one_upstream_assets" not in {each.name for each in defs.get_repository_def().sensor_defs}

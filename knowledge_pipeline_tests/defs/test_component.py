@@ -23,7 +23,7 @@ TYPE = "knowledge_pipeline.KnowledgePipeline"
 # Dagster's own code that reads a defs.yaml.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
-    pytest.mark.filterwarnings("ignore:.* is currently in beta"),
+    pytest.mark.filterwarnings("ignore:.* is currently in (beta|preview)"),
 ]
 
 SOURCE = {"id": "docs", "type": "markdown", "connection": {"type": "local", "path": "docs"}}
