@@ -368,7 +368,8 @@ def test_every_problem_is_listed_with_its_line(refusal):
         "knowledge.yaml:8: sources[0].acess: found an unknown key; allowed: access, channels, chunking, "
         "columns, comments, connection, content_type, content_types, custom_fields, depth, embedding, "
         "exclude, exclude_labels, id, include, issue_types, jql, labels, languages, max_bytes, max_results, "
-        "metadata, namespace, parts, projects, refresh, sanitize, since, spaces, state, statuses, type; "
+        "metadata, namespace, parts, projects, refresh, sanitize, since, spaces, state, statuses, type, "
+        "upstream; "
         "did you mean 'access'?",
     ]
 
