@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Self
 from urllib.parse import quote
 
+from knowledge_pipeline.client.event_stream import iter_events
 from knowledge_pipeline.client.fallback import EMPTY_RESPONSES, OnError
 from knowledge_pipeline.client.responses import (
     ContextResponseDict,
+    EventDict,
     GraphResponseDict,
     RelationsResponseDict,
     SearchResponseDict,
@@ -19,7 +22,14 @@ from knowledge_pipeline.client.responses import (
 from knowledge_pipeline.client.transport import ApiRequest, Transport
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
-from knowledge_pipeline.contract.types import CallDirection, Judgement, SearchMode, SearchType, TaskKind
+from knowledge_pipeline.contract.types import (
+    CallDirection,
+    EventType,
+    Judgement,
+    SearchMode,
+    SearchType,
+    TaskKind,
+)
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 API_PREFIX = "/api/v1/knowledge"
@@ -191,6 +201,16 @@ class AsyncKnowledgeClient:
         request = ApiRequest("POST", f"{API_PREFIX}/feedback", body, idempotent=False)
         await self._transport.send(request)
 
+    def events(
+        self, *, types: Sequence[EventType] = (), after: str | None = None
+    ) -> AsyncGenerator[EventDict]:
+        """Follow what is refreshed, released, and what failed; it ends only when the caller stops.
+
+        The token needs the scope `events`. `after` is the `position` of the last event that is known; by
+        default it starts now. A broken connection is made again, and no event is lost or sent twice.
+        """
+        return iter_events(self._transport, f"{API_PREFIX}/events", types, after)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -227,6 +247,20 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     graph = blocking(AsyncKnowledgeClient.graph)
     status = blocking(AsyncKnowledgeClient.status)
     feedback = blocking(AsyncKnowledgeClient.feedback)
+
+    def events(self, *, types: Sequence[EventType] = (), after: str | None = None) -> Generator[EventDict]:
+        """Follow events as `AsyncKnowledgeClient.events` does; the caller waits for each."""
+        events = self._target.events(types=types, after=after)
+
+        async def find_next() -> EventDict:
+            return await anext(events)
+
+        try:
+            while True:
+                yield self._loop.wait_for(find_next())
+        finally:
+            with suppress(RuntimeError):  # the client is closed, which ended them
+                self._loop.wait_for(events.aclose())
 
     def close(self) -> None:
         """Close the connections; calls that still wait raise `RuntimeError`."""

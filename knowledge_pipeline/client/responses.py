@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from knowledge_pipeline.contract.types import NodeRole, SearchName, SearchType, TaskKind
+from knowledge_pipeline.contract.types import EventType, NodeRole, SearchName, SearchType, TaskKind
 
 
 class CitationDict(TypedDict):
@@ -244,3 +244,13 @@ class StatusResponseDict(TypedDict):
     restores: int | None
     pinned_since: str | None
     pin: str | None
+
+
+class EventDict(TypedDict):
+    """Something that happened in a store."""
+
+    position: str  # `after` of the next call; grows with every event
+    id: str  # the same where a webhook delivers the event
+    type: EventType
+    timestamp: str  # ISO 8601
+    data: dict[str, Any]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,24 @@ class Transport:
             return await retrying(self._send_once, request)
         except _AttemptFailed as failed:
             raise failed.error from None
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, Any], headers: Mapping[str, str], *, read_s: float
+    ) -> AsyncGenerator[httpx2.Response]:
+        """A response that is read as it comes; `read_s` is how long it may be silent.
+
+        Raises:
+            KnowledgeError: as the server reports it.
+            httpx2.TransportError: the connection broke, or there was none.
+        """
+        timeout = httpx2.Timeout(self._timeout_s, read=read_s)
+        stream = self._client.stream("GET", path, params=dict(params), headers=dict(headers), timeout=timeout)
+        async with stream as response:
+            if not response.is_success:
+                await response.aread()
+                raise _to_error(response, parse_retry_after(response.headers.get("Retry-After")) or 0.0)
+            yield response
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -46,6 +46,7 @@ Judgement = Literal["clicked", "useful", "useless"]
 
 HealthState = Literal["ok", "unhealthy", "disabled", "unknown"]
 RefreshState = Literal["queued", "running", "succeeded", "failed"]
+EventType = Literal["index.refreshed", "release.published", "source.failed"]
 
 Name = Annotated[str, Len(1)]
 

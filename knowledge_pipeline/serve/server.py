@@ -28,8 +28,9 @@ def run(service: Service, listener: socket.socket) -> None:
 def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvicorn.Server:
     """A server that answers for a service; its `should_exit` ends it as a signal does."""
     serve = service.settings.serve
+    app = create_app(service, refreshes)
     config = uvicorn.Config(
-        create_app(service, refreshes),
+        app,
         http=create_protocol_class(
             max_connections=serve.max_connections, header_timeout_s=max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
         ),
@@ -42,4 +43,6 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=30,
     )
-    return uvicorn.Server(config)
+    server = uvicorn.Server(config)
+    app.state.held.streams.is_ending = lambda: server.should_exit
+    return server

@@ -25,6 +25,7 @@ from knowledge_pipeline.stages.context import (
     sum_stats,
 )
 from knowledge_pipeline.stages.early_release import EarlyReleases, index_vectors, index_words
+from knowledge_pipeline.stages.events import record_failure, record_refreshed
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
@@ -103,7 +104,7 @@ class SourceRefresh:
             Busy: another process refreshes the same source.
             KnowledgeError: as the stages do.
         """
-        with self.ctx.lake.lock_source(self.ctx.source.id):
+        with record_failure(self.ctx), self.ctx.lake.lock_source(self.ctx.source.id):
             for name in ("snapshot", "chunks"):
                 if name in self._stages:
                     yield self._run(name)
@@ -127,7 +128,7 @@ class SourceRefresh:
         """Embed and index the rest, and release vectors as they come. Raises as the first step does."""
         if not self._stages:
             return
-        with self.ctx.lake.lock_source(self.ctx.source.id):
+        with record_failure(self.ctx), self.ctx.lake.lock_source(self.ctx.source.id):
             if self._releases:
                 self._releases.start_interval()
                 self.ctx = replace(self.ctx, after_vectors=self._release_vectors)
@@ -137,6 +138,7 @@ class SourceRefresh:
                 if name == "graph" and self._releases and self._indexed:
                     self._releases.release()
             self._remember_if_idle()
+        record_refreshed(self.ctx, self.stats)
 
     def _remember_if_idle(self) -> None:
         stamps = self._version_stamps

@@ -12,6 +12,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages.context import Stats, measure_stage
+from knowledge_pipeline.store.event_log import record_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import (
     Release,
@@ -39,6 +40,8 @@ def refresh(lake: Lake, settings: Settings, *, unpin: bool = False) -> Stats:
         else:
             _require_sound_index(lake, settings, last)
             published = publish_release(lake, keep=settings.releases.keep)
+            if published:
+                record_release(lake, published)
         stats.added, stats.unchanged = (1, 0) if published else (0, 1)
         if live := published or last:
             stats.seen, stats.rows, stats.version = len(live.tables), live.rows, live.release

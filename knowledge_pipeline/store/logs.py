@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.store.event_positions import number_new_events
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.pending_rows import (
     has_pending_rows,
@@ -45,6 +46,9 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
         table = lake.log_table(name)
         names = FORMER_COLUMN_NAMES.get(name, {})  # in rows that an earlier version left in its journal
         rows = [{names.get(column, column): value for column, value in row.items()} for row in rows]
-        table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
-        table.compact_if_due()
+        if name == "events":
+            rows = number_new_events(table, rows)
+        if rows:
+            table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
+            table.compact_if_due()
     remove_pending_rows(lake, name)

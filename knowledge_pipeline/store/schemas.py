@@ -284,6 +284,17 @@ EVALUATIONS = _build_schema(
 )
 """A log, one row per metric of an evaluation."""
 
+EVENTS = _build_schema(
+    *_require("position", type_=pa.int64()),  # grows with every row; see `store.event_log`
+    *_require("id"),  # of what happened: equal where it was recorded twice
+    *_require("at", type_=_TIMESTAMP),  # when it happened
+    *_require("type"),  # "index.refreshed", "release.published", "source.failed"
+    *_allow_null("source"),  # null: it concerns the whole store
+    *_allow_null("release", type_=pa.int64()),
+    *_require("content"),  # JSON object: what subscribers are told
+)
+"""A log, one row per event that subscribers are told of."""
+
 LOGS = {
     "refreshes": REFRESHES,
     "llm_calls": LLM_CALLS,
@@ -291,6 +302,7 @@ LOGS = {
     "refusals": REFUSALS,
     "feedback": FEEDBACK,
     "evaluations": EVALUATIONS,
+    "events": EVENTS,
 }
 """Tables that are only appended to; no refresh depends on them."""
 

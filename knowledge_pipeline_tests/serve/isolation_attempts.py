@@ -303,7 +303,9 @@ def _by_id(forms: tuple[str, ...]) -> Maker:
 def _get(*paths: str, stable: bool) -> Maker:
     def make(of: Intruder) -> Attempt:
         smuggled = of.one_of(["", "", "?tenant=acme", "?everything=true&hours=9999", "?access=operator"])
-        return Attempt("http", f"{of.one_of(paths)}{smuggled}", method="GET", stable=stable)
+        path = of.one_of(paths)
+        smuggled = smuggled.replace("?", "&") if "?" in path else smuggled
+        return Attempt("http", f"{path}{smuggled}", method="GET", stable=stable)
 
     return make
 
@@ -380,6 +382,7 @@ MAKERS: dict[str, list[Maker]] = {
         *map(_by_id, (("{}", "{}?blame=true"), ("docs/{}", "trace/{}"), ("docs/{}/export",))),
         _get(*(f"{PREFIX}/{name}" for name in ("collections", "status")), stable=True),
         _get(*(f"{PREFIX}/{name}" for name in ("stats", "sources", "sync/status", "tools")), stable=False),
+        _get(f"{PREFIX}/events?follow=false&after=0", stable=False),
         _get("/health", "/ready", "/metrics", "/openapi.json", "/docs", stable=False),
     ],
     "page": [

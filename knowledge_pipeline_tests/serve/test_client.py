@@ -85,6 +85,6 @@ def test_every_question_has_both_forms():
         return {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if name[0] != "_"}
 
     questions = {*QUESTIONS, "graph", "feedback"}
-    assert public(AsyncKnowledgeClient) == {*questions, "aclose"}
-    assert public(KnowledgeClient) - public(SyncFacade) == {*questions, "close"}
+    assert public(AsyncKnowledgeClient) == {*questions, "events", "aclose"}
+    assert public(KnowledgeClient) - public(SyncFacade) == {*questions, "events", "close"}
     assert all(inspect.iscoroutinefunction(getattr(AsyncKnowledgeClient, name)) for name in questions)

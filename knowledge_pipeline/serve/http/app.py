@@ -15,10 +15,13 @@ from starlette.routing import Route
 
 from knowledge_pipeline.config.identity import OidcSettings
 from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.serve.events.follower import EventFollower
+from knowledge_pipeline.serve.events.streams import EventStreams
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.http import (
     admin,
     documents,
+    events,
     get_forms,
     graph,
     health,
@@ -91,8 +94,9 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         DeclaredSources(service.config),
         SeenDeliveries(service.state),
         HealthCheck(service.base),
+        EventStreams(EventFollower(lake)),
     )
-    for module in (health, search, get_forms, tools, graph, documents, inventory, admin, webhooks):
+    for module in (health, search, get_forms, tools, graph, documents, inventory, admin, events, webhooks):
         app.include_router(module.routes)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)

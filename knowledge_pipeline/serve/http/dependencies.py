@@ -14,6 +14,7 @@ from knowledge_pipeline.contract.responses import JsonResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.serve.events.streams import EventStreams
 from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
@@ -38,6 +39,7 @@ class AppState:
     declared: DeclaredSources
     deliveries: SeenDeliveries
     health: HealthCheck
+    streams: EventStreams
 
 
 def get_app_state(request: Request) -> AppState:

@@ -38,7 +38,11 @@ class RequestMiddleware:
         )
         # The server drops the bodies of responses to HEAD, so that routes need not handle it.
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
-        inner["state"] = {**scope.get("state", {}), "request_id": tracked.id}
+        inner["state"] = {
+            **scope.get("state", {}),
+            "request_id": tracked.id,
+            "is_head": scope["method"] == "HEAD",
+        }
         with open_log_entry(tracked.id) as entry:
             try:
                 await self._app(inner, receive, tracked.send)

@@ -1,0 +1,1 @@
+"""Tells subscribers what happened in a store: over a stream of the server, and by webhooks."""
