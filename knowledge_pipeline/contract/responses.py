@@ -540,7 +540,7 @@ class Refresh(JsonResponse):
 
 @dataclass(frozen=True, slots=True)
 class RefreshListResponse(JsonResponse):
-    """The refreshes of this server, newest first; finished ones up to the last hundred."""
+    """The refreshes that servers of this store were asked for, newest first; the last two hundred."""
 
     refreshes: tuple[Refresh, ...]
 

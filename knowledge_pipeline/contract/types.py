@@ -45,7 +45,7 @@ defined within the target."""
 Judgement = Literal["clicked", "useful", "useless"]
 
 HealthState = Literal["ok", "unhealthy", "disabled", "unknown"]
-RefreshState = Literal["queued", "running", "succeeded", "failed"]
+RefreshState = Literal["queued", "running", "interrupted", "succeeded", "failed"]
 EventType = Literal["index.refreshed", "release.published", "source.failed"]
 
 Name = Annotated[str, Len(1)]

@@ -25,12 +25,12 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 import filelock
-from pydantic import TypeAdapter
 
 from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.contract.types import RefreshState
-from knowledge_pipeline.errors import ConfigError, StoreUnavailable, TooManyRequests
+from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.serve.refresh_history import RefreshHistory
 from knowledge_pipeline.serve.unfinished_refreshes import UnfinishedRefreshes
 from knowledge_pipeline.store.shared_state import SharedState
 
@@ -39,9 +39,9 @@ MAX_QUEUED = 100
 GRACE_S = 5.0  # for a refresh to stop when the server does
 CLI_COMMAND = (sys.executable, "-m", "knowledge_pipeline.cli")
 
-_LISTED_S = 86_400.0  # how long workers know of each other's refreshes
 _MAX_OUTPUT_BYTES = 4_000_000  # read of a refresh's output
 _MAX_ERROR_CHARS = 2_000
+_RESULT_FIELDS = ("status", "started_at", "ended_at", "error", "release")
 
 
 class RefreshQueue:
@@ -55,13 +55,15 @@ class RefreshQueue:
         cli_command: Sequence[str] = CLI_COMMAND,
         state: SharedState | None = None,
     ) -> None:
-        """Prepare; `folder` has what is not done yet. With a `state`, all workers list all refreshes."""
+        """Prepare; `folder` has what is not done yet. With a `state`, workers take turns."""
         self._state = state
         self._turn = filelock.FileLock(folder / "running.lock")
         self._config = config
         self._cli_command = cli_command
         self._unfinished = UnfinishedRefreshes(folder)
+        self._history = RefreshHistory(folder)
         self._queued: deque[Refresh] = deque()
+        self._covered: dict[str, list[Refresh]] = {}  # by the id of the queued one that does them too
         self._running: Refresh | None = None
         self._finished: deque[Refresh] = deque(maxlen=MAX_FINISHED)
         self.finished_counts: Counter[RefreshState] = Counter()  # how many, since the start
@@ -86,30 +88,30 @@ class RefreshQueue:
 
     def list_all(self) -> list[Refresh]:
         """Newest first: queued, running, finished."""
-        running = [self._running] if self._running else []
-        own = [*reversed(self._queued), *running, *reversed(self._finished)]
-        if self._state is None:
-            return own
-        others = map(TypeAdapter(Refresh).validate_json, self._state.list_values("refresh"))
+        own = self.list_own()
         known = {each.id for each in own}
-        every = [*own, *(each for each in others if each.id not in known)]
+        every = [*own, *(each for each in self._history.list_all() if each.id not in known)]
         return sorted(every, key=lambda each: each.requested_at, reverse=True)[: MAX_FINISHED + MAX_QUEUED]
 
+    def list_own(self) -> list[Refresh]:
+        """Those of this process, newest first: queued, running, finished."""
+        running = [self._running] if self._running else []
+        covered = [each for refreshes in self._covered.values() for each in refreshes]
+        return [*reversed(self._queued), *covered, *running, *reversed(self._finished)]
+
     def _publish(self, refresh: Refresh) -> None:
-        """Let other workers list a refresh as it is now."""
-        if self._state:
-            content = TypeAdapter(Refresh).dump_json(refresh)
-            with suppress(StoreUnavailable):  # it is done all the same
-                self._state.put("refresh", refresh.id, content, ttl_s=_LISTED_S)
+        """Let other workers, and the servers after this one, list a refresh as it is now."""
+        self._history.put(refresh, self._unfinished.owner)
 
     def resume(self) -> None:
         """Queue what servers which are gone had not finished, once each."""
         for refresh in self._unfinished.take_over() if self._config else ():
-            if refresh.reason != "purge" and self._find_covering(refresh.sources):
-                self._unfinished.forget(refresh)
+            covering = self._find_covering(refresh.sources) if refresh.reason != "purge" else None
+            if covering:
+                self._covered.setdefault(covering.id, []).append(refresh)
             else:
                 self._queued.append(refresh)
-                self._publish(refresh)
+            self._publish(refresh)
         self._start_worker()
 
     async def close(self) -> None:
@@ -123,6 +125,7 @@ class RefreshQueue:
             await self._worker
         self._executor.shutdown(wait=False)
         self._unfinished.close()
+        self._history.close()
 
     def _enqueue(self, sources: tuple[str, ...], reason: str) -> Refresh:
         if self._config is None:
@@ -157,14 +160,23 @@ class RefreshQueue:
                 refresh.release, refresh.error = _parse_outcome(code, out, err)
             except OSError as error:
                 refresh.error = f"the refresh could not be started ({error.strerror})"
-            refresh.status = "failed" if refresh.error else "succeeded"
-            refresh.ended_at = datetime.now(UTC)
             self._running = None
-            self._finished.append(refresh)
-            self._publish(refresh)
-            self.finished_counts[refresh.status] += 1
-            if refresh.status == "succeeded" or not self._closed:
-                self._unfinished.forget(refresh)
+            self._end(refresh)
+
+    def _end(self, refresh: Refresh) -> None:
+        """Note how a refresh ended, and with it those that it has covered."""
+        refresh.status, refresh.ended_at = "failed" if refresh.error else "succeeded", datetime.now(UTC)
+        if refresh.error and self._closed:
+            refresh.status, refresh.error = "interrupted", None  # the next server does it
+        self.finished_counts[refresh.status] += 1
+        result = {name: getattr(refresh, name) for name in _RESULT_FIELDS}
+        for each in (refresh, *self._covered.pop(refresh.id, ())):
+            for name, value in result.items():
+                setattr(each, name, value)
+            self._finished.append(each)
+            self._publish(each)
+            if each.status != "interrupted":
+                self._unfinished.forget(each)
 
     def _build_command(self, refresh: Refresh) -> list[str]:
         named = [part for source in refresh.sources for part in ("--source", source)]

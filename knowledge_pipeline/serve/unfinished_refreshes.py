@@ -7,7 +7,11 @@ running then is done again, which costs nothing that it had finished.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+
+import filelock
 
 from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.store.journal import Journal
@@ -21,6 +25,7 @@ class UnfinishedRefreshes:
     def __init__(self, folder: Path) -> None:
         self._journal = Journal(folder)
         self._files: dict[str, Path] = {}  # by id
+        self.owner = self._journal.owner  # see `is_served`
 
     def keep(self, refresh: Refresh) -> None:
         """Have a refresh on disk; a disk that does not take it is logged, and the refresh is done anyway."""
@@ -42,7 +47,8 @@ class UnfinishedRefreshes:
         """What servers which are gone had not finished, oldest first; it is this server's from now on."""
         found: dict[str, Refresh] = {}
         try:
-            for path, rows in self._journal.iter_orphaned():
+            # Twice: who lists refreshes holds a lock for an instant; see `is_served`.
+            for path, rows in chain(self._journal.iter_orphaned(), self._journal.iter_orphaned()):
                 for row in rows:
                     sources = tuple(row["sources"])
                     refresh = Refresh(row["id"], sources, row["reason"], "queued", row["at"])
@@ -58,3 +64,13 @@ class UnfinishedRefreshes:
     def close(self) -> None:
         """Leave the rest to the next server."""
         self._journal.close()
+
+
+def is_served(folder: Path, owner: str) -> bool:
+    """Whether the server that has promised refreshes under this name still runs."""
+    path = folder / f"{owner}.lock"
+    if not path.exists():
+        return False
+    with suppress(filelock.Timeout), filelock.FileLock(path, timeout=0):
+        return False
+    return True

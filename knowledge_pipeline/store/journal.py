@@ -33,6 +33,11 @@ class Journal:
         self._path: Path | None = None
         self._segments = 0
 
+    @property
+    def owner(self) -> str:
+        """The name that the files of this process begin with."""
+        return self._owner
+
     def append(self, row: Row) -> None:
         """Write one row of a log: JSON values, and the time `at`. Raises `OSError`."""
         if self._file is None:

@@ -382,6 +382,7 @@ MAKERS: dict[str, list[Maker]] = {
         *map(_by_id, (("{}", "{}?blame=true"), ("docs/{}", "trace/{}"), ("docs/{}/export",))),
         _get(*(f"{PREFIX}/{name}" for name in ("collections", "status")), stable=True),
         _get(*(f"{PREFIX}/{name}" for name in ("stats", "sources", "sync/status", "tools")), stable=False),
+        _get(f"{PREFIX}/sync/status/{'0' * 32}", stable=True),
         _get(f"{PREFIX}/events?follow=false&after=0", stable=False),
         _get("/health", "/ready", "/metrics", "/openapi.json", "/docs", stable=False),
     ],

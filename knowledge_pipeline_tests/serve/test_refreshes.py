@@ -195,7 +195,7 @@ def test_the_server_ends_a_refresh_with_itself_and_starts_no_other(program, monk
         return running
 
     running = asyncio.run(scenario())
-    assert running.status == "failed"
+    assert (running.status, running.error) == ("interrupted", None)
     assert len(program.calls) == 1
 
 
@@ -248,17 +248,22 @@ def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program):
         refreshes.resume()
         again = refreshes.submit(["b"], "gitlab")
         await ended(refreshes)
+        told = {each.id: each.status for each in refreshes.list_all()}
         await refreshes.close()
-        return again.sources, [each.reason for each in refreshes.list_all()]
+        return again.sources, [each.reason for each in refreshes.list_all()], told
 
-    covered_by, reasons = asyncio.run(scenario())
+    promised = {each.id: each.status for each in program.refreshes().list_all()}  # by nobody who lives
+    covered_by, reasons, told = asyncio.run(scenario())
+    assert set(promised.values()) == {"interrupted"} and len(promised) == 4
+    assert told == dict.fromkeys(promised, "succeeded")  # under their ids, that which another covers too
+    assert {each.id: each.status for each in program.refreshes().list_all()} == told
     assert [call[:-3] for call in program.calls] == [
         ["refresh", "--source", "a"],
         ["refresh", "--source", "b", "--source", "c"],
         ["purge", "--source", "d", "--yes"],
     ]
-    assert covered_by == ("b", "c") and reasons == ["purge", "gitlab", "github"]
-    assert list((program.root / "refreshes").iterdir()) == []
+    assert covered_by == ("b", "c") and sorted(reasons) == ["github", "github", "gitlab", "purge"]
+    assert [each.name for each in (program.root / "refreshes").iterdir()] == ["history"]
 
 
 def test_a_server_that_ends_leaves_the_rest_to_the_next_and_takes_nothing_of_a_living_one(program):
@@ -269,8 +274,10 @@ def test_a_server_that_ends_leaves_the_rest_to_the_next_and_takes_nothing_of_a_l
         first.submit(["b"], "sync")
         await until(lambda: program.calls)
         other.resume()
-        assert other.list_all() == []
+        assert [each.status for each in other.list_all()] == ["queued", "running"]  # of the first
+        assert other.list_own() == []
         await first.close()
+        assert [each.status for each in other.list_all()] == ["interrupted", "interrupted"]
         program.go_on()
         other.resume()
         await ended(other)

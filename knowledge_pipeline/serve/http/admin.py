@@ -49,6 +49,7 @@ SourceOrType = Annotated[
     str, PathParam(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")
 ]
 SourceIdPath = Annotated[str, PathParam(min_length=1, max_length=64, description="The source's id.")]
+RefreshIdPath = Annotated[str, PathParam(pattern="^[0-9a-f]{32}$", description="The refresh's id.")]
 Purge = Annotated[bool, Query(description="Also delete what is stored of it, and all earlier releases.")]
 ArgumentT = TypeVar("ArgumentT")
 
@@ -94,16 +95,30 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
     responses=problem_responses(401, 403, 421, 422, 429, 503, 504),
 )
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
-    """List the refreshes that were requested from this server."""
+    """List the refreshes that were requested from this server, and from those before it."""
 
     async def load_refreshes(_: AsyncKnowledgeBase, access: Access) -> RefreshListResponse:
-        managed = {source.id for source in ctx.state.declared.list_managed(access)}
-        refreshes = ctx.state.refreshes.list_all()
-        return RefreshListResponse(
-            tuple(each for each in refreshes if access.everything or set(each.sources) <= managed)
-        )
+        return RefreshListResponse(tuple(_list_managed_refreshes(ctx, access)))
 
     return await ctx.respond(load_refreshes, scope="admin")
+
+
+@routes.get(
+    "/sync/status/{id}",
+    operation_id="get_refresh",
+    response_model=Refresh,
+    responses=problem_responses(401, 403, 404, 421, 422, 429, 503, 504),
+)
+async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
+    """Return one refresh, which keeps its id when another server takes it over."""
+
+    async def load_refresh(_: AsyncKnowledgeBase, access: Access) -> Refresh:
+        found = next((each for each in _list_managed_refreshes(ctx, access) if each.id == id), None)
+        if found is None:
+            raise NotFound("there is no such refresh, or it is no longer kept")
+        return found
+
+    return await ctx.respond(load_refresh, scope="admin")
 
 
 @routes.post(
@@ -173,6 +188,13 @@ async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = Fa
         return SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
 
     return await ctx.respond(remove, scope="admin")
+
+
+def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh]:
+    """The refreshes of sources that a caller manages; others are as if they did not exist."""
+    managed = {source.id for source in ctx.state.declared.list_managed(access)}
+    refreshes = ctx.state.refreshes.list_all()
+    return [each for each in refreshes if access.everything or set(each.sources) <= managed]
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:

@@ -1,0 +1,84 @@
+"""What became of the refreshes that a store's servers were asked for, kept after the servers.
+
+One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
+synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
+kept by `UnfinishedRefreshes`, not here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from knowledge_pipeline.contract.responses import Refresh
+from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.serve.unfinished_refreshes import is_served
+from knowledge_pipeline.store.shared_state import SharedState
+
+KEPT_S = 30 * 86_400.0
+MAX_BYTES = 1_000_000  # of all entries, a few hundred; beyond it the older half is forgotten
+
+_KIND = "refresh"
+_UNFINISHED = ("queued", "running")
+_REFRESH = TypeAdapter(Refresh)
+
+_log = logging.getLogger(__name__)
+
+
+class RefreshHistory:
+    """The refreshes of one folder. For one thread; nothing is opened before it is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._state: SharedState | None = None
+        self._is_broken = False
+
+    def put(self, refresh: Refresh, owner: str) -> None:
+        """Keep a refresh as it is now; `owner` is the server that does it, see `is_served`."""
+        entry = {"owner": owner, "refresh": _REFRESH.dump_python(refresh, mode="json")}
+        if state := self._open():
+            try:
+                state.put(_KIND, refresh.id, json.dumps(entry).encode(), ttl_s=KEPT_S)
+                if refresh.ended_at:
+                    state.keep_newest(_KIND, beginning="", max_bytes=MAX_BYTES)
+            except StoreUnavailable as error:  # it is done all the same
+                _log.warning("a refresh is not kept in the list: %s", error)
+
+    def list_all(self) -> list[Refresh]:
+        """All that are kept, in no order; what a server that is gone left undone is interrupted."""
+        if not self._folder.exists() or not (state := self._open()):
+            return []
+        try:
+            entries = [json.loads(value) for value in state.list_values(_KIND)]
+        except StoreUnavailable as error:
+            _log.warning("former refreshes are not listed: %s", error)
+            return []
+        served: dict[str, bool] = {}
+        found: list[Refresh] = []
+        for entry in entries:
+            refresh, owner = _REFRESH.validate_python(entry["refresh"]), entry["owner"]
+            if refresh.status in _UNFINISHED:
+                if owner not in served:
+                    served[owner] = is_served(self._folder, owner)
+                refresh.status = refresh.status if served[owner] else "interrupted"
+            found.append(refresh)
+        return found
+
+    def close(self) -> None:
+        """Use it no more."""
+        if self._state:
+            self._state.close()
+            self._state = None
+        self._is_broken = True
+
+    def _open(self) -> SharedState | None:
+        if self._state is None and not self._is_broken:
+            try:
+                self._state = SharedState(self._folder / "history")
+            except StoreUnavailable as error:
+                self._is_broken = True
+                _log.warning("refreshes are not listed after a restart: %s", error)
+        return self._state
