@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.identity import OidcSettings
 from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.contract.types import EventType
 
 Cron = Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]  # five fields
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -65,6 +66,26 @@ class AlertSettings(SettingsModel):
 
     slack_webhook: SecretStr | None = None
     email: EmailAlertSettings | None = None
+
+
+class EventWebhook(SettingsModel):
+    """An address that a server tells of events."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^/]")]
+    secret: SecretStr  # "whsec_" and the base64 of 24 to 64 bytes, which sign what is sent
+    events: tuple[EventType, ...] = ()  # none: all
+
+
+class EventSettings(SettingsModel):
+    """Who is told of what happens in the store."""
+
+    webhooks: tuple[EventWebhook, ...] = ()
+
+    @model_validator(mode="after")
+    def _require_different_urls(self) -> EventSettings:
+        if len({each.url for each in self.webhooks}) < len(self.webhooks):
+            raise ValueError("two webhooks have the same url: name all of its events in one")
+        return self
 
 
 class EvaluationSettings(SettingsModel):

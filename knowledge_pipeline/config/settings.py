@@ -31,6 +31,7 @@ from knowledge_pipeline.config.operation import (
     CheckSettings,
     ContextSettings,
     EvaluationSettings,
+    EventSettings,
     LogSettings,
     ReleaseSettings,
     ScheduleSettings,
@@ -188,6 +189,7 @@ class Settings(SettingsModel):
     schedules: ScheduleSettings = ScheduleSettings()
     checks: CheckSettings = CheckSettings()
     alerts: AlertSettings = AlertSettings()
+    events: EventSettings = EventSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     tuning: TuningSettings = TuningSettings()
     sql_models: SqlModelSettings = SqlModelSettings()

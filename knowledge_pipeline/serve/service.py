@@ -32,6 +32,7 @@ from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.log.refusals import RefusalLog
 from knowledge_pipeline.query.search.shared_cache import SharedAnswerCache
 from knowledge_pipeline.serve.admission import Admission
+from knowledge_pipeline.serve.events.targets import parse_targets
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
 from knowledge_pipeline.serve.rate_limits import CallerShares, RecentCallers, RequestLimiter
@@ -114,6 +115,7 @@ class Service:
         self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:
             self.metrics.register_query_log(lambda: self._is_logging)
+        self.event_targets = parse_targets(settings.events)
         self.tokens = TokenStore(Lake(settings.store))
         self.oidc = _create_oidc(settings, state)
         self._request_limiter = RequestLimiter(state)

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from knowledge_pipeline.config.identity import OidcSettings
 from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.serve.events.deliveries import WebhookDeliveries
 from knowledge_pipeline.serve.events.follower import EventFollower
 from knowledge_pipeline.serve.events.streams import EventStreams
 from knowledge_pipeline.serve.health import HealthCheck
@@ -67,13 +68,18 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     lake = Lake(service.settings.store)
     refreshing = refreshes or RefreshQueue(service.config, lake.folder / "refreshes", state=service.state)
 
+    follower = EventFollower(lake)
+    deliveries = WebhookDeliveries(lake, service.event_targets, follower)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         warming = asyncio.gather(service.warm(), asyncio.to_thread(load_templates))
         refreshing.resume()
+        deliveries.start()
         async with mcp.run():
             yield
         warming.cancel()
+        await deliveries.close()
         await refreshing.close()
         service.close()
 
@@ -94,7 +100,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         DeclaredSources(service.config),
         SeenDeliveries(service.state),
         HealthCheck(service.base),
-        EventStreams(EventFollower(lake)),
+        EventStreams(follower),
     )
     for module in (health, search, get_forms, tools, graph, documents, inventory, admin, events, webhooks):
         app.include_router(module.routes)

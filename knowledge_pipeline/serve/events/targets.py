@@ -1,0 +1,78 @@
+"""Where events are delivered to, and how far each target has got.
+
+A position is a small file in the store's local folder: one line that is replaced, as after a crash the
+event that was being delivered is delivered again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from knowledge_pipeline.config.operation import EventSettings
+from knowledge_pipeline.contract.types import EventType
+from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.serve.events.signatures import parse_key
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.store.event_log import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One webhook."""
+
+    url: str = field(repr=False)  # may hold a secret
+    key: bytes = field(repr=False)
+    types: tuple[EventType, ...]  # none: all
+
+    @property
+    def host(self) -> str:
+        """What messages name."""
+        return urlsplit(self.url).hostname or "its host"
+
+    def wants(self, event: Event) -> bool:
+        """Whether it is told of an event."""
+        return not self.types or event.type in self.types
+
+
+def parse_targets(settings: EventSettings) -> tuple[Target, ...]:
+    """The targets of the settings. Raises `ConfigError`: a secret is none."""
+    return tuple(
+        Target(each.url, parse_key(each.secret.get_secret_value()), each.events) for each in settings.webhooks
+    )
+
+
+class TargetPosition:
+    """The position of the last event that a target has taken."""
+
+    def __init__(self, folder: Path, target: Target) -> None:
+        self._path = folder / f"{hash_strings(target.url)}.json"
+
+    def load(self) -> int | None:
+        """None where it has taken none yet."""
+        try:
+            kept = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return None
+        position = kept.get("position") if is_object(kept) else None
+        return position if isinstance(position, int) else None
+
+    def save(self, position: int) -> None:
+        """Replace it in one step. Raises `OSError`."""
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps({"position": position}))
+        new.replace(self._path)
+
+
+def remove_other_positions(folder: Path, targets: Sequence[Target]) -> None:
+    """Forget those of targets that are no longer configured: one that returns starts anew."""
+    kept = {hash_strings(target.url) for target in targets}
+    for path in folder.glob("*.json"):
+        if path.stem not in kept:
+            path.unlink(missing_ok=True)
