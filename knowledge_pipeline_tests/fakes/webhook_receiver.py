@@ -39,10 +39,13 @@ class WebhookReceiver(Served):
         self._next.extend(answers)
 
     def wait_for(self, count: int, *, requests: bool = False) -> None:
-        """Until so many are taken, or have come."""
-        came = self.asked if requests else self.taken
+        """Until so many different ones are taken, or so many requests have come."""
+
+        def count_taken() -> int:
+            return len(self.asked) if requests else len({body["id"] for body in self.taken})
+
         with self._came:
-            assert self._came.wait_for(lambda: len(came) >= count, timeout=60), (count, self.taken)
+            assert self._came.wait_for(lambda: count_taken() >= count, timeout=60), (count, self.taken)
 
     def send(self, asked: Asked) -> Sent:
         with self._came:

@@ -116,7 +116,13 @@ def test_events_arrive_in_order_whatever_the_receiver_answers_and_go_on_after_a_
         receiver.wait_for(3)
         record(tmp_path, 4)  # two processes, of which one delivers
         receiver.wait_for(4)
-    assert numbers(receiver)[-2:] == [3, 4]
+    assert list(dict.fromkeys(numbers(receiver))) == [
+        1,
+        2,
+        3,
+        4,
+    ]  # the end may have come before the note of 2
+    assert len(receiver.taken) <= 5
     assert len(list((tmp_path / "events").glob("*.json"))) == 1
 
 
