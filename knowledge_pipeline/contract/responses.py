@@ -521,6 +521,31 @@ class HealthResponse(JsonResponse):
     components: Mapping[str, ComponentHealth]
 
 
+@dataclass(frozen=True, slots=True)
+class WatcherHealth:
+    """One `knowledge watch`, without names of sources."""
+
+    status: Literal["ok", "unhealthy"]
+    state: str = field(metadata={"examples": ["waiting", "refreshing", "starting"]})
+    started_at: datetime
+    looked_at: datetime = field(metadata={"description": "When it last looked for changes, or progressed."})
+    sources: int
+    behind: int = field(metadata={"description": "Sources whose last refresh failed or is not done."})
+    last_error_at: datetime | None
+    detail: str | None = field(metadata={"description": "What is wrong, and what to do."})
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherHealthResponse(JsonResponse):
+    """The health of the watchers of the store on the server's machine."""
+
+    status: Literal["ok", "unhealthy", "absent"] = field(
+        metadata={"description": "unhealthy: one hangs, or was killed; absent: none runs."}
+    )
+    detail: str
+    watchers: tuple[WatcherHealth, ...]
+
+
 @dataclass(slots=True)
 class Refresh(JsonResponse):
     """One refresh of sources, or the purge of one."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Generic, TypeVar
 
-from knowledge_pipeline.contract.responses import ComponentHealth, HealthResponse
+from knowledge_pipeline.contract.responses import (
+    ComponentHealth,
+    HealthResponse,
+    WatcherHealth,
+    WatcherHealthResponse,
+)
 from knowledge_pipeline.query.health import check_store
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.store.watch_heartbeat import WatcherReport, list_watchers
 
 CACHE_TTL_S = 5.0  # more frequent requests put no more load on the components
 
@@ -58,3 +66,31 @@ class _Cached(Generic[ResultT]):
                 result = await self._compute()
                 self._latest = time.monotonic(), result
             return self._latest[1]
+
+
+def check_watchers(folder: Path) -> WatcherHealthResponse:
+    """How the watchers of a store are, by its local folder: in counts, as anybody may ask."""
+    reports = list_watchers(folder)
+    problems = [each.problem for each in reports if each.problem]
+    if not reports:
+        status, detail = "absent", "no watcher runs on this store: start `knowledge watch` on this machine"
+    elif problems:
+        status, detail = "unhealthy", f"a watcher is unhealthy: {problems[0]}"
+    else:
+        behind = sum(len(each.heartbeat.behind) for each in reports)
+        status, detail = "ok", f"{len(reports)} running, {behind} sources behind"
+    return WatcherHealthResponse(status, detail, tuple(map(_to_watcher_health, reports)))
+
+
+def _to_watcher_health(report: WatcherReport) -> WatcherHealth:
+    beat = report.heartbeat
+    return WatcherHealth(
+        status="unhealthy" if report.problem else "ok",
+        state=beat.state,
+        started_at=datetime.fromtimestamp(beat.started_at, UTC),
+        looked_at=datetime.fromtimestamp(beat.looked_at, UTC),
+        sources=beat.sources,
+        behind=len(beat.behind),
+        last_error_at=datetime.fromtimestamp(beat.last_error_at, UTC) if beat.last_error_at else None,
+        detail=report.problem,
+    )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.event_log import record_event
+from knowledge_pipeline.store.events.log import record_event
 
 _MAX_ERROR_CHARS = 500
 _COUNTS = ("added", "changed", "removed")

@@ -12,7 +12,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages.context import Stats, measure_stage
-from knowledge_pipeline.store.event_log import record_release
+from knowledge_pipeline.store.events.log import record_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import (
     Release,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.event_positions import number_new_events
+from knowledge_pipeline.store.events.positions import number_new_events
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.pending_rows import (
     has_pending_rows,

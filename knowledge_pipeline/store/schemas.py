@@ -285,7 +285,7 @@ EVALUATIONS = _build_schema(
 """A log, one row per metric of an evaluation."""
 
 EVENTS = _build_schema(
-    *_require("position", type_=pa.int64()),  # grows with every row; see `store.event_log`
+    *_require("position", type_=pa.int64()),  # grows with every row; see `store.events.log`
     *_require("id"),  # of what happened: equal where it was recorded twice
     *_require("at", type_=_TIMESTAMP),  # when it happened
     *_require("type"),  # "index.refreshed", "release.published", "source.failed"

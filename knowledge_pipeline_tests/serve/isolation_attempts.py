@@ -384,7 +384,7 @@ MAKERS: dict[str, list[Maker]] = {
         _get(*(f"{PREFIX}/{name}" for name in ("stats", "sources", "sync/status", "tools")), stable=False),
         _get(f"{PREFIX}/sync/status/{'0' * 32}", stable=True),
         _get(f"{PREFIX}/events?follow=false&after=0", stable=False),
-        _get("/health", "/ready", "/metrics", "/openapi.json", "/docs", stable=False),
+        _get("/health", "/health/watcher", "/ready", "/metrics", "/openapi.json", "/docs", stable=False),
     ],
     "page": [
         _page("/", _page_search),

@@ -21,7 +21,7 @@ from knowledge_pipeline.serve.events.deliveries import WebhookDeliveries
 from knowledge_pipeline.serve.events.follower import EventFollower
 from knowledge_pipeline.serve.events.signatures import build_headers, parse_key
 from knowledge_pipeline.serve.events.targets import Target
-from knowledge_pipeline.store.event_log import record_event
+from knowledge_pipeline.store.events.log import record_event
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.served import Sent
 from knowledge_pipeline_tests.fakes.webhook_receiver import WebhookReceiver

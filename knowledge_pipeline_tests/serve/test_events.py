@@ -19,7 +19,7 @@ from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.serve.events import streams
 from knowledge_pipeline.serve.http import events as module
 from knowledge_pipeline.serve.tokens import TokenStore
-from knowledge_pipeline.store.event_log import record_event
+from knowledge_pipeline.store.events.log import record_event
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
 

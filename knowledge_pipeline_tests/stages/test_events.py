@@ -11,7 +11,7 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.events import record_failure
 from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.event_log import read_events, record_missing_releases
+from knowledge_pipeline.store.events.log import read_events, record_missing_releases
 from knowledge_pipeline_tests.conftest import Project
 
 

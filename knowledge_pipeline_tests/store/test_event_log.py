@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.store import event_positions
-from knowledge_pipeline.store.event_log import (
+from knowledge_pipeline.store.events import positions as event_positions
+from knowledge_pipeline.store.events.log import (
     find_newest_position,
     read_event_stamp,
     read_events,

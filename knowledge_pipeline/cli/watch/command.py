@@ -17,11 +17,14 @@ from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.cli.watch.folders import WatchedSources
 from knowledge_pipeline.cli.watch.remotes import RemotePoller
+from knowledge_pipeline.cli.watch.status import show_watchers
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
+from knowledge_pipeline.store.watch_heartbeat import HeartbeatFile, create_heartbeat
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.pipeline import RefreshOutcome
+    from knowledge_pipeline.stages.progress import ProgressCallback
 
 UPKEEP_AFTER_S = 3.0
 """After so long without a change, the tables that refreshes wrote are compacted."""
@@ -38,6 +41,7 @@ _FILE, _REFRESH, _RELEASE, _UPKEEP = "knowledge.yaml", "refresh", "release", "up
     knowledge watch
     knowledge watch --source flask-code --source flask-docs
     knowledge watch --all --json
+    knowledge watch --status
 """)
 def watch(
     session: Session,
@@ -51,6 +55,13 @@ def watch(
     poll: Annotated[
         float, Option(min=1, metavar="SECONDS", help="How often to check remote git repositories.")
     ] = 30.0,
+    status: Annotated[
+        bool,
+        Option(
+            "--status",
+            help="Show how the watchers of the store are, and end; exit code 1 unless all are healthy.",
+        ),
+    ] = False,
 ) -> None:
     """Refresh sources as their files change, until Ctrl-C.
 
@@ -59,6 +70,9 @@ def watch(
     If a source fails, reports it in one sentence and keeps watching. Edits of
     knowledge.yaml apply as soon as they are saved.
     """
+    if status:
+        show_watchers(session)
+        return
     watched = WatchedSources(session.config_path, source or (), everything=everything)
     Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
 
@@ -71,11 +85,20 @@ class Watcher:
         self._poller = RemotePoller(watched.sources, interval_s=poll_s)
         self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
         self._last_errors: dict[str, str] = {}  # source -> its last error, reported once
+        self._failed: set[str] = set()  # sources whose last refresh failed
         self._upkeep = PostponedUpkeep()
+        self._beat = HeartbeatFile(watched.lake.folder, create_heartbeat())
         self._refreshed_at = 0.0
 
     def run(self, *, debounce_s: float) -> NoReturn:
         """Keep refreshing until interrupted."""
+        try:
+            self._watch(debounce_s)
+        finally:
+            self._beat.remove()
+        raise AssertionError("watching never ends by itself")
+
+    def _watch(self, debounce_s: float) -> None:
         is_ready = False
         for changed in self._watched.iter_changes(debounce_s=debounce_s):
             if changed is None:
@@ -103,7 +126,25 @@ class Watcher:
                     self._last_errors.pop(_FILE, None)
             except KnowledgeError as error:
                 self._report_error(_FILE, error)
-        raise AssertionError("watching never ends by itself")
+            self._renew_heartbeat()
+
+    def _renew_heartbeat(self) -> None:
+        """Say that this watcher looks for changes, and what it waits for."""
+        beat, folders = self._beat.heartbeat, len(set(self._watched.folders.values()))
+        repositories = self._poller.count_repositories()
+        was = beat.state, beat.behind, beat.waits_for
+        beat.state, beat.refreshing, beat.sources = "waiting", (), len(self._watched.sources)
+        beat.behind = tuple(each.id for each in self._watched.sources if each.id in self._failed)
+        places = ((folders, "folder"), (repositories, "remote repository source"))
+        named = [format_count(count, name) for count, name in places if count]
+        beat.waits_for = f"changes of {' and '.join(named) or 'nothing'}"
+        beat.poll_s, beat.polled_at = (
+            self._poller.interval_s if repositories else None,
+            self._poller.polled_at,
+        )
+        self._beat.renew()
+        if was != (beat.state, beat.behind, beat.waits_for):
+            self._beat.write()
 
     def list_due_retries(self) -> set[str]:
         """Sources whose last refresh failed in a way that may pass, and whose time has come."""
@@ -115,21 +156,28 @@ class Watcher:
 
         watched = self._watched
         sources = [source for source in watched.sources if source.id in ids]
+        beat = self._beat.heartbeat
+        beat.state, beat.refreshing = "refreshing", tuple(sorted(ids))
+        beat.behind = tuple(sorted({*beat.behind, *ids}))
+        self._beat.renew()
+        self._beat.write()
         try:
             with show_progress(self._session.screen) as report_for:
                 outcome = pipeline.refresh(
                     watched.lake,
                     watched.settings,
                     sources,
-                    report=lambda source: report_for(source.id),
+                    report=lambda source: self._beat_with(report_for(source.id)),
                     idle=watched.idle,
                     upkeep=self._upkeep,
                 )
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             self._report_error(_REFRESH, TransientError(format_error(error)))
             self._retries |= dict.fromkeys(ids, time.monotonic() + RETRY_S)
+            self._failed |= ids
             return
         self._last_errors.pop(_REFRESH, None)
+        self._failed = (self._failed - ids) | (ids & outcome.failures.keys())
         for subject in [*(source.id for source in sources), _RELEASE]:
             self._retries.pop(subject, None)
             error = outcome.failures.get(subject)
@@ -141,6 +189,15 @@ class Watcher:
             self._last_errors.pop(subject, None)
             if subject != _RELEASE:
                 self._report_refresh(subject, outcome)
+
+    def _beat_with(self, report: ProgressCallback) -> ProgressCallback:
+        """A report that also says that this watcher does not hang."""
+
+        def report_progress(stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
+            self._beat.renew()
+            report(stage, done, total, share)
+
+        return report_progress
 
     def _run_upkeep(self) -> None:
         """Compact what refreshes wrote; a failure is reported, and the next run tries again."""
@@ -163,7 +220,8 @@ class Watcher:
 
     def _report_error(self, source: str, error: KnowledgeError) -> None:
         """Report an error, unless it is the last one that was reported."""
-        sentence = str(error)
+        sentence, beat = str(error), self._beat.heartbeat
+        beat.last_error, beat.last_error_at = f"{source}: {sentence}", time.time()
         if self._last_errors.get(source) == sentence:
             return
         self._last_errors[source] = sentence

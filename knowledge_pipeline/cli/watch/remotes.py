@@ -22,7 +22,8 @@ class RemotePoller:
 
     def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
         """Check once, so that what is pushed from now on is a change."""
-        self._interval_s = interval_s
+        self.interval_s = interval_s
+        self.polled_at = time.time()  # Unix time
         self._heads: dict[object, str | None] = {}
         self._changes: queue.SimpleQueue[RemoteChanges] = queue.SimpleQueue()
         self.set_sources(sources)
@@ -38,6 +39,10 @@ class RemotePoller:
         remote = [source for source in sources if isinstance(source.connection, GitConnection)]
         self._sources = [source.model_copy(update=on_commit) for source in remote]
 
+    def count_repositories(self) -> int:
+        """How many sources have a repository that it checks."""
+        return len(self._sources)
+
     def drain_changes(self) -> RemoteChanges:
         """The changes since the last call, without waiting."""
         found: RemoteChanges = {}
@@ -47,8 +52,9 @@ class RemotePoller:
 
     def _poll_forever(self) -> None:
         while True:
-            time.sleep(self._interval_s)
+            time.sleep(self.interval_s)
             self._changes.put(self._poll_once())
+            self.polled_at = time.time()
 
     def _poll_once(self) -> RemoteChanges:
         from knowledge_pipeline.sources.git import remote_heads

@@ -23,7 +23,7 @@ from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.serve.events.follower import EventFollower
 from knowledge_pipeline.serve.events.signatures import build_headers
 from knowledge_pipeline.serve.events.targets import Target, TargetPosition, remove_other_positions
-from knowledge_pipeline.store.event_log import Event
+from knowledge_pipeline.store.events.log import Event
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.times import parse_retry_after
 

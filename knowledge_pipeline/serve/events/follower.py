@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 
-from knowledge_pipeline.store.event_log import (
+from knowledge_pipeline.store.events.log import (
     Event,
     find_newest_position,
     read_event_stamp,

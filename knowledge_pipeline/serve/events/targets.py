@@ -20,7 +20,7 @@ from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.serve.events.signatures import parse_key
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.store.event_log import Event
+    from knowledge_pipeline.store.events.log import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from knowledge_pipeline.contract.types import EventType
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import DeclaredSources
-from knowledge_pipeline.store.event_log import Event
+from knowledge_pipeline.store.events.log import Event
 
 
 def iter_visible_events(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from knowledge_pipeline.contract.responses import HealthResponse
+from knowledge_pipeline.contract.responses import HealthResponse, WatcherHealthResponse
 from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.serve.health import check_watchers
 from knowledge_pipeline.serve.http.dependencies import CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
+from knowledge_pipeline.store.lake import Lake
 
 routes = APIRouter(tags=["operations"])
 
@@ -35,3 +38,16 @@ async def ready(state: CurrentState) -> JSONResponse:
     if store.status != "ok":
         raise Busy(f"queries cannot be answered: {store.detail}")
     return JSONResponse({"status": "ready"})
+
+
+@routes.get(
+    "/health/watcher",
+    operation_id="watcher_health",
+    response_model=WatcherHealthResponse,
+    responses={503: {"model": WatcherHealthResponse, "description": "One is unhealthy, or none runs."}},
+)
+async def watcher_health(state: CurrentState) -> JSONResponse:
+    """Whether `knowledge watch` runs on the store, looks for changes and does not hang; 503 if not."""
+    folder = Lake(state.service.settings.store).folder
+    health = await asyncio.to_thread(check_watchers, folder)
+    return JSONResponse(health.as_json(), 200 if health.status == "ok" else 503)

@@ -1,0 +1,1 @@
+"""The log of events that subscribers of a store are told of."""
