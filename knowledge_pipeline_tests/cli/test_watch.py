@@ -19,6 +19,7 @@ import pytest
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.cli.watch import command as watching
 from knowledge_pipeline.cli.watch.folders import WatchedSources
+from knowledge_pipeline.store.watch_heartbeat import list_watchers
 from knowledge_pipeline_tests.cli.conftest import Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -93,7 +94,10 @@ def test_a_saved_file_is_searchable_and_ctrl_c_ends_it(
     assert (done["source"], done["added"], done["changed"], done["removed"]) == ("shop-code", 1, 0, 0)
     assert done["seconds"] > 0
     assert "coupons.py" in run("search", "redeem_coupon").out
+    (watcher,) = run("watch", "--status", "--json").json["watchers"]
+    assert (watcher["pid"], watcher["problem"], watcher["behind"]) == (program.program.pid, None, [])
     code, told = program.stop()
+    run("watch", "--status", code=1)  # none is left
     assert code == 130
     assert json.loads(told)["kind"] == "Interrupted"
 
@@ -226,6 +230,8 @@ def test_what_may_pass_is_tried_again_and_told_once(
         embedding_server.fail_next(Fault(status=503))
         this.refresh_sources({"shop-code"})
         assert this.list_due_retries() == {"shop-code"}
+    (report,) = list_watchers(watched.lake.folder)
+    assert report.heartbeat.behind == ("shop-code",) and report.heartbeat.state == "refreshing"
     assert capsys.readouterr().err.count("error: shop-code: ") == 1
     this.refresh_sources(this.list_due_retries())
     assert this.list_due_retries() == set()

@@ -111,6 +111,12 @@ def test_a_stream_is_refused_with_a_sentence(served: Served, name, params, heade
     assert sentence in answer.json()["detail"]
 
 
+def test_a_health_check_is_told_that_no_watcher_runs(served: Served) -> None:
+    answer = served.running.client().get("/health/watcher")  # anybody may ask
+    assert (answer.status_code, answer.json()["status"]) == (503, "absent")
+    assert "start `knowledge watch`" in answer.json()["detail"]
+
+
 def test_a_client_follows_from_now_on_and_goes_on_where_it_was(served: Served) -> None:
     assert served.client("acme").head(EVENTS).status_code == 200  # a stream that nobody reads has no end
     with KnowledgeClient(served.running.url, served.tokens["acme"]) as client:
