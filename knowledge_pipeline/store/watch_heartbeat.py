@@ -98,8 +98,10 @@ def list_watchers(folder: Path) -> list[WatcherReport]:
 
 def _iter_heartbeats(folder: Path) -> Iterator[tuple[Path, WatchHeartbeat]]:
     for path in folder.glob("*.json"):
-        with suppress(OSError, ValueError, TypeError):  # removed just now, or of another version
-            yield path, WatchHeartbeat(**json.loads(path.read_bytes()))
+        with suppress(OSError, ValueError, TypeError, KeyError):  # removed just now, or of another version
+            values = json.loads(path.read_bytes())
+            names = {name: tuple(values[name]) for name in ("refreshing", "behind")}  # JSON has lists
+            yield path, WatchHeartbeat(**{**values, **names})
 
 
 def _find_problem(path: Path, heartbeat: WatchHeartbeat, now: float) -> str | None:
