@@ -32,8 +32,9 @@ async def iter_events(
                 async for fields in _iter_fields(response.aiter_lines()):
                     pause_s, position = FIRST_PAUSE_S, fields.get("id", position)
                     if "data" in fields:
-                        content: Any = json.loads(fields["data"])
-                        yield {**content, "position": position}
+                        event: Any = json.loads(fields["data"])
+                        event["position"] = position
+                        yield event
         except (httpx2.TransportError, TransientError, TooManyRequests):
             pass
         await asyncio.sleep(pause_s)

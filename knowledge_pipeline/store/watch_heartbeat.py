@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import filelock
 
@@ -99,9 +99,9 @@ def list_watchers(folder: Path) -> list[WatcherReport]:
 def _iter_heartbeats(folder: Path) -> Iterator[tuple[Path, WatchHeartbeat]]:
     for path in folder.glob("*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError):  # removed just now, or of another version
-            values = json.loads(path.read_bytes())
-            names = {name: tuple(values[name]) for name in ("refreshing", "behind")}  # JSON has lists
-            yield path, WatchHeartbeat(**{**values, **names})
+            values: dict[str, Any] = json.loads(path.read_bytes())
+            values |= {name: tuple(values[name]) for name in ("refreshing", "behind")}  # JSON has lists
+            yield path, WatchHeartbeat(**values)
 
 
 def _find_problem(path: Path, heartbeat: WatchHeartbeat, now: float) -> str | None:

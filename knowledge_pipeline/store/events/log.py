@@ -85,7 +85,8 @@ def record_missing_releases(lake: Lake) -> None:
     table = open_log(lake, EVENTS)
     recorded: set[int] = set()
     if table.exists:
-        recorded = set(table.read_rows(["release"], eq("type", "release.published"))["release"].to_pylist())
+        rows: list[dict[str, Any]] = table.read_rows(["release"], eq("type", "release.published")).to_pylist()
+        recorded = {row["release"] for row in rows}
     first = min(recorded, default=releases[-1].release if releases else 0)
     for release in releases:
         if release.release >= first and release.release not in recorded:
@@ -118,7 +119,8 @@ def find_newest_position(lake: Lake) -> int:
     table = open_log(lake, EVENTS)
     if not table.exists:
         return 0
-    return max(table.read_rows(["position"])["position"].to_pylist(), default=0)
+    rows: list[dict[str, Any]] = table.read_rows(["position"]).to_pylist()
+    return max((row["position"] for row in rows), default=0)
 
 
 def read_event_stamp(lake: Lake) -> tuple[bool, VersionStamp, VersionStamp]:
