@@ -9,6 +9,12 @@ select
     source, -- whose texts were embedded
     session, -- of the user or agent who asked
     project,
+    on_behalf_of, -- whom the user or agent works for, as they say
+    tenant,
+    case when interface is null then 'us' else coalesce(token, interface) end as reported_by, -- 'us': our call
+    input_tokens,
+    output_tokens,
+    error, -- what a reported call ended in; null: it was answered
     calls,
     tokens,
     cost,

@@ -15,5 +15,8 @@ select
     cached,
     len(degraded) > 0 as degraded, -- whether a step was left out
     scores, -- of its results, best first, in [0, 1]; null where something was looked up by its id
-    scores[1] as best_score
+    scores[1] as best_score,
+    session, -- as the caller says
+    project,
+    on_behalf_of
 from raw_queries

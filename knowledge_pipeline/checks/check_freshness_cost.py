@@ -11,9 +11,11 @@ from typing import Any
 from knowledge_pipeline.checks.check_types import CheckResult, build_sample
 from knowledge_pipeline.config.settings import Settings, Trigger, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.llm.budgets import list_reached
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
+from knowledge_pipeline.store.spending import read_spending
 
 MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
     "realtime": timedelta(hours=26),  # all are reconciled daily, whatever was missed
@@ -25,6 +27,7 @@ MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
 """How old the last refresh may be: the interval, plus time for a late tick and a long run."""
 
 _BUDGET_DAYS = 30
+_MAX_BUDGETS_NAMED = 5
 
 
 def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
@@ -51,9 +54,10 @@ def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> 
 
 
 def check_cost(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
-    """Check the cost of all models in the last 30 days, and name the most expensive sources."""
-    del source_type  # all types share one budget
-    since = datetime.now(UTC) - timedelta(days=_BUDGET_DAYS)
+    """Check the cost of all models in the last 30 days and all budgets; name the most expensive sources."""
+    del source_type  # all types share the budgets
+    now = datetime.now(UTC)
+    since = now - timedelta(days=_BUDGET_DAYS)
     calls = lake.log_table("llm_calls").read_rows(["kind", "model", "source", "cost"], at_least("at", since))
     by_source = calls.group_by(["source", "kind", "model"]).aggregate([("cost", "sum")])
     costs = [row for row in by_source.rename_columns({"cost_sum": "cost"}).to_pylist() if row["cost"]]
@@ -61,9 +65,15 @@ def check_cost(lake: Lake, settings: Settings, source_type: SourceType) -> Check
     figures = {"cost": round(total, 4)} | ({} if budget is None else {"allowed": budget})
     sample = build_sample(sorted(costs, key=lambda row: -row["cost"]))
     message = f"models cost {total:.2f} in the last {_BUDGET_DAYS} days"
-    if budget is None:
-        return CheckResult(True, f"{message}; no budget is set", sample, figures)
-    return CheckResult(total <= budget, f"{message} (allowed: {budget:.2f})", sample, figures)
+    budgets = settings.costs.budgets
+    reached = list_reached(budgets, read_spending(lake, now)[0], now) if budgets else []
+    if budget is not None:
+        message += f" (allowed: {budget:.2f})"
+    elif not budgets:
+        message += "; no budget is set"
+    message = "; ".join((message, *(state.describe() for state in reached[:_MAX_BUDGETS_NAMED])))
+    figures |= {"budgets_reached": len(reached)} if budgets else {}
+    return CheckResult(not reached and (budget is None or total <= budget), message, sample, figures)
 
 
 def _load_refresh_times(

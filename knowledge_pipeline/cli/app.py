@@ -20,6 +20,7 @@ from knowledge_pipeline.cli.exit_codes import (
     report_interrupted,
 )
 from knowledge_pipeline.cli.session import Session, add_command, add_group, expose_options
+from knowledge_pipeline.contract.usage_labels import VARIABLE_NAMES, UsageLabels
 
 SUMMARIES = {
     "init": "Write a knowledge.yaml that declares what a folder holds.",
@@ -46,6 +47,7 @@ SUMMARIES = {
     "migrate": "Bring a store that an earlier version wrote up to date, in place.",
     "publish": "Copy the live release to PostgreSQL, by what changed.",
     "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",
+    "costs": "Show what models have cost, and which budgets are spent.",
     "serve": "Serve over HTTP until interrupted.",
     "mcp": "Serve an agent over stdin and stdout, by the Model Context Protocol.",
     "graph": "Ask the code graph: what uses this, what does it call, what would break.",
@@ -60,6 +62,7 @@ _MODULES = {
     **{"eval": "cli.quality.eval", "tune": "cli.quality.tune"},
     **{"migrate": "cli.store.migrate", "publish": "cli.store.publish"},
 }
+_COMMANDS_WITH_OTHERS = ("mcp", "costs")
 _GROUPS = ("graph", "sources", "hooks", "token")
 
 
@@ -113,6 +116,22 @@ def _root_callback(
     version: Annotated[
         bool, Option("--version", help="Print the version, and those of what it is made of.")
     ] = False,
+    for_session: Annotated[
+        str | None,
+        Option(
+            metavar="NAME", envvar=VARIABLE_NAMES["session"], help="The session that costs and logs name."
+        ),
+    ] = None,
+    for_project: Annotated[
+        str | None,
+        Option(metavar="NAME", envvar=VARIABLE_NAMES["project"], help="The project that they name."),
+    ] = None,
+    on_behalf_of: Annotated[
+        str | None,
+        Option(
+            metavar="NAME", envvar=VARIABLE_NAMES["on_behalf_of"], help="Whom you work for; for logs alone."
+        ),
+    ] = None,
     **shared: Any,
 ) -> None:
     """Make knowledge searchable: code, documents and history, for people and agents.
@@ -120,6 +139,7 @@ def _root_callback(
     `knowledge index --repo PATH_OR_URL` indexes a repository; `knowledge search` asks it.
     """
     context.obj = Session(**shared)
+    context.obj.labels = UsageLabels(for_session or None, for_project or None, on_behalf_of or None)
     if version:
         from knowledge_pipeline.cli.versions import list_versions
 
@@ -144,8 +164,8 @@ def _build_command(name: str) -> Any:
         for function in module.COMMANDS:
             add_command(group, function)
         app.add_typer(group, name=name)
-    elif name == "mcp":
-        add_group(app, module.mcp, module.COMMANDS)
+    elif name in _COMMANDS_WITH_OTHERS:
+        add_group(app, getattr(module, name), module.COMMANDS)
     else:
         add_command(app, getattr(module, "eval_" if name == "eval" else name))
     return typer.main.get_group(app).commands[name]
@@ -157,8 +177,9 @@ def _new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
 
 def _build_app() -> typer.Typer:
     root = _new_app(KnowledgeGroup)
-    version = inspect.signature(_root_callback, eval_str=True).parameters["version"]
-    expose_options(_root_callback, [version])
+    parameters = inspect.signature(_root_callback, eval_str=True).parameters
+    names = ("version", "for_session", "for_project", "on_behalf_of")
+    expose_options(_root_callback, [parameters[name] for name in names])
     root.callback(invoke_without_command=True)(_root_callback)
     return root
 

@@ -24,6 +24,7 @@ from typer import Option
 
 from knowledge_pipeline.cli.options import expand_option_group
 from knowledge_pipeline.cli.render.screen import Screen
+from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Session:
         bool, Option("--verbose", "-v", help="Show details, such as every skipped document.")
     ] = False
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = False
+    labels: UsageLabels = field(init=False, default_factory=UsageLabels)  # of `knowledge --for-session ...`
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +67,9 @@ class Session:
 
     def merge_options(self, options: dict[str, Any]) -> Session:
         """Combine the shared options before the command's name with those after it."""
-        return Session(**{name: value or getattr(self, name) for name, value in options.items()})
+        merged = Session(**{name: value or getattr(self, name) for name, value in options.items()})
+        merged.labels = self.labels
+        return merged
 
     @cached_property
     def config_path(self) -> Path:
@@ -106,7 +110,8 @@ class Session:
         from knowledge_pipeline.query.access import Access
         from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
-        return KnowledgeBase.open(settings or self.settings, access=Access.operator("cli"))
+        access = Access.operator("cli").with_labels(self.labels)
+        return KnowledgeBase.open(settings or self.settings, access=access)
 
     def preload_models(self) -> None:
         """Load the models of one query in the background, while a command imports what else it needs."""

@@ -14,6 +14,7 @@ from knowledge_pipeline.client.responses import (
     ContextResponseDict,
     EventDict,
     GraphResponseDict,
+    ModelCallResponseDict,
     RelationsResponseDict,
     SearchResponseDict,
     StatusResponseDict,
@@ -30,6 +31,7 @@ from knowledge_pipeline.contract.types import (
     SearchType,
     TaskKind,
 )
+from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 API_PREFIX = "/api/v1/knowledge"
@@ -57,6 +59,8 @@ class AsyncKnowledgeClient:
             `search`, `similar`, `related`, `context` and `graph` then have an empty response with the reason
             (`problem`, and "server" in `degraded`), and a server that failed three times in a row is left
             alone for 30 s. What is the caller's mistake is raised all the same.
+        session, project, on_behalf_of: labels of all requests, for the server's logs and budgets; nobody sees
+            more or less by them.
 
     A parameter that is None has the server's default.
 
@@ -73,6 +77,9 @@ class AsyncKnowledgeClient:
         timeout_s: float | None = None,
         tries: int | None = None,
         on_error: OnError = "raise",
+        session: str | None = None,
+        project: str | None = None,
+        on_behalf_of: str | None = None,
     ) -> None:
         patience_s, attempts = _PATIENCE[on_error]
         self._transport = Transport(
@@ -81,6 +88,7 @@ class AsyncKnowledgeClient:
             timeout_s=patience_s if timeout_s is None else timeout_s,
             max_attempts=attempts if tries is None else tries,
             on_error=on_error,
+            labels=UsageLabels(session, project, on_behalf_of),
         )
 
     async def search(
@@ -211,6 +219,30 @@ class AsyncKnowledgeClient:
         """
         return iter_events(self._transport, f"{API_PREFIX}/events", types, after)
 
+    async def report_model_call(
+        self,
+        provider: str,
+        model: str,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cost: float | None = None,
+        seconds: float = 0.0,
+        error: str | None = None,
+        prompt: str | None = None,
+        response: str | None = None,
+    ) -> ModelCallResponseDict:
+        """Report a call of a language model that this program made; the token needs the scope `report`."""
+        body = {
+            **{"provider": provider, "model": model, "input_tokens": input_tokens},
+            **{"output_tokens": output_tokens, "cost": cost, "seconds": seconds, "error": error},
+            **{"prompt": prompt, "response": response},
+        }
+        given = {name: value for name, value in body.items() if value is not None}
+        return await self._transport.send(
+            ApiRequest("POST", f"{API_PREFIX}/model-calls", given, idempotent=False)
+        )
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -233,8 +265,20 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
         timeout_s: float | None = None,
         tries: int | None = None,
         on_error: OnError = "raise",
+        session: str | None = None,
+        project: str | None = None,
+        on_behalf_of: str | None = None,
     ) -> None:
-        client = AsyncKnowledgeClient(url, token, timeout_s=timeout_s, tries=tries, on_error=on_error)
+        client = AsyncKnowledgeClient(
+            url,
+            token,
+            timeout_s=timeout_s,
+            tries=tries,
+            on_error=on_error,
+            session=session,
+            project=project,
+            on_behalf_of=on_behalf_of,
+        )
         loop = BackgroundLoop("KnowledgeClient", on_start=lambda: None, on_close=client.aclose)
         super().__init__(client, loop)
 
@@ -247,6 +291,7 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     graph = blocking(AsyncKnowledgeClient.graph)
     status = blocking(AsyncKnowledgeClient.status)
     feedback = blocking(AsyncKnowledgeClient.feedback)
+    report_model_call = blocking(AsyncKnowledgeClient.report_model_call)
 
     def events(self, *, types: Sequence[EventType] = (), after: str | None = None) -> Generator[EventDict]:
         """Follow events as `AsyncKnowledgeClient.events` does; the caller waits for each."""

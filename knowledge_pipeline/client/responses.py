@@ -254,3 +254,10 @@ class EventDict(TypedDict):
     type: EventType
     timestamp: str  # ISO 8601
     data: dict[str, Any]
+
+
+class ModelCallResponseDict(TypedDict):
+    """See `ModelCallResponse`."""
+
+    cost: float
+    budget: str | None

@@ -12,6 +12,7 @@ import tenacity
 
 from knowledge_pipeline import errors
 from knowledge_pipeline.client.fallback import CircuitBreaker, OnError
+from knowledge_pipeline.contract.usage_labels import HEADER_NAMES, UsageLabels
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.times import parse_retry_after
@@ -52,10 +53,19 @@ class Transport:
     """Sends requests to one server."""
 
     def __init__(
-        self, url: str, token: str | None, *, timeout_s: float, max_attempts: int, on_error: OnError
+        self,
+        url: str,
+        token: str | None,
+        *,
+        timeout_s: float,
+        max_attempts: int,
+        on_error: OnError,
+        labels: UsageLabels = UsageLabels(),  # noqa: B008 - frozen
     ) -> None:
         self._url, self._timeout_s = url.rstrip("/"), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        given = {header: getattr(labels, label) for label, header in HEADER_NAMES.items()}
+        headers |= {header: value for header, value in given.items() if value is not None}
         self._client = httpx2.AsyncClient(base_url=self._url, headers=headers, timeout=timeout_s)
         self._breaker = CircuitBreaker() if on_error == "empty" else None
         self._stop = tenacity.stop_after_attempt(max(1, max_attempts))

@@ -22,6 +22,7 @@ from knowledge_pipeline.config.connections import (
     GithubConnection,
     GitlabConnection,
 )
+from knowledge_pipeline.config.costs import CostSettings
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
 from knowledge_pipeline.config.federation import FederationSettings
 from knowledge_pipeline.config.limits import LimitSettings
@@ -181,6 +182,7 @@ class Settings(SettingsModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     embedding_by_content: EmbeddingByContent = EmbeddingByContent()
     language_model: LanguageModelSettings | None = None
+    costs: CostSettings = CostSettings()
     query: QuerySettings = QuerySettings()
     limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()

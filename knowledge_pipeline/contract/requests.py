@@ -20,6 +20,7 @@ from knowledge_pipeline.contract.types import (
     TaskKind,
     described,
 )
+from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
 
 _CLOSED: Mapping[str, Any] = {"extra": "forbid"}  # an unknown key is an error
@@ -248,6 +249,43 @@ class FeedbackRequest:
         metadata={"description": "Of one of its results.", "min_length": 1, "max_length": 500}
     )
     judgement: Judgement
+
+
+_LABEL: Mapping[str, Any] = {"max_length": MAX_LABEL_CHARS, "pattern": LABEL_PATTERN}
+MAX_REPORTED_TOKENS = 1_000_000_000
+MAX_REPORTED_COST = 1_000_000.0
+MAX_REPORTED_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallRequest:
+    """A call of a language model that an agent made itself."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {**_CLOSED, "allow_inf_nan": False}
+
+    provider: str = field(metadata={"description": "Whose model it is.", "examples": ["openai"], **_LABEL})
+    model: str = field(
+        metadata={"description": "As `costs.prices` names it.", "examples": ["gpt-4o-mini"], **_LABEL}
+    )
+    input_tokens: int = described("Of the prompt.", default=0, ge=0, le=MAX_REPORTED_TOKENS)
+    output_tokens: int = described("Of the response.", default=0, ge=0, le=MAX_REPORTED_TOKENS)
+    cost: float | None = described(
+        "In the currency of the prices; by default by `costs.prices`, or else 0.",
+        default=None,
+        ge=0,
+        le=MAX_REPORTED_COST,
+    )
+    seconds: float = described("How long it took.", default=0.0, ge=0, le=MAX_REPORTED_SECONDS)
+    error: str | None = described(
+        "The kind of error that it ended in; by default it was answered.",
+        default=None,
+        examples=["rate_limited"],
+        **_LABEL,
+    )
+    prompt: str | None = described(
+        "Kept without its secrets if `costs.keep_texts` is on, else dropped.", default=None
+    )
+    response: str | None = described("The same for the response.", default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,16 @@ class QueryResponse(JsonResponse):
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCallResponse(JsonResponse):
+    """What was recorded of a reported model call."""
+
+    cost: float
+    budget: str | None = field(
+        metadata={"description": "The caller's budget that is nearly or wholly spent, in a sentence."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """Where a result is from."""
 

@@ -7,6 +7,7 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.defs.alerts.budgets import build_budgets_sensor
 from knowledge_pipeline.defs.alerts.sensor import build_failed_runs_sensor
 from knowledge_pipeline.defs.asset_jobs import build_refresh_job, build_release_job
 from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
@@ -129,4 +130,5 @@ def _build_sensors(settings: Settings, release_job: AssetJob, names: Names) -> l
         build_release_sensor(release_job, names),
         *([build_publication_sensor(names)] if is_publishing() else []),
         build_failed_runs_sensor(names, only_own=True),
+        *([build_budgets_sensor(names)] if settings.costs.budgets else []),
     ]

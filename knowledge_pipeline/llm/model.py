@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -27,7 +27,13 @@ from knowledge_pipeline.endpoints.endpoint import (
 from knowledge_pipeline.endpoints.responses import ConfigSection, EndpointRefused, EndpointUnavailable
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelError
-from knowledge_pipeline.llm.model_calls import Completion, Message, ModelCall, get_current_account
+from knowledge_pipeline.llm.model_calls import (
+    Completion,
+    Message,
+    ModelCall,
+    UsageAccount,
+    get_current_account,
+)
 from knowledge_pipeline.llm.responses import RequestDialect, parse_billed_tokens, parse_choice
 from knowledge_pipeline.strings import replace_surrogates
 
@@ -37,6 +43,8 @@ _CONNECT_S = 5.0
 _TOKENS_PER_MESSAGE = 4  # roughly what each message costs in addition to its content
 
 RecordCall = Callable[[ModelCall], None]
+AdmitCall = Callable[[UsageAccount], Awaitable[None]]
+"""Raises `LanguageModelUnavailable` for an account whose budget is spent."""
 
 
 @dataclass(slots=True)
@@ -80,15 +88,23 @@ class _Connection:
 class LanguageModel:
     """One model of one endpoint; for one event loop at a time.
 
-    Connects at the first completion. `record` is called after each one, answered or not.
+    Connects at the first completion. `admit` is awaited before each one, and `record` is called after each,
+    answered or not.
     """
 
-    def __init__(self, settings: LanguageModelSettings, *, record: RecordCall | None = None) -> None:
+    def __init__(
+        self,
+        settings: LanguageModelSettings,
+        *,
+        record: RecordCall | None = None,
+        admit: AdmitCall | None = None,
+    ) -> None:
         """Raises `ConfigError`: base_url is not a URL, or the key cannot be sent."""
         self._settings = settings
         section = ConfigSection("language_model", settings.model, "max_input_tokens")
         self._endpoint = Endpoint(settings, section, "the language model at", LanguageModelUnavailable)
         self._record = record
+        self._admit = admit
         self._dialect = RequestDialect()
         self._current_connection: _Connection | None = None
         self._paused: tuple[float, KnowledgeError] | None = None  # until time.monotonic(), and why
@@ -118,11 +134,14 @@ class LanguageModel:
             budget_s: seconds for all tries and waits together; None: as the settings' tries allow.
 
         Raises:
-            LanguageModelUnavailable: no answer within the tries, the rates or the budget.
+            LanguageModelUnavailable: no answer within the tries, the rates or the budget of time; or the
+                account's budget is spent.
             ModelError: the endpoint refuses; the message says what to fix.
         """
         if self._paused and time.monotonic() < self._paused[0]:
             raise type(self._paused[1])(str(self._paused[1]))
+        if self._admit:
+            await self._admit(get_current_account())
         sent = [{"role": each.role, "content": replace_surrogates(each.content)} for each in messages]
         deadline = float("inf") if budget_s is None else time.monotonic() + budget_s
         request = _CompletionRequest(sent, max_tokens, deadline)
@@ -226,6 +245,8 @@ class LanguageModel:
                     cost=request.compute_cost(self._settings),
                     seconds=time.monotonic() - request.started_s,
                     account=get_current_account(),
+                    input_tokens=request.prompt_tokens,
+                    output_tokens=request.completion_tokens,
                 )
             )
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from knowledge_pipeline.contract.usage_labels import UsageLabels
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -32,11 +34,22 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageAccount:
+class UsageAccount(UsageLabels):
     """On whose account a call goes."""
 
-    session: str | None = None  # of a user or agent
-    project: str | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """What an agent says of a call that it made itself, and how that came."""
+
+    provider: str
+    interface: str
+    token: str | None = None  # the id of the token that it came with
+    error: str | None = None  # what kind of error the call ended in; None: it was answered
+    prompt: str | None = None
+    response: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,9 @@ class ModelCall:
     cost: float
     seconds: float
     account: UsageAccount
+    input_tokens: int | None = None  # of `tokens`, where both are known
+    output_tokens: int | None = None
+    report: CallReport | None = None  # None: our own call
 
 
 _NO_ACCOUNT = UsageAccount()
@@ -57,9 +73,22 @@ _account: ContextVar[UsageAccount] = ContextVar("payer")
 
 
 @contextmanager
-def on_behalf_of(*, session: str | None = None, project: str | None = None) -> Generator[None]:
-    """Everything that is asked inside, in this task and those it starts, goes on this account."""
-    token = _account.set(UsageAccount(session, project))
+def on_behalf_of(
+    *, session: str | None = None, project: str | None = None, on_behalf_of: str | None = None
+) -> Generator[None]:
+    """Everything that is asked inside, in this task and those it starts, goes on this account.
+
+    Raises:
+        InvalidQuery: one of them is no label: see `UsageLabels`.
+    """
+    with charge_to(UsageAccount(session, project, on_behalf_of)):
+        yield
+
+
+@contextmanager
+def charge_to(account: UsageAccount) -> Generator[None]:
+    """The same, for an account with its tenant."""
+    token = _account.set(account)
     try:
         yield
     finally:

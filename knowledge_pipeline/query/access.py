@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
+from knowledge_pipeline.llm.model_calls import UsageAccount, get_current_account
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
 from knowledge_pipeline.store.filters import Filter
@@ -20,6 +22,7 @@ class Caller:
     interface: str = "python"  # "cli", "http", "mcp", "page"
     token: str | None = None  # its id; None: no token
     is_logged: bool = True  # False: this is a part of an answer that is logged as a whole
+    labels: UsageLabels = field(default_factory=UsageLabels)  # for the logs and the budgets alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,32 @@ class Access:
     def public(cls) -> Access:
         """Sees public rows only."""
         return cls(tenant=None, principals=frozenset())
+
+    def with_labels(self, labels: UsageLabels) -> Access:
+        """The same, with these labels before those that the caller has; nobody sees more by labels."""
+        if labels == _NO_LABELS:
+            return self
+        merged = merge_labels(labels, self.caller.labels)
+        return replace(self, caller=replace(self.caller, labels=merged))
+
+    def with_current_labels(self) -> Access:
+        """The same, with the labels of `on_behalf_of` around the call, where the caller has none."""
+        account = self.account
+        return self.with_labels(UsageLabels(account.session, account.project, account.on_behalf_of))
+
+    @property
+    def account(self) -> UsageAccount:
+        """On whose account calls of a language model for this caller go; see `on_behalf_of`."""
+        labels, current = self.caller.labels, get_current_account()
+        return UsageAccount(
+            labels.session or current.session,
+            labels.project or current.project,
+            labels.on_behalf_of or current.on_behalf_of,
+            self.tenant,
+        )
+
+
+_NO_LABELS = UsageLabels()
 
 
 def build_visibility_filter(access: Access) -> Filter:

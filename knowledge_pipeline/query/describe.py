@@ -20,6 +20,8 @@ _SKIPPED_STEPS = {
     "decompose": "Searched as one question: the language model did not split it.",
     "blame": "Without who last changed some of the lines: git could not be asked.",
     "graph": "Without callers and callees of code: there is no code graph to read.",
+    "budget": "Without the language model: a budget is spent.",
+    "budget_warning": "Complete, but most of a budget of the language model is spent.",
     "rerank": "Without reranking: the reranker could not be used or took too long.",
 }
 

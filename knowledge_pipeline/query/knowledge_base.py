@@ -12,17 +12,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.requests import Task
+from knowledge_pipeline.contract.requests import ModelCallRequest, Task
 from knowledge_pipeline.contract.responses import (
     ComponentHealth,
     ContextResponse,
     GraphResponse,
+    ModelCallResponse,
     RelationsResponse,
     SearchResponse,
     StatusResponse,
     TraceResponse,
 )
 from knowledge_pipeline.contract.types import Judgement, SearchMode, SearchType
+from knowledge_pipeline.llm.budgets import Budgets
+from knowledge_pipeline.llm.model_calls import ModelCall
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.builder import ContextBuilder
@@ -40,6 +43,7 @@ from knowledge_pipeline.query.log.feedback import FeedbackLog
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.log.query_ids import QueryIds
+from knowledge_pipeline.query.log.reports import build_reported_call
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
@@ -115,7 +119,16 @@ class AsyncKnowledgeBase:
         self._index = self.open_index()
         self._audiences = Audiences(self._lake, self._index)
         cache = cache or AnswerCache(settings.query.cache)
-        self._engine = Engine(settings, self._lake, index=self._index, record=self._calls.record, cache=cache)
+        budgets = settings.costs.budgets
+        self._budgets = Budgets(budgets, self._lake) if budgets else None
+        self._engine = Engine(
+            settings,
+            self._lake,
+            index=self._index,
+            record=self._record_call,
+            budgets=self._budgets,
+            cache=cache,
+        )
         self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
@@ -305,6 +318,27 @@ class AsyncKnowledgeBase:
             judgement=judgement,
         )
 
+    @_on_background_loop
+    async def report_model_call(
+        self, report: ModelCallRequest, *, access: Access | None = None
+    ) -> ModelCallResponse:
+        """Record a call of a language model that an agent made itself, on the account of the caller.
+
+        Raises:
+            InvalidQuery: see `build_reported_call`.
+        """
+        access = (access or self.access).with_current_labels()
+        call = build_reported_call(report, access, self.settings)
+        self._record_call(call)
+        states = await self._budgets.list_states(call.account) if self._budgets else []
+        reached = sorted((state for state in states if state.level != "ok"), key=lambda state: state.level)
+        return ModelCallResponse(call.cost, reached[0].describe_to_caller() if reached else None)
+
+    def _record_call(self, call: ModelCall) -> None:
+        if self._budgets:
+            self._budgets.note(call)
+        self._calls.record(call)
+
     def open_index(self) -> LiveIndex | FederatedIndex:
         """What questions are asked of, opened anew: for one event loop."""
         if self._members is None:
@@ -353,9 +387,10 @@ class AsyncKnowledgeBase:
         return await operation()
 
     async def _resolve_access(self, access: Access | None) -> Access:
+        access = (access or self.access).with_current_labels()
         if self._members:
-            return await self._members.resolve_access(access or self.access)
-        return await self._audiences.add(self._declared.narrow(access or self.access))
+            return await self._members.resolve_access(access)
+        return await self._audiences.add(self._declared.narrow(access))
 
     async def _record_search(
         self, kind: str, text: str, access: Access, response: SearchResponse, *, blame: bool = False
@@ -412,6 +447,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     health = blocking(AsyncKnowledgeBase.health)
     prewarm = blocking(AsyncKnowledgeBase.prewarm)
     feedback = blocking(AsyncKnowledgeBase.feedback)
+    report_model_call = blocking(AsyncKnowledgeBase.report_model_call)
 
     def close(self) -> None:
         """Free the threads and write the rest of the logs; see `AsyncKnowledgeBase.close`."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.usage_labels import HEADER_NAMES, UsageLabels, read_labels
 from knowledge_pipeline.errors import (
     Forbidden,
     IdentityUnavailable,
@@ -50,6 +51,7 @@ _log = logging.getLogger(__name__)
 Interface = Literal["http", "mcp", "page"]
 ResultT = TypeVar("ResultT")
 
+_LABEL_HEADERS = {label: name.lower() for label, name in HEADER_NAMES.items()}
 _REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests, IdentityUnavailable)
 
 _SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
@@ -81,6 +83,11 @@ class Identity:
     rate_limit_key: str  # whose rate it is: a token's id, or an address
     requests_per_minute: int
     address: str | None = None  # of a peer without a token
+
+    def with_labels(self, labels: UsageLabels) -> Identity:
+        """The same sender, with labels for the logs: see `Access.with_labels`."""
+        access = self.access.with_labels(labels)
+        return self if access is self.access else replace(self, access=access)
 
     def require_scope(self, scope: Scope) -> None:
         """Raise `Forbidden` without the scope."""
@@ -136,8 +143,15 @@ class Service:
     def identify_headers(
         self, headers: Mapping[str, str], origin: Origin, *, cookie: str | None = None
     ) -> Identity:
-        """Who sends a request, by the token in its headers or else in its cookie; see `identify`."""
-        return self._identify(lambda: read_bearer_token(headers) or cookie or None, origin)
+        """Who sends a request, by the token in its headers or else in its cookie; see `identify`.
+
+        Other headers may label it.
+
+        Raises:
+            InvalidQuery: a header has no label.
+        """
+        identity = self._identify(lambda: read_bearer_token(headers) or cookie or None, origin)
+        return identity.with_labels(read_labels(headers, _LABEL_HEADERS))
 
     def _identify(self, read_token: Callable[[], str | None], origin: Origin) -> Identity:
         with self.observe_identification(origin):

@@ -21,8 +21,8 @@ from knowledge_pipeline.store import tokens as rows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import VersionStamp
 
-Scope = Literal["query", "admin", "metrics", "events"]
-SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events")
+Scope = Literal["query", "admin", "metrics", "events", "report"]
+SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events", "report")
 
 _PREFIX = "kpt"
 OWN_PREFIX = f"{_PREFIX}_"

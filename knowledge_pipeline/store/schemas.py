@@ -231,8 +231,15 @@ LLM_CALLS = _build_schema(
     *_require("calls", type_=pa.int64()),  # summed up in this row; texts, for a local model
     *_require("tokens", type_=pa.int64()),
     *_require("cost", "seconds", type_=pa.float64()),
+    *_allow_null("on_behalf_of"),  # whom the caller works for, as the caller says
+    *_allow_null("tenant"),
+    # of what an agent reports of its own calls: the interface and the token it came with; null: our own call
+    *_allow_null("interface", "token"),
+    *_allow_null("input_tokens", "output_tokens", type_=pa.int64()),  # of `tokens`, where both are known
+    *_allow_null("error"),  # what kind of error a reported call ended in; null: it was answered
+    *_allow_null("prompt", "response"),  # of a reported call, sanitized, where `costs.keep_texts` is on
 )
-"""A log, one row per use of a model: an embeddings stage that embedded something, a completion."""
+"""A log, one row per use of a model: an embeddings stage, a completion, a call that an agent reports."""
 
 QUERIES = _build_schema(
     *_require("query_id"),
@@ -248,6 +255,7 @@ QUERIES = _build_schema(
     *_require("cached", type_=pa.bool_()),
     *_require("degraded", type_=_STRING_LIST),
     *_allow_null("scores", type_=pa.list_(pa.field("item", pa.float32()))),  # of its results, best first
+    *_allow_null("session", "project", "on_behalf_of"),  # as the caller says
 )
 """A log, one row per answered question."""
 

@@ -17,7 +17,7 @@ from knowledge_pipeline_tests.serve.world import Held
 PREFIX = "/api/v1/knowledge"
 ASKED = ("payments", "how is a payment retried", "customers are charged twice", "sessions", "def get_payment")
 FORGED = (
-    {"X-Tenant": "acme", "X-Principals": "ann,gil,ida"},
+    {"X-Tenant": "acme", "X-Principals": "ann,gil,ida", "X-Knowledge-On-Behalf-Of": "gil"},
     {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "gil"},
     {"Host": "localhost", "X-Real-IP": "127.0.0.1"},
     {"Cookie": "tenant=globex; everything=true"},
@@ -317,6 +317,8 @@ def _feedback(of: Intruder) -> Attempt:
         "result_id": of.one_of(secret.chunks),
         "judgement": "useful",
     }
+    if sum(map(ord, body["result_id"])) % 2:  # draws nothing, so that the other attempts stay as they are
+        return Attempt("http", f"{PREFIX}/model-calls", {"provider": "p", "model": secret.names[0]})
     return Attempt("http", f"{PREFIX}/feedback", body)
 
 

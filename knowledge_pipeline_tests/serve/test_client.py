@@ -68,6 +68,13 @@ def test_feedback_is_taken_for_an_answer_and_refused_for_none(client):
         client.feedback("no-such-question", "r", "useful")
 
 
+def test_a_model_call_is_reported_with_the_scope_alone_and_labels_are_checked_at_once(client, server):
+    with pytest.raises(errors.Forbidden, match="scope 'report'"):
+        client.report_model_call("openai", "m-1", input_tokens=10)
+    with pytest.raises(errors.InvalidQuery, match="session is not a label"):
+        KnowledgeClient(server.url, session="a\nb")
+
+
 def test_what_is_not_there_and_what_makes_no_sense_are_our_errors(client, server):
     with pytest.raises(errors.NotFound):
         client.get("globex-docs:README.md")
@@ -84,7 +91,7 @@ def test_every_question_has_both_forms():
     def public(cls: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if name[0] != "_"}
 
-    questions = {*QUESTIONS, "graph", "feedback"}
+    questions = {*QUESTIONS, "graph", "feedback", "report_model_call"}
     assert public(AsyncKnowledgeClient) == {*questions, "events", "aclose"}
     assert public(KnowledgeClient) - public(SyncFacade) == {*questions, "events", "close"}
     assert all(inspect.iscoroutinefunction(getattr(AsyncKnowledgeClient, name)) for name in questions)

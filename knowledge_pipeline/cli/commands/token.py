@@ -33,7 +33,10 @@ def create(
         bool, Option("--everything", help="Grant all tenants and all private documents.")
     ] = False,
     scope: Annotated[
-        Names, Option(metavar="NAME", help="query, admin, metrics or events (repeatable).  [default: query]")
+        Names,
+        Option(
+            metavar="NAME", help="query, admin, metrics, events or report (repeatable).  [default: query]"
+        ),
     ] = None,
     rate: Annotated[
         int | None,

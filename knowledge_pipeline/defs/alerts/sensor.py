@@ -69,7 +69,7 @@ def build_failed_runs_sensor(
         except ConfigError as error:
             context.log.error(f"the alert is only in this log: {error}")
             alerts = AlertSettings()
-        if _send_to_channels(context, alert, alerts):
+        if send_to_channels(context, alert, alerts):
             context.instance.add_run_tags(context.dagster_run.run_id, {ALERT_TAG: cause})
 
     return failed_runs
@@ -146,7 +146,9 @@ def _format_sources(tags: Mapping[str, str]) -> str:
     return tags.get("knowledge/sources", "")
 
 
-def _send_to_channels(context: dg.RunFailureSensorContext, alert: Alert, alerts: AlertSettings) -> bool:
+def send_to_channels(
+    context: dg.RunFailureSensorContext | dg.SensorEvaluationContext, alert: Alert, alerts: AlertSettings
+) -> bool:
     """Send by every configured channel; False if there are some and all of them failed."""
     channels: dict[str, Callable[[Alert], None]] = {}
     if alerts.slack_webhook is not None:

@@ -52,6 +52,7 @@ class QueryLog(RowWriter):
         Raises:
             StoreUnavailable: the log is required, and cannot take it.
         """
+        labels = access.account
         row: LogRow = {
             "query_id": answer.query_id,
             "at": datetime.now(UTC),
@@ -67,6 +68,9 @@ class QueryLog(RowWriter):
             "cached": isinstance(answer, SearchResponse) and answer.cached,
             "degraded": list(answer.degraded),
             "scores": _list_scores(kind, answer),
+            "session": labels.session,
+            "project": labels.project,
+            "on_behalf_of": labels.on_behalf_of,
         }
         self.add(row)
 
@@ -78,13 +82,13 @@ def _list_scores(kind: str, answer: SearchResponse | GraphResponse | RelationsRe
     return [round(each.score, 4) for each in answer.results]
 
 
-def redact(text: str) -> str:
+def redact(text: str, max_chars: int = MAX_LOGGED_CHARS) -> str:
     """The beginning of a text without secrets; they are redacted before the cut, so that none is split."""
     from knowledge_pipeline.config.settings import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
     redacted = sanitize(replace_invalid_characters(text[:_READ_CHARS]), SanitizeSettings()).text
     if len(text) <= _READ_CHARS:
-        return redacted[:MAX_LOGGED_CHARS]
+        return redacted[:max_chars]
     safe_chars = max(0, len(redacted) - _MAX_SECRET_CHARS)  # the end may have the beginning of a secret
-    return redacted[: min(MAX_LOGGED_CHARS, safe_chars)]
+    return redacted[: min(max_chars, safe_chars)]

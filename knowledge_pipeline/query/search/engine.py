@@ -14,6 +14,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import RelationsResponse, SearchResponse
 from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.llm.model_calls import charge_to
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
@@ -34,6 +35,7 @@ from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.lake import Lake
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.llm.budgets import Budgets
     from knowledge_pipeline.llm.model import LanguageModel, RecordCall
 
 
@@ -41,7 +43,7 @@ class Engine:
     """Searches one store. Belongs to one event loop; end it with `aclose` there, or `close` anywhere.
 
     Reads the live release, or the `index` given. Every use of the language model, if one is configured,
-    is passed to `record`; a `cache` keeps responses.
+    is passed to `record`, and none happens for a caller whose `budgets` are spent; a `cache` keeps responses.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Engine:
         *,
         index: Index | None = None,
         record: RecordCall | None = None,
+        budgets: Budgets | None = None,
         cache: AnswerCache | None = None,
     ) -> None:
         query = settings.query
@@ -61,14 +64,23 @@ class Engine:
         if settings.language_model is not None and query.list_language_model_keys():
             from knowledge_pipeline.llm.model import LanguageModel  # and its client, only where it is used
 
-            self._model = LanguageModel(settings.language_model, record=record)
+            self._model = LanguageModel(
+                settings.language_model, record=record, admit=budgets.require if budgets else None
+            )
         self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
         if self._model and query.rerank.kind == "llm":
             self._reranker = LLMReranker(query.rerank, self._model)
         else:
             self._reranker = Reranker(query.rerank)
         self._enricher = Enricher(query.max_related)
-        self._pipeline = SearchPipeline(query, self._embedder, self._reranker, self._expander, self._enricher)
+        self._pipeline = SearchPipeline(
+            query,
+            self._embedder,
+            self._reranker,
+            self._expander,
+            self._enricher,
+            budgets if self._model else None,
+        )
         self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
 
     def close(self) -> None:
@@ -125,7 +137,8 @@ class Engine:
         key = ("search", text, type, filters, limit, explain, diverse, mode, access)
         if cached := self._cache.get(open_release.release, key):
             return reissue_response(cached, watch)
-        response = await self._pipeline.run(plan, open_release, watch)
+        with charge_to(access.account):
+            response = await self._pipeline.run(plan, open_release, watch)
         self._cache.put(open_release.release, key, response)
         return response
 
@@ -203,7 +216,8 @@ class Engine:
             mode=mode,
             depths=self._depths,
         )
-        response = await self._pipeline.run(plan, open_release, watch)
+        with charge_to(access.account):
+            response = await self._pipeline.run(plan, open_release, watch)
         self._cache.put(open_release.release, key, response)
         return response
 

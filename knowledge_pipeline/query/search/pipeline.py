@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,10 +58,15 @@ from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
 
+if TYPE_CHECKING:
+    from knowledge_pipeline.llm.budgets import Budgets
+
 MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
 
+
+_LANGUAGE_MODEL_STEPS = frozenset({"hyde", "expansion", "decompose", "rerank"})
 
 AdjustCandidates = Callable[[SearchScope, Candidates], Awaitable[Candidates]]
 """Changes what the searches found before it is fused; called again for each second look."""
@@ -91,12 +96,14 @@ class SearchPipeline:
         reranker: Reranker | LLMReranker,
         expander: QueryExpander | None,
         enricher: Enricher,
+        budgets: Budgets | None = None,
     ) -> None:
         self._settings = settings
         self._embedder = embedder
         self._reranker = reranker
         self._expander = expander
         self._enricher = enricher
+        self._budgets = budgets  # None: no language model is called, or none has a budget
         self._rows = RowCache()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
@@ -126,6 +133,9 @@ class SearchPipeline:
         )
         if graph_problem:
             problems["graph"] = graph_problem
+        if self._budgets:
+            is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
+            problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
         explanation = _explain(plan, expansion, found, problems) if plan.explain else None
         return build_response(open_release, enriched, watch, degraded=tuple(problems), explain=explanation)
 

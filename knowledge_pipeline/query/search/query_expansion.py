@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.endpoints.token_estimates import truncate_to_tokens
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelError
-from knowledge_pipeline.llm.model_calls import Message
+from knowledge_pipeline.llm.model_calls import Message, UsageAccount, get_current_account
 from knowledge_pipeline.query.search.decompose import MAX_PARTS, decompose
 from knowledge_pipeline.query.search.llm_replies import parse_lines, strip_fences
 
@@ -75,7 +75,7 @@ class QueryExpander:
         self._model = model
         self._budget_s = budget_s
         self._replies: OrderedDict[tuple[str, ...], Any] = OrderedDict()  # parsed
-        self._running: dict[tuple[str, ...], asyncio.Task[Any]] = {}
+        self._running: dict[tuple[tuple[str, ...], UsageAccount], asyncio.Task[Any]] = {}
 
     async def aclose(self) -> None:
         """Cancel what is running, on the event loop where it was asked for."""
@@ -132,16 +132,18 @@ class QueryExpander:
         if key in self._replies:
             self._replies.move_to_end(key)
             return self._replies[key]
-        task = self._running.get(key)
+        shared = key, get_current_account()  # who shares a call shares its refusal by a budget
+        task = self._running.get(shared)
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             task = asyncio.ensure_future(ask())
-            self._running[key] = task
-            task.add_done_callback(lambda done: self._keep_reply(key, done))
+            self._running[shared] = task
+            task.add_done_callback(lambda done: self._keep_reply(shared, done))
         return await asyncio.shield(task)
 
-    def _keep_reply(self, key: tuple[str, ...], task: asyncio.Task[Any]) -> None:
-        if self._running.get(key) is task:
-            del self._running[key]
+    def _keep_reply(self, shared: tuple[tuple[str, ...], UsageAccount], task: asyncio.Task[Any]) -> None:
+        key, _ = shared
+        if self._running.get(shared) is task:
+            del self._running[shared]
         if not task.cancelled() and task.exception() is None:  # a failure is asked for again
             self._replies[key] = task.result()
             while len(self._replies) > MAX_CACHED_REPLIES:

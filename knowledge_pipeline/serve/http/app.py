@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.contract.usage_labels import HEADER_NAMES
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.events.deliveries import WebhookDeliveries
 from knowledge_pipeline.serve.events.follower import EventFollower
@@ -135,7 +136,13 @@ def _add_middleware(app: FastAPI, service: Service) -> None:
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-Request-ID", *http_transport.CORS_HEADERS],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "X-Request-ID",
+                *HEADER_NAMES.values(),
+                *http_transport.CORS_HEADERS,
+            ],
             expose_headers=_EXPOSED_HEADERS,
         )
     app.add_middleware(HostCheckMiddleware, serve=serve)

@@ -7,8 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from knowledge_pipeline.contract.requests import FeedbackRequest
-from knowledge_pipeline.contract.responses import CollectionsResponse, StatsResponse, StatusResponse
+from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest
+from knowledge_pipeline.contract.responses import (
+    CollectionsResponse,
+    ModelCallResponse,
+    StatsResponse,
+    StatusResponse,
+)
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
@@ -56,3 +61,17 @@ async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
         lambda base, access: base.feedback(body.query_id, body.result_id, body.judgement, access=access)
     )
     return Response(status_code=204)
+
+
+@routes.post(
+    "/model-calls",
+    operation_id="report_model_call",
+    status_code=201,
+    response_model=ModelCallResponse,
+    responses=problem_responses(*QUERY_STATUSES),
+)
+async def report_model_call(body: ModelCallRequest, ctx: CurrentContext) -> JSONResponse:
+    """Report a call of a language model that the sender made; the token needs the scope `report`."""
+    return await ctx.respond(
+        lambda base, access: base.report_model_call(body, access=access), scope="report", status=201
+    )

@@ -19,6 +19,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
+from knowledge_pipeline.contract.usage_labels import META_NAMES, read_labels
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.serve.mcp.descriptions import build_instructions
 from knowledge_pipeline.serve.mcp.tools import Tool, ToolOutput, select_tools
@@ -53,7 +54,9 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            output = await _run_tool(service, select(), resolve_identity(context), params)
+            labels = read_labels(params.meta, META_NAMES)
+            identity = resolve_identity(context).with_labels(labels)
+            output = await _run_tool(service, select(), identity, params)
             return CallToolResult(
                 content=[TextContent(type="text", text=output.text)], structured_content=output.structured
             )

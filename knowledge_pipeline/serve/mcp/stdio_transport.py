@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
+from knowledge_pipeline.contract.usage_labels import VARIABLE_NAMES, read_labels
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.mcp.server import IdentityResolver, create_server
@@ -19,13 +21,16 @@ def run(service: Service, *, token: str | None = None) -> None:
 
     Raises:
         Unauthenticated: the token is not valid.
+        InvalidQuery: a variable of the environment that labels requests has no label.
     """
+    labels = read_labels(os.environ, VARIABLE_NAMES)
     per_minute = service.settings.serve.requests_per_minute
     operator = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
 
     def resolve_identity(_: ServerRequestContext[Any] | None) -> Identity:
         """Look a token up for every request: it may expire. The operator could read the files anyway."""
-        return operator if token is None else service.identify(token, Origin("mcp", None))
+        identity = operator if token is None else service.identify(token, Origin("mcp", None))
+        return identity.with_labels(labels)
 
     resolve_identity(None)
     with configure_logging(service.settings.serve):

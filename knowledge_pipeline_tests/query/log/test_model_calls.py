@@ -33,7 +33,7 @@ def test_a_completion_is_one_row_with_its_cost_and_who_pays(lake: Lake):
             | {"price_per_million_input_tokens": 1.0, "price_per_million_output_tokens": 2.0}
         )
         model = LanguageModel(settings, record=calls.record)
-        with on_behalf_of(session="s-1", project="shop"):
+        with on_behalf_of(session="s-1", project="shop", on_behalf_of="ann"):
             await model.complete([Message("user", "how are you")])
         await model.aclose()
 
@@ -53,6 +53,10 @@ def test_a_completion_is_one_row_with_its_cost_and_who_pays(lake: Lake):
         "project": "shop",
         "calls": 1,
         "tokens": 5,
+        "on_behalf_of": "ann",
+        "input_tokens": 3,
+        "output_tokens": 2,
+        **dict.fromkeys(("tenant", "interface", "token", "error", "prompt", "response")),
     }
 
 

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
+from knowledge_pipeline.config.costs import CostSettings
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
+from knowledge_pipeline.contract.requests import ModelCallRequest
 from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.llm.model_calls import on_behalf_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
@@ -215,3 +218,32 @@ def test_the_corpus_names_what_it_calls_the_words_of_a_question(
     assert found["policies.py"] and found["policies.py"].bm25_rank
     assert "write_ahead_log" in generated(ask("flush wal", expansion="corpus", limit=20))["terms"]
     assert generated(ask("retry", limit=20)) == {}
+
+
+def test_a_spent_budget_costs_the_model_and_never_the_search(
+    configured: Callable[..., Settings], chat: ChatServer
+):
+    chat.say("fcntl guards the file")
+    settings = configured(hyde=True)
+    assert settings.language_model
+    priced = settings.language_model.model_copy(update={"price_per_million_input_tokens": 1e6})
+    costs = CostSettings.model_validate({"budgets": [{"per": "project", "warn_at": 1, "stop_at": 1000}]})
+    settings = settings.model_copy(update={"language_model": priced, "costs": costs})
+    with KnowledgeBase.open(settings) as base:
+        with on_behalf_of(project="shop", session="s"):
+            first = base.search("mutual exclusion")
+            second = base.search("mutual exclusion of files")
+            base.report_model_call(ModelCallRequest("p", "m", cost=1000.0))
+            third = base.search("mutual exclusion of lamps", explain=True)
+            again = base.search("mutual exclusion")  # its reply is known, and costs nothing
+        other = base.search("mutual exclusion of desks")
+    assert [each.degraded for each in (first, second, third, other)] == [
+        ("budget_warning",),
+        (),
+        ("hyde", "budget"),
+        (),
+    ]
+    assert again.degraded == () and paths(again)[0] == "guards.py"
+    assert paths(third) and third.explain
+    assert third.explain["degraded"]["hyde"].startswith("the budget of the project 'shop' is spent")
+    assert len(chat.prompts) == 3
