@@ -239,6 +239,15 @@ class Settings(SettingsModel):
         return self
 
     @model_validator(mode="after")
+    def _require_logs_of_budgets(self) -> Settings:
+        by_month = any(budget.window == "month" for budget in self.costs.budgets)
+        if by_month and self.logs.keep_days < 31:
+            raise ValueError(
+                f"costs.budgets of a month need logs.keep_days of 31 or more, found {self.logs.keep_days}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _require_allowed_budget(self) -> Settings:
         for name, depth in self.query.depth:
             if (results := depth.default_k or 0) > self.limits.results:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
 from knowledge_pipeline.config.costs import BudgetSettings
@@ -23,6 +23,7 @@ from knowledge_pipeline.store.spending import Spending, read_spending
 
 REREAD_S = 5.0
 _MAX_READ_SHARE = 0.05  # of the time: a log that takes long to read is read less often
+_LATE = timedelta(minutes=1)
 _MAX_PAUSES = 12  # and still once a minute
 
 _log = logging.getLogger(__name__)
@@ -141,28 +142,46 @@ class Budgets:
         return states
 
     def _reread_if_due(self) -> None:
-        with self._reading:
+        if not self._reading.acquire(blocking=self._read_on is None):
+            return  # another thread reads, and what was read before is good enough until then
+        try:
             now = datetime.now(UTC)
-            if time.monotonic() < self._next_read_s and now.date() == self._read_on:
-                return
+            if time.monotonic() >= self._next_read_s or now.date() != self._read_on:
+                self._reread(now)
+        finally:
+            self._reading.release()
+
+    def _reread(self, now: datetime) -> None:
+        with self._lock:
+            oldest = min((call.ended_at for call in self._unlogged), default=now)
+        recent = min(oldest, now - _LATE)  # a call that ends while the log is read may be in it
+        started_s = time.monotonic()
+        try:
+            spendings, logged = read_spending(self._lake, now, recent)
+        except (KnowledgeError, OSError, RuntimeError, ValueError) as error:
+            if self._read_on is None:
+                reason = f"the log of model calls cannot be read ({type(error).__name__})"
+                raise LanguageModelUnavailable(f"{reason}, so that budgets are unknown") from error
+            _log.warning("budgets are as they were: the log of model calls cannot be read")
+        else:
+            sums = [sum_spending(budget, spendings, now) for budget in self._settings]
             with self._lock:
-                sought = {call.ended_at for call in self._unlogged}
-            started_s = time.monotonic()
-            try:
-                spendings, logged = read_spending(self._lake, now, sought)
-            except (KnowledgeError, OSError, RuntimeError, ValueError) as error:
-                if self._read_on is None:
-                    reason = f"the log of model calls cannot be read ({type(error).__name__})"
-                    raise LanguageModelUnavailable(f"{reason}, so that budgets are unknown") from error
-                _log.warning("budgets are as they were: the log of model calls cannot be read")
-            else:
-                with self._lock:
-                    self._sums = [sum_spending(budget, spendings, now) for budget in self._settings]
-                    self._unlogged = [call for call in self._unlogged if call.ended_at not in logged]
-                self._read_on = now.date()
-            took_s = time.monotonic() - started_s
-            pause_s = max(self._reread_s, min(took_s / _MAX_READ_SHARE, _MAX_PAUSES * self._reread_s))
-            self._next_read_s = time.monotonic() + pause_s
+                self._sums = sums
+                self._keep_only_current(now, logged)
+            self._read_on = now.date()
+        took_s = time.monotonic() - started_s
+        pause_s = max(self._reread_s, min(took_s / _MAX_READ_SHARE, _MAX_PAUSES * self._reread_s))
+        self._next_read_s = time.monotonic() + pause_s
+
+    def _keep_only_current(self, now: datetime, logged: set[datetime]) -> None:
+        """Forget calls that the log has, and what was of a former month."""
+        start = now.date().replace(day=1)
+        self._unlogged = [
+            call for call in self._unlogged if call.ended_at not in logged and call.ended_at.date() >= start
+        ]
+        if self._read_on and self._read_on < start:
+            self._logged.clear()
+            self._answered.clear()
 
     def _warn_once(self, state: BudgetState) -> None:
         if state.level != "ok" and self._is_first(self._logged, state):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -27,9 +26,9 @@ class Spending:
 
 
 def read_spending(
-    lake: Lake, now: datetime, sought: Collection[datetime] = ()
+    lake: Lake, now: datetime, recent: datetime | None = None
 ) -> tuple[list[Spending], set[datetime]]:
-    """What was spent this month, by day and payer; and which of the sought times rows have.
+    """What was spent this month, by day and payer; and the times of the rows since a recent one.
 
     Raises:
         StoreError: the log cannot be read.
@@ -52,11 +51,9 @@ def read_spending(
         )
         for row in sums.to_pylist()
     ]
-    if not sought:
+    if recent is None:
         return spendings, set()
-    oldest = min(sought)
-    recent: set[datetime] = set(rows["at"].filter(compute.greater_equal(rows["at"], oldest)).to_pylist())
-    return spendings, recent & set(sought)
+    return spendings, set(rows["at"].filter(compute.greater_equal(rows["at"], recent)).to_pylist())
 
 
 def read_costs(lake: Lake, since: datetime, by: str) -> list[dict[str, Any]]:

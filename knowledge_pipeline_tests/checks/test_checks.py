@@ -13,6 +13,7 @@ import pytest
 
 from knowledge_pipeline.checks.check_types import SAMPLE_ROWS, Check, CheckResult
 from knowledge_pipeline.checks.registry import CHECKS, list_blocking_checks, run_blocking_checks
+from knowledge_pipeline.config.costs import CostSettings
 from knowledge_pipeline.config.operation import CheckSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy, ReleaseRefused
@@ -403,6 +404,16 @@ def test_what_models_cost_in_thirty_days_is_held_against_the_budget(project: Pro
         ("main", 4.5),
         (None, 1.0),
     ]
+
+
+def test_a_budget_that_is_reached_fails_the_check_of_costs(project: Project, folder: Path) -> None:
+    spend(project, 3.0)
+    (check,) = (check for check in CHECKS if check.name == "cost_within_budget")
+    for stop_at, passed in ((4.0, True), (3.0, False)):
+        costs = CostSettings.model_validate({"budgets": [{"window": "day", "stop_at": stop_at}]})
+        settings = project.settings.model_copy(update={"costs": costs})
+        found = check.run(project.lake, settings, "code")
+        assert (found.passed, "of 3 for the total" in found.message) == (passed, not passed)
 
 
 def test_no_more_rows_are_shown_than_a_person_reads(project: Project, folder: Path) -> None:

@@ -53,7 +53,7 @@ def mcp(
     token = _read_token(token_env)
     service = Service(_choose_tools(session.settings, tools), config=session.config_path)
     try:
-        run(service, token=token)
+        run(service, token=token, labels=session.labels)
     finally:
         service.close()
 

@@ -23,13 +23,13 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         name=names.definition("spent_budgets"),
         minimum_interval_seconds=300,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail if "
-        "knowledge.yaml says so; each once in its day or month.",
+        description="Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail "
+        "if knowledge.yaml says so; each once in its day or month.",
     )
     @names.bind
     @skip_on_config_error("budgets are not looked at")
     def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-        """Compare what the log of model calls sums up to with the budgets; the cursor knows what was reported."""
+        """Compare the sums of the log of model calls with the budgets; the cursor has what was reported."""
         settings, now = project.load_settings(), datetime.now(UTC)
         budgets = settings.costs.budgets
         reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from knowledge_pipeline.contract.usage_labels import VARIABLE_NAMES, read_labels
+from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.mcp.server import IdentityResolver, create_server
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 
+_NO_LABELS = UsageLabels()
 
-def run(service: Service, *, token: str | None = None) -> None:
-    """Answer until stdin ends, with the access of a token, or as the operator.
+
+def run(service: Service, *, token: str | None = None, labels: UsageLabels = _NO_LABELS) -> None:
+    """Answer until stdin ends, with the access of a token, or as the operator; labels are for the logs.
 
     Raises:
         Unauthenticated: the token is not valid.
-        InvalidQuery: a variable of the environment that labels requests has no label.
     """
-    labels = read_labels(os.environ, VARIABLE_NAMES)
     per_minute = service.settings.serve.requests_per_minute
     operator = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
 
