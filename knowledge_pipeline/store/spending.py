@@ -8,7 +8,6 @@ from typing import Any
 
 from knowledge_pipeline.store.filters import at_least
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import open_log
 
 _PAYERS = ("tenant", "session", "project", "interface")
 
@@ -34,6 +33,8 @@ def read_spending(
         StoreError: the log cannot be read.
     """
     import pyarrow.compute
+
+    from knowledge_pipeline.store.logs import open_log  # with pyarrow, which most questions do without
 
     compute: Any = pyarrow.compute  # whose functions have no types
     since = datetime(now.year, now.month, 1, tzinfo=UTC)
@@ -65,6 +66,8 @@ def read_costs(lake: Lake, since: datetime, by: str) -> list[dict[str, Any]]:
     Raises:
         StoreError: the log cannot be read.
     """
+    from knowledge_pipeline.store.logs import open_log
+
     columns = list(dict.fromkeys((by, "interface", "error", "calls", "tokens", "cost", "seconds")))
     rows: Any = open_log(lake, "llm_calls").read_rows(columns, at_least("at", since))
     sums = rows.group_by(by).aggregate(

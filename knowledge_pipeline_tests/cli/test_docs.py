@@ -76,6 +76,7 @@ def test_the_commands_are_these():
             "publish",
             "sql",
         ),
+        *("costs", "costs report"),
         "serve",
         *("mcp", "mcp install"),
         "graph",

@@ -15,7 +15,9 @@ from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.requests import ModelCallRequest
 from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.llm.model_calls import on_behalf_of
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
@@ -235,15 +237,18 @@ def test_a_spent_budget_costs_the_model_and_never_the_search(
             second = base.search("mutual exclusion of files")
             base.report_model_call(ModelCallRequest("p", "m", cost=1000.0))
             third = base.search("mutual exclusion of lamps", explain=True)
-            again = base.search("mutual exclusion")  # its reply is known, and costs nothing
+            known = base.search("mutual exclusion of files")
+        labelled = Access.operator("http").with_labels(UsageLabels(project="shop"))
+        fourth = base.search("mutual exclusion of chairs", access=labelled)  # as another process gets it
         other = base.search("mutual exclusion of desks")
-    assert [each.degraded for each in (first, second, third, other)] == [
+    assert [each.degraded for each in (first, second, third, fourth, other)] == [
         ("budget_warning",),
         (),
         ("hyde", "budget"),
+        ("hyde", "budget"),
         (),
     ]
-    assert again.degraded == () and paths(again)[0] == "guards.py"
+    assert known.degraded == () and paths(known)[0] == "guards.py"  # the answer is cached, the budget spent
     assert paths(third) and third.explain
     assert third.explain["degraded"]["hyde"].startswith("the budget of the project 'shop' is spent")
     assert len(chat.prompts) == 3
