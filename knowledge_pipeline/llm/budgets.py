@@ -122,6 +122,16 @@ class Budgets:
                 return {"budget_warning": state.describe_to_caller()}
         return {}
 
+    async def describe_reached(self, account: UsageAccount) -> str | None:
+        """The account's budget that is spent, or else nearly; that nobody knows; None: neither."""
+        try:
+            states = await self.list_states(account)
+        except LanguageModelUnavailable as error:
+            return str(error)
+        by_level = {state.level: state for state in states}
+        state = by_level.get("stop") or by_level.get("warn")
+        return state.describe_to_caller() if state else None
+
     async def list_states(self, account: UsageAccount) -> list[BudgetState]:
         """The budgets that an account pays from.
 

@@ -330,9 +330,8 @@ class AsyncKnowledgeBase:
         access = (access or self.access).with_current_labels()
         call = build_reported_call(report, access, self.settings)
         self._record_call(call)
-        states = await self._budgets.list_states(call.account) if self._budgets else []
-        reached = sorted((state for state in states if state.level != "ok"), key=lambda state: state.level)
-        return ModelCallResponse(call.cost, reached[0].describe_to_caller() if reached else None)
+        reached = await self._budgets.describe_reached(call.account) if self._budgets else None
+        return ModelCallResponse(call.cost, reached)
 
     def _record_call(self, call: ModelCall) -> None:
         if self._budgets:

@@ -138,3 +138,4 @@ def test_where_nobody_knows_what_was_spent_the_model_is_not_called(tmp_path: Pat
     with pytest.raises(LanguageModelUnavailable, match="cannot be read"):
         asyncio.run(budgets.require(ACME))
     assert "budget" in asyncio.run(budgets.list_problems(ACME, is_refused=True))
+    assert "cannot be read" in str(asyncio.run(budgets.describe_reached(ACME)))
