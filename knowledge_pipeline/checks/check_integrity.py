@@ -38,7 +38,7 @@ _BATCH_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class _UnreleasedTable:
+class UnreleasedTable:
     """An index table whose newest version is not the live one."""
 
     table: Table
@@ -49,7 +49,7 @@ class _UnreleasedTable:
 def list_unreleased_types(lake: Lake) -> list[SourceType]:
     """Source types whose rows differ from those of the live release."""
     types: set[Any] = set()
-    for it in _list_unreleased_tables(lake):
+    for it in list_unreleased_tables(lake):
         types.update(type_ for type_, _ in _find_changed_sources(it))
     return sorted(types)
 
@@ -57,8 +57,8 @@ def list_unreleased_types(lake: Lake) -> list[SourceType]:
 def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that every chunk id of the changed sources is in its index table once."""
     del settings
-    changed, repeated = _list_changed_sources(lake, source_type), list[_Row]()
-    for it in _list_unreleased_tables(lake) if changed else ():
+    changed, repeated = list_changed_sources(lake, source_type), list[_Row]()
+    for it in list_unreleased_tables(lake) if changed else ():
         where = _filter_sources(source_type, changed) & _filter_new_ids(it)
         ids = it.table.read_rows(["id"], where)["id"]
         if len(ids.unique()) < len(ids):
@@ -82,7 +82,7 @@ def check_index_matches_chunks(lake: Lake, settings: Settings, source_type: Sour
 
     It may hold what is stored of a source that is no longer configured, until that is purged.
     """
-    changed = _list_changed_sources(lake, source_type)
+    changed = list_changed_sources(lake, source_type)
     differing = list(_iter_mismatches(lake, settings, source_type, changed))
     settled = [it for it in differing if not is_refreshing(lake, it.source)]
     figures = {
@@ -119,7 +119,7 @@ def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
         message = f"space {space!r} holds vectors of {size} dimensions and its model makes {expected}"
         return CheckResult(False, message, build_sample(wrong))
     count, unembedded, invalid, space = 0, 0, list[_Row](), ""
-    for it in _list_unreleased_tables(lake):
+    for it in list_unreleased_tables(lake):
         new = eq("source_type", source_type)
         new = new & at_least("updated_at", it.since) if it.since else new
         without = it.table.count_rows(new & UNEMBEDDED)
@@ -143,31 +143,32 @@ def _format_passed(changed: list[str], message: str) -> str:
     return f"{len(changed)} sources changed since the live release: {message}"
 
 
-def _list_unreleased_tables(lake: Lake) -> list[_UnreleasedTable]:
+def list_unreleased_tables(lake: Lake) -> list[UnreleasedTable]:
+    """The index tables that the next release changes."""
     live = find_live_release(lake)
     versions, since = live.tables if live else dict[str, int](), first_released_at(lake, live)
     tables = {space: lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()}
     return [
-        _UnreleasedTable(table, versions.get(space), since if space in versions else None)
+        UnreleasedTable(table, versions.get(space), since if space in versions else None)
         for space, table in tables.items()
         if versions.get(space) != table.version
     ]
 
 
-def _list_changed_sources(lake: Lake, source_type: str) -> list[str]:
+def list_changed_sources(lake: Lake, source_type: str) -> list[str]:
     """Sources whose rows differ from the live release: in number, or written since."""
     changed: set[str] = set()
-    for it in _list_unreleased_tables(lake):
+    for it in list_unreleased_tables(lake):
         changed.update(source for type_, source in _find_changed_sources(it) if type_ == source_type)
     return sorted(changed)
 
 
-def _find_changed_sources(unreleased: _UnreleasedTable) -> frozenset[TypedSource]:
+def _find_changed_sources(unreleased: UnreleasedTable) -> frozenset[TypedSource]:
     it = unreleased
     return find_changed_sources(it.table, it.live_version, it.since, time_column="updated_at")
 
 
-def _filter_new_ids(it: _UnreleasedTable) -> Filter:
+def _filter_new_ids(it: UnreleasedTable) -> Filter:
     """Rows that may share their id with a new one; all where those are too many for a filter."""
     ids = find_new_ids(it.table, it.live_version)
     return one_of("id", sorted(ids)) if len(ids) <= KEYS_PER_FILTER else MATCH_ALL

@@ -6,6 +6,7 @@ schedule runs the informational ones.
 
 from __future__ import annotations
 
+from knowledge_pipeline.checks.check_canaries import check_canaries
 from knowledge_pipeline.checks.check_code_graph import check_dangling_edges, check_unresolved
 from knowledge_pipeline.checks.check_freshness_cost import check_cost, check_freshness
 from knowledge_pipeline.checks.check_integrity import (
@@ -50,6 +51,15 @@ CHECKS: tuple[Check, ...] = (
         description="New vectors since the live release are finite, of length 1, and of their model's size.",
         blocking=True,
         run=check_vectors,
+        inspect_query="select source, uri, id, updated_at from stg_index order by updated_at desc",
+    ),
+    Check(
+        name="sentences_are_found",
+        stage="index",
+        description="A sentence of each changed source, and of some others in turn, is found by its readers "
+        "alone: by its words, and by its vector.",
+        blocking=True,
+        run=check_canaries,
         inspect_query="select source, uri, id, updated_at from stg_index order by updated_at desc",
     ),
     Check(

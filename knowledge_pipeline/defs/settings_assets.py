@@ -13,6 +13,7 @@ from itertools import islice
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings_digests import compute_settings_digests
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import (
     DATA_VERSION,
@@ -24,7 +25,6 @@ from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.stages.settings_digests import compute_settings_digests
 
 STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("source",),

@@ -57,8 +57,8 @@ def _describe_versions(settings: Settings, source: SourceConfig, stats: Stats) -
     """With what code and settings a stage changed something; what changed nothing loads neither."""
     if not stats.has_changes:
         return {"code": None, "settings": None}
+    from knowledge_pipeline.config.settings_digests import compute_settings_digests
     from knowledge_pipeline.stages.code_versions import compute_code_versions
-    from knowledge_pipeline.stages.settings_digests import compute_settings_digests
 
     code = f"{version('knowledge-pipeline')} {compute_code_versions(source.type)[stats.stage]}"
     digests = compute_settings_digests(settings, source)

@@ -121,6 +121,14 @@ def stretch_a_vector(table: Table) -> None:
     set_vector(table, np.ones(table.schema.field("vector").type.list_size))
 
 
+def hide_a_row(table: Table) -> None:
+    table.upsert([pa.RecordBatch.from_pylist([rewritten(table, visibility="hidden")], schema=table.schema)])
+
+
+def rewritten(table: Table, **values: Any) -> dict[str, Any]:
+    return rows_of(table)[0] | values | {"updated_at": datetime.now(UTC)}
+
+
 DAMAGE = [
     (lose_a_row, "index_matches_chunks", "has 3 chunks but 2 rows in the index (1 missing, 0 left over)"),
     (leave_a_row_over, "index_matches_chunks", "3 chunks but 4 rows in the index (0 missing, 1 left over)"),
@@ -128,6 +136,7 @@ DAMAGE = [
     (double_a_row, "chunk_ids_are_unique", "1 chunk ids are in space"),
     (break_a_vector, "vectors_are_sound", "1 of 1 new vectors in space"),
     (stretch_a_vector, "vectors_are_sound", "not finite or not of length 1"),
+    (hide_a_row, "sentences_are_found", "can be read by visibility 'hidden', which `access` of the source"),
 ]
 
 
@@ -443,7 +452,7 @@ def test_what_the_page_of_checks_advises_puts_it_right(
     project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
 ) -> None:
     damage(index_of(project))
-    if name == "vectors_are_sound":
+    if name in ("vectors_are_sound", "sentences_are_found"):
         assert project.refresh().failures.keys() == {"release"}
         assert project.refresh(full=True).failures == {}
     else:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings_digests import compute_settings_digests
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import (
     DATA_VERSION,
@@ -33,7 +34,6 @@ from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.stages.pipeline import select_stages
-from knowledge_pipeline.stages.settings_digests import compute_settings_digests
 
 
 class Provenance:
