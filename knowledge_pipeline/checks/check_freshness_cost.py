@@ -9,22 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from knowledge_pipeline.checks.check_types import CheckResult, build_sample
-from knowledge_pipeline.config.settings import Settings, Trigger, resolve_trigger
+from knowledge_pipeline.config.settings import MAX_AGE_BY_TRIGGER, Settings, Trigger, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.llm.budgets import list_reached
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.spending import read_spending
-
-MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
-    "realtime": timedelta(hours=26),  # all are reconciled daily, whatever was missed
-    "on_commit": timedelta(hours=26),
-    "hourly": timedelta(hours=2.5),
-    "daily": timedelta(hours=26),
-    "weekly": timedelta(days=8),
-}
-"""How old the last refresh may be: the interval, plus time for a late tick and a long run."""
 
 _BUDGET_DAYS = 30
 _MAX_BUDGETS_NAMED = 5

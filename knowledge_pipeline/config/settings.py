@@ -6,6 +6,7 @@ Only shapes and rules live here; `config.file` reads and checks the file, `confi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -57,6 +58,15 @@ Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
 Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
 AssetKeyText = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")]  # as Dagster shows them
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+
+MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
+    "realtime": timedelta(hours=26),  # all are reconciled daily, whatever was missed
+    "on_commit": timedelta(hours=26),
+    "hourly": timedelta(hours=2.5),
+    "daily": timedelta(hours=26),
+    "weekly": timedelta(days=8),
+}
+"""How old the last refresh may be: the interval, plus time for a late tick and a long run."""
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),

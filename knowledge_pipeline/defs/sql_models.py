@@ -27,9 +27,11 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs.event_log import RELEASE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models import run as sql
+from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
 from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline.sql_models.model import Column, Model
 from knowledge_pipeline.sql_models.run import ModelRun
+from knowledge_pipeline.stages.code_versions import compute_code_versions
 
 _STAGE_OF_RAW_TABLE = {
     "raw_documents": "snapshot",
@@ -103,7 +105,8 @@ def build_model_assets(
         selected = {key.path[-1] for key in context.selected_asset_keys}
         selected |= {key.name for key in context.selected_asset_check_keys}
         with translate_failures(context, project.retry_policy()):
-            for run in sql.refresh(project.open_lake(), loaded, selected):
+            sources = build_configured_sources(project.load_settings(), project.path, compute_code_versions)
+            for run in sql.refresh(project.open_lake(), loaded, selected, sources=sources):
                 is_test = run.model.name in tests
                 yield _to_check_result(run, models, names) if is_test else _to_materialize_result(run, names)
 

@@ -43,10 +43,17 @@ class SqlResult:
     total: int
 
 
-def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None = None) -> Iterator[ModelRun]:
+def refresh(
+    lake: Lake,
+    models: Sequence[Model],
+    names: Collection[str] | None = None,
+    *,
+    sources: pa.Table | None = None,
+) -> Iterator[ModelRun]:
     """Run models and tests, yield each when it is done, and write marts.
 
-    `models` are all of them. What the models of `names` read is run, but neither kept nor yielded.
+    `models` are all of them. What the models of `names` read is run, but neither kept nor yielded. `sources`
+    are those that are configured, from `build_configured_sources`; without, `raw_sources` is empty.
 
     Raises:
         ConfigError: a model cannot run; those before it are done.
@@ -54,7 +61,7 @@ def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None =
     """
     wanted = {model.name for model in models} if names is None else set(names)
     running = select_required_models(models, wanted)
-    with open_duckdb(lake) as duck:
+    with open_duckdb(lake, sources=sources) as duck:
         _load_raw_tables(duck, running)
         for model in running:
             started = time.perf_counter()
@@ -70,16 +77,21 @@ def refresh(lake: Lake, models: Sequence[Model], names: Collection[str] | None =
             yield ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, data)
 
 
-def query_model(lake: Lake, models: Sequence[Model], name: str, *, limit: int | None) -> SqlResult:
-    """The rows of one model for the store as it is now; nothing is written.
+def query_model(
+    lake: Lake, models: Sequence[Model], name: str, *, limit: int | None, sources: pa.Table | None = None
+) -> SqlResult:
+    """The rows of one model for the store as it is now; nothing is written. `sources` as in `refresh`.
 
     Raises:
         NotFound: there is no model of that name.
     """
-    return _run_select(lake, select_required_models(models, [name]), _select_all(name), limit=limit)
+    required = select_required_models(models, [name])
+    return _run_select(lake, required, _select_all(name), limit=limit, sources=sources)
 
 
-def run_query(lake: Lake, models: Sequence[Model], query: str, *, limit: int | None) -> SqlResult:
+def run_query(
+    lake: Lake, models: Sequence[Model], query: str, *, limit: int | None, sources: pa.Table | None = None
+) -> SqlResult:
     """The rows of a user's select over models and raw tables; it can reach nothing else.
 
     Raises:
@@ -98,7 +110,8 @@ def run_query(lake: Lake, models: Sequence[Model], query: str, *, limit: int | N
             known = ", ".join([*RAW_TABLES, *sorted(names)])
             raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {known}")
     running = select_required_models(models, [read for read in reads if read not in RAW_TABLES])
-    return _run_select(lake, running, sql, limit=limit, reads=reads, names=list_names(select))
+    names_read = list_names(select)
+    return _run_select(lake, running, sql, limit=limit, reads=reads, names=names_read, sources=sources)
 
 
 def _run_select(
@@ -109,8 +122,9 @@ def _run_select(
     limit: int | None,
     reads: Sequence[str] = (),
     names: frozenset[str] | None = frozenset(),
+    sources: pa.Table | None = None,
 ) -> SqlResult:
-    with open_duckdb(lake) as duck:
+    with open_duckdb(lake, sources=sources) as duck:
         _load_raw_tables(duck, required_models, reads, names)
         for model in required_models:
             _create_model(duck, model)

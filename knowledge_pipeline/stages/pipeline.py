@@ -225,7 +225,7 @@ def refresh(
             releases.flush()
     done = (run for run in runs if run.ctx.source.id not in outcome.failures)
     outcome.stats = [stats for run in done for stats in run.stats]
-    log_refreshes(lake, settings, outcome.stats)
+    log_refreshes(lake, settings, [stats for run in runs for stats in run.stats])  # of failed ones, too
     try:
         outcome.release = refresh_release(lake, settings)
     except KnowledgeError as error:

@@ -36,6 +36,19 @@ def _build_raw_schema(schema: Iterable[pa.Field[Any]], *constants: pa.Field[Any]
     return pa.schema([*constants, *own])
 
 
+CONFIGURED_SOURCES = pa.schema(
+    [
+        *_SOURCE_FIELDS,
+        pa.field("trigger", pa.string()),
+        pa.field("max_age_hours", pa.float64()),  # of the last refresh, by the trigger
+        pa.field("configured_at", pa.timestamp("us", "UTC")),  # when the configuration was last written
+        # Versions of the code of stages, and digests of settings, as `raw_refreshes` has them.
+        *(pa.field(f"{stage}_code", pa.string()) for stage in ("chunks", "graph", "index")),
+        *(pa.field(f"{kind}_settings", pa.string()) for kind in ("source", "chunking", "model", "access")),
+    ]
+)
+"""One row per source that is configured now; whoever knows the configuration gives them."""
+
 RAW_TABLES: Mapping[str, pa.Schema] = {
     "raw_documents": _build_raw_schema(schemas.SNAPSHOT, *_SOURCE_FIELDS),
     "raw_chunks": _build_raw_schema(schemas.CHUNKS, *_SOURCE_FIELDS),
@@ -43,6 +56,7 @@ RAW_TABLES: Mapping[str, pa.Schema] = {
     **{f"raw_{name}": _build_raw_schema(schema) for name, schema in schemas.GRAPH.items()},
     "raw_releases": _build_raw_schema(schemas.RELEASES),
     **{f"raw_{name}": pa.schema(list(schema)) for name, schema in schemas.LOGS.items()},
+    "raw_sources": CONFIGURED_SOURCES,
 }
 """The tables that models select from. Rows of documents and chunks have their `source` and `source_type`,
 index rows their `space`."""
@@ -54,11 +68,16 @@ class DuckSession:
 
     connection: duckdb.DuckDBPyConnection
     lake: Lake
+    sources: pa.Table | None = None  # rows of `CONFIGURED_SOURCES`
 
     def load_raw_table(self, name: str, columns: Sequence[str]) -> None:
         """Stream columns of one of `RAW_TABLES` in, for as long as the connection is open."""
         chosen = list(columns) or RAW_TABLES[name].names[:1]
         schema = RAW_TABLES[name].empty_table().select(chosen).schema
+        if name == "raw_sources":
+            known = CONFIGURED_SOURCES.empty_table() if self.sources is None else self.sources
+            self._create_raw_table(name, known.select(chosen))
+            return
         rows = (
             _add_constants(batch, constants, schema)
             for constants, table in _iter_lance_tables(self.lake, name)
@@ -67,9 +86,7 @@ class DuckSession:
                 batch_rows=_BATCH_ROWS,
             )
         )
-        self.connection.register("incoming", pa.RecordBatchReader.from_batches(schema, rows))
-        self.connection.execute(f"create temp table {name} as select * from incoming")  # noqa: S608
-        self.connection.unregister("incoming")
+        self._create_raw_table(name, pa.RecordBatchReader.from_batches(schema, rows))
 
     def create_view(self, name: str, select: str) -> None:
         """Name a select."""
@@ -120,6 +137,11 @@ class DuckSession:
         except duckdb.Error as error:
             raise InvalidQuery(f"the query cannot be run: {_first_line(error)}") from None
 
+    def _create_raw_table(self, name: str, rows: pa.RecordBatchReader | pa.Table) -> None:
+        self.connection.register("incoming", rows)
+        self.connection.execute(f"create temp table {name} as select * from incoming")  # noqa: S608
+        self.connection.unregister("incoming")
+
     def _create(self, kind: str, name: str, select: str) -> None:
         import duckdb
 
@@ -130,7 +152,9 @@ class DuckSession:
 
 
 @contextmanager
-def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Generator[DuckSession]:
+def open_duckdb(
+    lake: Lake, *, sources: pa.Table | None = None, memory_limit: str = MEMORY_LIMIT
+) -> Generator[DuckSession]:
     """A connection in memory over the tables of one store; its days are those of UTC."""
     import duckdb
 
@@ -148,7 +172,7 @@ def open_duckdb(lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> Generator[Du
         connection.execute("set temp_directory = ?", [spill])
         connection.execute("set enable_progress_bar = false")
         connection.execute("set timezone = 'UTC'")
-        yield DuckSession(connection, lake)
+        yield DuckSession(connection, lake, sources)
 
 
 def _first_line(error: Exception) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -34,8 +37,18 @@ def _list_own_folders(session: Session) -> tuple[Path, ...]:
     return session.settings_without_secrets.sql_models.folders
 
 
+def load_configured_sources(session: Session) -> pa.Table:
+    """The sources as they are configured now, for `raw_sources`."""
+    from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
+    from knowledge_pipeline.stages.code_versions import compute_code_versions
+
+    settings = session.settings_without_secrets
+    return build_configured_sources(settings, session.config_path, compute_code_versions)
+
+
 @example("""
     knowledge sql
+    knowledge sql stale_sources
     knowledge sql cost_by_source
     knowledge sql freshness --csv > freshness.csv
     knowledge sql document_links --show
@@ -70,13 +83,14 @@ def sql(
     if as_csv and session.as_json:
         raise WrongUsage("give --csv or --json, not both")
     loaded = load_models(own_folders=_list_own_folders(session))
+    sources = load_configured_sources(session) if query is not None or (model and not show) else None
     if query is not None:
-        answer = run.run_query(session.lake, loaded, query, limit=limit or None)
+        answer = run.run_query(session.lake, loaded, query, limit=limit or None, sources=sources)
         show_rows(session.screen, answer, as_csv=as_csv)
     elif model is None:
         show_models(session.screen, loaded)
     elif show:
         show_sql(session.screen, select_required_models(loaded, [model])[-1])
     else:
-        answer = run.query_model(session.lake, loaded, model, limit=limit or None)
+        answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
         show_rows(session.screen, answer, as_csv=as_csv)

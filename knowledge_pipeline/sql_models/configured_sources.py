@@ -1,0 +1,54 @@
+"""The sources as they are configured now, for the models that tell which of them are stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from knowledge_pipeline.config.settings import MAX_AGE_BY_TRIGGER, Settings, SourceConfig, resolve_trigger
+from knowledge_pipeline.config.settings_digests import compute_settings_digests
+from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.store.duckdb_session import CONFIGURED_SOURCES
+
+
+def build_configured_sources(
+    settings: Settings,
+    config_path: Path | None,
+    code_versions: Callable[[SourceType], Mapping[str, str]] = lambda source_type: {},
+) -> pa.Table:
+    """One row per source, as `CONFIGURED_SOURCES` says.
+
+    Args:
+        settings: their digests are compared with those of the last refreshes; secrets do not count.
+        config_path: the knowledge.yaml, whose time of writing says when they changed; None: unknown.
+        code_versions: of the stages of a type, from `stages.code_versions`; what is not given is not
+            compared.
+    """
+    configured_at = None
+    with suppress(OSError):
+        configured_at = datetime.fromtimestamp(config_path.stat().st_mtime, UTC) if config_path else None
+    versions = cache(code_versions)
+    rows = [
+        {"configured_at": configured_at, **_describe_source(settings, source, versions(source.type))}
+        for source in settings.sources
+    ]
+    return pa.Table.from_pylist(rows, schema=CONFIGURED_SOURCES)
+
+
+def _describe_source(settings: Settings, source: SourceConfig, code: Mapping[str, str]) -> dict[str, Any]:
+    trigger = resolve_trigger(source)
+    digests = compute_settings_digests(settings, source)
+    return {
+        "source": source.id,
+        "source_type": source.type,
+        "trigger": trigger,
+        "max_age_hours": MAX_AGE_BY_TRIGGER[trigger].total_seconds() / 3600,
+        **{f"{stage}_code": version for stage, version in code.items()},
+        **{f"{kind}_settings": digest for kind, digest in digests.items()},
+    }
