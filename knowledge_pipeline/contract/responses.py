@@ -461,6 +461,29 @@ class StatusResponse(JsonResponse):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceState:
+    """Whether a source is as it should be, and what its refreshes left out and cost."""
+
+    state: Literal["fresh", "stale"]
+    reason: str = field(metadata={"description": "Why it is stale; empty where it is not."})
+    age_hours: float | None = field(
+        metadata={"description": "Since its index was last brought up to date; null: it never was."}
+    )
+    trigger: str | None = field(metadata={"description": "When it is refreshed; null: it is not configured."})
+    skipped: int = field(metadata={"description": "Documents that give no chunk."})
+    skipped_reasons: str | None = field(
+        metadata={"description": "Why, the most frequent reason first, each with its number of documents."}
+    )
+    cost: float | None = field(
+        metadata={"description": "Of its vectors, as far as the log goes back; null without a tenant."}
+    )
+    last_run: str | None = field(metadata={"description": "The Dagster run that refreshed it last."})
+    last_run_url: str | None = field(
+        metadata={"description": "Its page, where the server knows the address of Dagster."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Collection:
     """One source, as far as the caller may see it."""
 
@@ -469,6 +492,10 @@ class Collection:
     chunks: int
     refreshed_at: datetime | None = field(metadata={"description": "When it was last read; null: not known."})
     embedded: int = field(metadata={"description": "Chunks that have a vector; words alone find the others."})
+    state: SourceState | None = field(
+        default=None,
+        metadata={"description": "Whether it is stale, and why; null: not all of it is visible."},
+    )
 
 
 @dataclass(frozen=True, slots=True)

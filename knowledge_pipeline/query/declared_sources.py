@@ -115,6 +115,12 @@ def require_manage_all(access: Access) -> None:
         raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
 
 
+def sees_whole_source(declared: AccessSettings, access: Access) -> bool:
+    """Whether a caller may know what concerns all documents of a source."""
+    by_document = declared.visibility == "from_source" and access.principals.isdisjoint(declared.principals)
+    return access.everything or (_is_for(declared, access) and not by_document)
+
+
 def _is_for(declared: AccessSettings, access: Access) -> bool:
     """Whether a source is declared for a caller; the same rule as `build_visibility_filter` for rows."""
     if declared.visibility == "public":

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection as Container
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.responses import Collection, CollectionsResponse, QueryStats, StatsResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.serve.source_states import load_states
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
@@ -25,9 +27,12 @@ _BATCH_ROWS = 8192
 
 
 async def list_collections(
-    settings: Settings, base: AsyncKnowledgeBase, access: Access
+    settings: Settings, base: AsyncKnowledgeBase, access: Access, config: Path | None = None
 ) -> CollectionsResponse:
-    """The sources with content that the caller may see."""
+    """The sources with content that the caller may see, and whether they are stale.
+
+    `config` is the knowledge.yaml that the settings are from, which may have changed since.
+    """
     status = await base.status(access=access)
     lake = Lake(settings.store)
     types, times = await asyncio.gather(
@@ -35,6 +40,7 @@ async def list_collections(
         asyncio.to_thread(_load_refresh_times, lake, status.by_source),
     )
     types |= {source.id: source.type for source in base.settings.sources}
+    states = await load_states(settings, config, access)
     collections = (
         Collection(
             source,
@@ -42,6 +48,7 @@ async def list_collections(
             rows,
             times.get(source),
             rows - status.unembedded_rows.get(source, 0),
+            states.get(source),
         )
         for source, rows in status.by_source.items()
     )

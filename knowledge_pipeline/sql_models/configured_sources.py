@@ -15,6 +15,7 @@ from knowledge_pipeline.config.settings import MAX_AGE_BY_TRIGGER, Settings, Sou
 from knowledge_pipeline.config.settings_digests import compute_settings_digests
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.store.duckdb_session import CONFIGURED_SOURCES
+from knowledge_pipeline.store.lake import Lake
 
 
 def build_configured_sources(
@@ -39,6 +40,19 @@ def build_configured_sources(
         for source in settings.sources
     ]
     return pa.Table.from_pylist(rows, schema=CONFIGURED_SOURCES)
+
+
+def load_source_states(lake: Lake, sources: pa.Table) -> dict[str, dict[str, Any]]:
+    """The rows of the model `stale_sources` by source, those that are stale first.
+
+    Raises:
+        ConfigError: the models are not there, or one cannot run.
+    """
+    from knowledge_pipeline.sql_models import run
+    from knowledge_pipeline.sql_models.files import load_models
+
+    result = run.query_model(lake, load_models(), "stale_sources", limit=None, sources=sources)
+    return {row["source"]: row for row in result.rows.to_pylist()}
 
 
 def _describe_source(settings: Settings, source: SourceConfig, code: Mapping[str, str]) -> dict[str, Any]:

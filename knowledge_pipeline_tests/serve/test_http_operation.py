@@ -326,6 +326,19 @@ def test_collections_and_status_tell_what_may_be_seen(asking, world):
     assert asking("operator").get(f"{API}/status").json()["unindexed_rows"]
 
 
+def test_whether_a_source_is_stale_is_told_to_whom_may_see_all_of_it(asking, world):
+    for caller in ("operator", "acme", "public"):
+        told = {each["id"]: each for each in asking(caller).get(f"{API}/collections").json()["collections"]}
+        states = {id_: each["state"] for id_, each in told.items() if each["state"]}
+        seen = {each.id for each in world.sources_of(caller)} if caller != "operator" else set(told)
+        assert states.keys() == told.keys() & seen and states
+        for state in states.values():
+            assert (state["state"], state["reason"]) == ("fresh", "") and state["trigger"]
+            assert (state["cost"] is None) == (caller == "public")
+        page = asking(caller).get("/sources").text
+        assert page.count("without Dagster") == len(states)
+
+
 def test_a_pinned_rollback_is_told_by_http_python_and_the_page(own_world):
     lake, settings = Lake(own_world.settings.store), own_world.settings
     with Running(settings, config=own_world.config) as own:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 def status(
     session: Session,
     detailed: Annotated[
-        bool, Option("--detailed", help="Also show disk use, versions, spaces, and reasons of skips.")
+        bool,
+        Option(
+            "--detailed",
+            help="Also show what is stale and why, disk use, versions, spaces, reasons of skips.",
+        ),
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
@@ -106,4 +110,20 @@ def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
         counts["spaces"] = summarize_spaces(lake)
         counts["code_graph"] = summarize_code_graph(lake)
         counts["disk_bytes"] = compute_size(lake.root)
+        counts["states"] = _list_states(session)
     return counts
+
+
+def _list_states(session: Session) -> list[dict[str, Any]]:
+    """Whether each source is stale, and why; those that are come first."""
+    from knowledge_pipeline.cli.commands.sql import load_configured_sources
+    from knowledge_pipeline.config.dagster_url import build_run_url
+    from knowledge_pipeline.sql_models.configured_sources import load_source_states
+
+    states = load_source_states(session.lake, load_configured_sources(session))
+    names = ("source", "state", "reason", "age_hours", "trigger", "skipped", "cost", "last_run")
+    return [
+        {name: row[name] for name in names}
+        | {"last_run_url": build_run_url(row["last_run"]) if row["last_run"] else None}
+        for row in states.values()
+    ]

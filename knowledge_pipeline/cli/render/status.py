@@ -36,6 +36,10 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
     for table in ("spaces", "code_graph"):
         numbers = ("rows", "unindexed", "versions", "disk")
         screen.print_table([_format_row(row) for row in found[table]], right_aligned=numbers)
+    states = [
+        _format_state(row) for row in found.get("states", ())
+    ]  # those of a federation are in its stores
+    screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
             screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
@@ -48,3 +52,9 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     if "last_change" in cells:
         cells["last_change"] = format_time(cells["last_change"])
     return cells | ({"disk": format_size(row["disk_bytes"])} if "disk_bytes" in row else {})
+
+
+def _format_state(row: dict[str, Any]) -> dict[str, Any]:
+    """The run as its page, where the address of Dagster is known."""
+    cells = {name: value for name, value in row.items() if name != "last_run_url"}
+    return cells | {"cost": f"{row['cost']:.2f}", "last_run": row["last_run_url"] or row["last_run"]}

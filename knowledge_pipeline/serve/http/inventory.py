@@ -30,8 +30,8 @@ _READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
 )
 async def collections(ctx: CurrentContext) -> JSONResponse:
     """The sources that can be searched, with their size and the time of their last refresh."""
-    settings = ctx.service.settings
-    return await ctx.respond(lambda base, access: list_collections(settings, base, access))
+    settings, config = ctx.service.settings, ctx.service.config
+    return await ctx.respond(lambda base, access: list_collections(settings, base, access, config))
 
 
 @routes.get("/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES)

@@ -15,10 +15,13 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 @routes.get("/sources")
 async def sources(request: Request, ctx: PageContext) -> Response:
     """The sources with content that the caller may see."""
-    settings = ctx.service.settings
+    settings, config = ctx.service.settings, ctx.service.config
     try:
-        inventory = await ctx.execute(lambda base, access: list_collections(settings, base, access))
+        inventory = await ctx.execute(lambda base, access: list_collections(settings, base, access, config))
     except NotFound:
         return render_page(request, "unreleased.html.j2")
     max_chunks = max((collection.chunks for collection in inventory.collections), default=0)
-    return render_page(request, "sources.html.j2", inventory=inventory, max_chunks=max_chunks)
+    with_states = any(collection.state for collection in inventory.collections)
+    return render_page(
+        request, "sources.html.j2", inventory=inventory, max_chunks=max_chunks, with_states=with_states
+    )
