@@ -144,6 +144,7 @@ class GraphEdgeDict(TypedDict):
     path: str
     lines: list[int]
     confidence: float
+    resolution: str  # "by import or scope"
 
 
 class GraphResponseDict(QueryResponseDict):

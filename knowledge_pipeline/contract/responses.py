@@ -115,6 +115,29 @@ class Relation:
     document: RelatedDocument = field(metadata={"description": "The other document."})
 
 
+_RESOLUTIONS = {
+    1.0: "by import or scope",
+    0.9: "by declared type",
+    0.8: "by value",
+    0.7: "by subclass",
+    0.5: "by name",
+    0.0: "not resolved",
+}
+"""How an edge of the code graph found its target, by its confidence; docs/code-graph.md explains them."""
+
+_SEVERAL = "one of several"
+
+
+def describe_resolution(confidence: float) -> str:
+    """How an edge of a confidence was resolved; other confidences than those of one target are shared."""
+    return _RESOLUTIONS.get(round(confidence, 2), _SEVERAL)
+
+
+def describe_certainty(resolution: str, confidence: float) -> str:
+    """`by import or scope · 1.0`."""
+    return f"{resolution} · {round(confidence, 2)}"
+
+
 @dataclass(frozen=True, slots=True)
 class CodeNeighbour:
     """Code that a result is connected to."""
@@ -124,6 +147,23 @@ class CodeNeighbour:
     path: str | None = None
     line: int | None = None  # where it begins; of a caller, where it first calls the result
     signature: str = ""
+    edge_line: int | None = field(
+        default=None, metadata={"description": "Line of the use, in the file that has it."}
+    )
+    confidence: float | None = field(
+        default=None, metadata={"ge": 0, "le": 1, "description": "How sure it is that this is meant."}
+    )
+
+    resolution: str = field(default="", metadata={"description": "How it was found to be meant."})
+
+    def __post_init__(self) -> None:
+        if not self.resolution and self.confidence is not None:
+            object.__setattr__(self, "resolution", describe_resolution(self.confidence))
+
+    @property
+    def certainty(self) -> str:
+        """`by declared type · 0.9`; empty where nothing is known of the edge."""
+        return "" if self.confidence is None else describe_certainty(self.resolution, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +336,22 @@ class GraphEdge:
     path: str  # of the file that has the lines
     lines: tuple[int, ...]  # counted from 1
     confidence: float = field(metadata={"ge": 0, "le": 1})  # of the surest place
+    resolution: str = field(
+        default="",
+        metadata={
+            "description": "How the target was found.",
+            "examples": [*_RESOLUTIONS.values(), _SEVERAL],
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if not self.resolution:
+            object.__setattr__(self, "resolution", describe_resolution(self.confidence))
+
+    @property
+    def certainty(self) -> str:
+        """`by import or scope · 1.0`."""
+        return describe_certainty(self.resolution, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)

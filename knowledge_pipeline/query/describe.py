@@ -12,6 +12,7 @@ _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
     **{"duplicates": "duplicated by", "changes": "changed by", "references": "referenced by"},
 }
+_SURE = 0.95  # in a line of a result, the others alone say how they were resolved
 _NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports")
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
@@ -75,4 +76,6 @@ def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterat
 
 def _format_neighbour(neighbour: CodeNeighbour) -> str:
     place = f"{neighbour.path}:{neighbour.line}" if neighbour.line else neighbour.path
-    return " ".join(filter(None, [neighbour.name, place if place != neighbour.name else None]))
+    is_sure = neighbour.confidence is None or neighbour.confidence >= _SURE
+    doubt = None if is_sure else f"({neighbour.certainty})"
+    return " ".join(filter(None, [neighbour.name, place if place != neighbour.name else None, doubt]))

@@ -47,15 +47,15 @@ def test_usages_are_a_tree_with_places(shop: Path, run: Run):
     assert shown.out.splitlines() == [
         "Store.get  shop-code:shop/store.py:2",
         "└─ used by  (1)",
-        "   └─ main  shop-code:shop/app.py:4 [calls at L5]",
+        "   └─ main  shop-code:shop/app.py:4 [calls at L5 · by import or scope · 1.0]",
     ]
 
 
 def test_a_class_tells_which_part_of_it_is_used(shop: Path, run: Run):
     shown = run("graph", "usages", "shop.store.Store").out
-    assert "main  shop-code:shop/app.py:4 [calls Store.get at L5]" in shown
-    assert "DiskStore  shop-code:shop/store.py:9 [extends at L9]" in shown
-    assert "shop/app.py  shop-code [imports at L1]" in shown
+    assert "main  shop-code:shop/app.py:4 [calls Store.get at L5 · by import or scope · 1.0]" in shown
+    assert "DiskStore  shop-code:shop/store.py:9 [extends at L9 · by import or scope · 1.0]" in shown
+    assert "shop/app.py  shop-code [imports at L1 · by import or scope · 1.0]" in shown
 
 
 def test_calls_both_ways_and_step_by_step(shop: Path, run: Run):

@@ -88,14 +88,14 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
         "function Pay  pay.py:1-2  [shop]",
         "Uses it:",
         "- function Cart  cart.py:1-2  [shop]",
-        "    calls Pay at cart.py:3,9",
+        "    calls Pay at cart.py:3,9 · by import or scope · 1.0",
         "- function Main  main.py:1-2  [shop]  (2 steps away)",
-        "    calls Cart at main.py:4 (confidence 0.50)",
+        "    calls Cart at main.py:4 · by name · 0.5",
         "Used by it:",
         "- function Log  log.py:1-2  [shop]",
-        "    Pay calls Log at pay.py:2",
+        "    Pay calls Log at pay.py:2 · by import or scope · 1.0",
         "Between them:",
-        "- Pay calls Pay at pay.py:5",
+        "- Pay calls Pay at pay.py:5 · by import or scope · 1.0",
         "(3 more were left out.)",
     ]
 

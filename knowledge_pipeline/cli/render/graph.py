@@ -107,7 +107,7 @@ class _TreeBuilder:
         return _Branch(node.name, detail, self.build_branches({node.id}, own))
 
     def _format_links(self, links: Sequence[GraphEdge]) -> str:
-        """`calls Store.put at L15, L20`: names the other end if it is a member of the target."""
+        """`calls Store.put at L15, L20 · by value · 0.8`: names the other end if it is a member."""
         kinds = ", ".join(dict.fromkeys(link.kind for link in links))
         ends = {link.target if self._side == "used_by" else link.source for link in links}
         parts = sorted(self._nodes[id_].name for id_ in ends if self._nodes[id_].role == "member")
@@ -115,9 +115,8 @@ class _TreeBuilder:
         shown = ", ".join(f"L{line}" for line in lines[:_MAX_LINES_SHOWN])
         more = f" and {len(lines) - _MAX_LINES_SHOWN} more" if len(lines) > _MAX_LINES_SHOWN else ""
         of = f" {', '.join(parts[:3])}{' …' if len(parts) > 3 else ''}" if parts else ""
-        confidence = max(link.confidence for link in links)
-        doubt = f", confidence {confidence:.2f}" if confidence < 0.9 else ""
-        return f"[{kinds}{of} at {shown}{more}{doubt}]"
+        surest = max(links, key=lambda link: link.confidence)
+        return f"[{kinds}{of} at {shown}{more} · {surest.certainty}]"
 
 
 def _format_detail(node: GraphNode) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.citations import parse_first_line
@@ -226,11 +226,22 @@ def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _D
         return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
 
     def list_used(edges: Iterable[Row]) -> list[CodeNeighbour]:
-        return _deduplicate(neighbour for row in edges for neighbour in targets.resolve(row))
+        return _deduplicate(
+            replace(neighbour, edge_line=row["line"], confidence=round(row["confidence"], 3))
+            for row in edges
+            for neighbour in targets.resolve(row)
+        )
 
     def list_users(kinds: Sequence[str]) -> list[CodeNeighbour]:
         return _deduplicate(
-            CodeNeighbour(row["source_name"] or row["path"], row["source"], row["path"], row["line"])
+            CodeNeighbour(
+                row["source_name"] or row["path"],
+                row["source"],
+                row["path"],
+                row["line"],
+                edge_line=row["line"],
+                confidence=round(row["confidence"], 3),
+            )
             for row in users
             if row["kind"] in kinds
         )

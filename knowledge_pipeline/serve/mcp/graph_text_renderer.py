@@ -5,7 +5,6 @@ from __future__ import annotations
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.serve.text_renderer import format_location
 
-_CERTAIN_CONFIDENCE = 0.95
 _SECTIONS = {"used_by": "Uses it", "uses": "Used by it", "member": "Defined in it"}
 
 
@@ -67,7 +66,6 @@ def _connects(edge: GraphEdge, node: GraphNode) -> bool:
 
 
 def _format_edge(edge: GraphEdge, names: dict[str, str]) -> str:
-    """`calls Store.get at src/app.py:5,12`."""
-    unsure = f" (confidence {edge.confidence:.2f})" if edge.confidence < _CERTAIN_CONFIDENCE else ""
+    """`calls Store.get at src/app.py:5,12 · by import or scope · 1.0`."""
     lines = ",".join(map(str, edge.lines))
-    return f"{edge.kind} {names[edge.target]} at {edge.path}:{lines}{unsure}"
+    return f"{edge.kind} {names[edge.target]} at {edge.path}:{lines} · {edge.certainty}"

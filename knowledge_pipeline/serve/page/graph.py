@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.serve.page import links
@@ -73,9 +73,21 @@ async def graph(request: Request, ctx: PageContext) -> Response:
         drawing=draw_graph(answer),
         users=[node for node in answer.nodes if node.role == "used_by"],
         used=[node for node in answer.nodes if node.role == "uses"],
+        edges_of=group_edges(answer),
         node_url=node_url,
         graph_url=graph_url,
     )
+
+
+def group_edges(answer: GraphResponse) -> dict[str, list[GraphEdge]]:
+    """By the id of a node that was found, the edges by which it was."""
+    roles = {node.id: node.role for node in answer.nodes}
+    edges: dict[str, list[GraphEdge]] = {}
+    for edge in answer.edges:
+        for end, role in ((edge.source, "used_by"), (edge.target, "uses")):
+            if roles.get(end) == role:
+                edges.setdefault(end, []).append(edge)
+    return edges
 
 
 def node_url(node: GraphNode) -> str | None:
