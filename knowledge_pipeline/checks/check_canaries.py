@@ -39,7 +39,7 @@ from knowledge_pipeline.store.readers import IndexReader, Row, ScoredRow, SpaceU
 from knowledge_pipeline.store.release import find_live_release
 
 MAX_CHANGED_SOURCES = 16  # of a type that are asked for one of their new rows, and for one of any age
-MAX_OTHER_SOURCES = 4  # of a type that are asked for a row; each release asks the next ones
+MAX_OTHER_SOURCES = 2  # of a type that are asked for a row; each release asks the next ones
 MAX_RESULTS = 50  # of a source's, among which the chunk has to be
 _CANDIDATES = 8  # rows that are read to choose one, and to see which words are common
 _COLUMNS = ("id", "uri", "text", "content_hash", "visibility", "tenant", "principals", "unembedded")

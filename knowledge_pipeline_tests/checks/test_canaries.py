@@ -164,8 +164,8 @@ def test_each_source_has_its_turn(project: Project, tmp_path: Path) -> None:
     for number in range(11):
         project.declare(f"s{number:02}", "markdown", tmp_path)
     settings: Settings = project.settings
-    turns = [take_turn(settings.sources, MAX_OTHER_SOURCES, turn) for turn in range(3)]
-    assert [len(turn) for turn in turns] == [MAX_OTHER_SOURCES] * 3
+    turns = [take_turn(settings.sources, MAX_OTHER_SOURCES, turn) for turn in range(6)]
+    assert [len(turn) for turn in turns] == [MAX_OTHER_SOURCES] * 6
     assert {source.id for turn in turns for source in turn} == {source.id for source in settings.sources}
     assert take_turn(settings.sources[:2], MAX_OTHER_SOURCES, 7) == list(settings.sources[:2])
 

@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 from starlette.datastructures import QueryParams
 
-from knowledge_pipeline.contract.responses import Citation, GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses import Citation, CodeNeighbour, GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.serve.page import links
+from knowledge_pipeline.serve.page.graph import group_edges
 from knowledge_pipeline.serve.page.graph_drawing import MAX_BOXES, draw_graph
 from knowledge_pipeline.serve.page.markdown_html import render_markdown
 from knowledge_pipeline.serve.page.page_query import PageQuery
@@ -72,6 +73,37 @@ def answer(users: int, used: int) -> GraphResponse:
     calls = [GraphEdge("calls", node.id, "f", "a.py", (1,), 1.0) for node in callers]
     calls += [GraphEdge("calls", "f", node.id, "m.py", (2,), 1.0) for node in callees]
     return GraphResponse("q", 1.0, 1, (), "calls", "f", (target, *callers, *callees), tuple(calls))
+
+
+def test_each_node_of_the_graph_has_the_edges_by_which_it_was_found() -> None:
+    edges = group_edges(answer(2, 1))
+    assert {
+        node: [(each.path, each.lines, each.certainty) for each in found] for node, found in edges.items()
+    } == {
+        "a0": [("a.py", (1,), "by import or scope · 1.0")],
+        "a1": [("a.py", (1,), "by import or scope · 1.0")],
+        "b0": [("m.py", (2,), "by import or scope · 1.0")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("confidence", "certainty"),
+    [
+        (1.0, "by import or scope · 1.0"),
+        (0.9, "by declared type · 0.9"),
+        (0.8, "by value · 0.8"),
+        (0.7, "by subclass · 0.7"),
+        (0.707, "one of several · 0.71"),
+        (0.5, "by name · 0.5"),
+        (0.3, "one of several · 0.3"),
+        (0.0, "not resolved · 0.0"),
+    ],
+)
+def test_an_edge_says_how_it_was_resolved(confidence: float, certainty: str) -> None:
+    edge = GraphEdge("calls", "a", "b", "a.py", (1,), confidence)
+    assert edge.certainty == certainty and edge.resolution == certainty.partition(" · ")[0]
+    assert CodeNeighbour("b", edge_line=1, confidence=confidence).certainty == certainty
+    assert CodeNeighbour("b").certainty == ""
 
 
 @pytest.mark.parametrize(("users", "used"), [(1, 0), (3, 2), (MAX_BOXES + 1, 1), (30, 40)])
