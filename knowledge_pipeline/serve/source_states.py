@@ -31,7 +31,7 @@ _KEPT_S = 60.0  # ages are in tenths of hours
 _States = tuple[Mapping[str, SourceState], Mapping[str, AccessSettings]]
 """By source: its state, and who may see it, of those that are configured."""
 
-_kept: TTLCache[Hashable, _States] = TTLCache(maxsize=8, ttl=_KEPT_S)
+_kept = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
 
 
 async def load_states(settings: Settings, config: Path | None, access: Access) -> Mapping[str, SourceState]:

@@ -31,7 +31,8 @@ def config(tmp_path: Path) -> Path:
     """A configuration that was written two hours ago."""
     path = tmp_path / "knowledge.yaml"
     path.write_text("")
-    os.utime(path, ((NOW - timedelta(hours=2)).timestamp(),) * 2)
+    written = (NOW - timedelta(hours=2)).timestamp()
+    os.utime(path, (written, written))
     return path
 
 
