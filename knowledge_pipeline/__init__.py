@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.contract.chat import ChatTurn as ChatTurn
     from knowledge_pipeline.contract.filters import Filters as Filters
     from knowledge_pipeline.contract.requests import Task as Task
     from knowledge_pipeline.defs.code_location import build_defs as build_defs
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 _LAZY_EXPORTS = {
     "Access": "knowledge_pipeline.query.access",
     "AsyncKnowledgeBase": "knowledge_pipeline.query.knowledge_base",
+    "ChatTurn": "knowledge_pipeline.contract.chat",
     "Filters": "knowledge_pipeline.contract.filters",
     "KnowledgeBase": "knowledge_pipeline.query.knowledge_base",
     "KnowledgePipeline": "knowledge_pipeline.defs.component",

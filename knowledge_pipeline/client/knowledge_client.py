@@ -162,21 +162,30 @@ class AsyncKnowledgeClient:
         *,
         kind: TaskKind | None = None,
         file: str | None = None,
+        files: Sequence[str] | None = None,
         source: str | None = None,
         snippet: str | None = None,
+        suffix: str | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
         filters: FiltersLike | None = None,
         max_tokens: int | None = None,
         template: str | None = None,
     ) -> ContextResponseDict:
-        """What an agent should read before a task."""
+        """What an agent should read before a task.
+
+        The history of a chat is `{"role": "user", "content": "…"}` for each message.
+        """
         return await self._transport.send(
             _post(
                 "context",
                 task=task,
                 kind=kind,
                 file=file,
+                files=files,
                 source=source,
                 snippet=snippet,
+                suffix=suffix,
+                history=history,
                 filters=filters,
                 max_tokens=max_tokens,
                 template=template,

@@ -5,7 +5,7 @@ A test compares their keys with the contract. A newer server may send more.
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from knowledge_pipeline.contract.types import EventType, NodeRole, SearchName, SearchType, TaskKind
 
@@ -200,6 +200,13 @@ class SearchRunDict(TypedDict):
     problem: str | None
 
 
+class ChatMessageDict(TypedDict):
+    """See `ChatMessage`."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
 class ContextResponseDict(QueryResponseDict):
     """See `ContextResponse`."""
 
@@ -212,6 +219,8 @@ class ContextResponseDict(QueryResponseDict):
     excerpts: list[ContextExcerptDict]
     omitted: list[OmittedChunkDict]
     searches: list[SearchRunDict]
+    messages: NotRequired[list[ChatMessageDict]]  # of a chat
+    dropped_turns: NotRequired[int]  # of a chat
 
 
 class MentionDict(TypedDict):

@@ -16,6 +16,7 @@ class LimitSettings(SettingsModel):
     query_chars: int = Field(default=4_000, ge=100)  # of a question
     example_chars: int = Field(default=20_000, ge=100)  # of a text to be similar to, or a snippet
     task_chars: int = Field(default=200_000, ge=100)
+    task_files: int = Field(default=20, ge=1)  # that context is built for
     name_chars: int = Field(default=1_000, ge=100)  # of a filter's value, a path, a target of the code graph
     id_chars: int = Field(default=4_000, ge=500)
     filter_values: int = Field(default=200, ge=10)  # of all filters of a question, those in its text included

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
+from knowledge_pipeline.contract.chat import ChatTurn
 from knowledge_pipeline.contract.filters import DocumentFilters, Filters, TicketFilters
 from knowledge_pipeline.contract.types import (
     CallDirection,
@@ -141,19 +142,34 @@ class Task:
     )
     kind: TaskKind = described("Decides which searches are run.", default="code_generation")
     file: Name | None = described("The path of the file that the task is about, in its source.", default=None)
+    files: tuple[Name, ...] = described("Paths of several such files, or of more.", default=())
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     snippet: str | None = described(
-        "Code or prose that the task is about: a selection, a diff, a conflict.",
+        "Code or prose that the task is about: a selection, a diff, a conflict; for `complete_code`, the "
+        "code before the cursor.",
         default=None,
+    )
+    suffix: str | None = described("For `complete_code`: the code after the cursor.", default=None)
+    history: tuple[ChatTurn, ...] = described(
+        "For `chat`: the conversation so far, oldest message first.", default=()
     )
     filters: Filters = field(default_factory=Filters)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Of all files that it is about."""
+        return tuple(dict.fromkeys((*filter(None, [self.file]), *self.files)))
+
     def __post_init__(self) -> None:
-        """Raise `InvalidQuery` for a task that says nothing, or of an unknown kind."""
+        """Raise `InvalidQuery` for a task that is empty, of an unknown kind, or not of its kind."""
         if self.kind not in get_args(TaskKind):
             raise InvalidQuery(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
         if not self.text.strip():
             raise InvalidQuery("the task is empty: say what is to be done")
+        if self.suffix is not None and self.kind != "complete_code":
+            raise InvalidQuery(f"a task of the kind {self.kind} has no suffix: choose complete_code")
+        if self.history and self.kind != "chat":
+            raise InvalidQuery(f"a task of the kind {self.kind} has no history: choose chat")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
+from knowledge_pipeline.contract.chat import ChatMessage
 from knowledge_pipeline.contract.types import (
     FileState,
     HealthState,
@@ -447,10 +448,11 @@ class SearchRun:
 class ContextResponse(QueryResponse):
     """What an agent should read before it does a task."""
 
-    # degraded: "vector", "rerank"; a search with a problem; "task": only its beginning was searched for
+    # degraded: "vector", "rerank"; a search with a problem; "task": only its beginning was searched for;
+    # "history", "snippet", "suffix": only what is nearest to the question or the cursor is shown
     kind: TaskKind
-    text: str = field(metadata={"description": "The prompt."})
-    tokens: int  # of the prompt: at most `max_tokens`
+    text: str = field(metadata={"description": "The prompt; of a chat, its system message."})
+    tokens: int  # of the prompt, or of all messages of a chat: at most `max_tokens`
     max_tokens: int
     tokenizer: str
     template: str
@@ -462,6 +464,20 @@ class ContextResponse(QueryResponse):
         metadata={"description": "Which searches were run, and what each found."}
     )
     results: tuple[SearchResult, ...] = field(metadata=_HIDDEN)  # of the excerpts, best first
+    messages: tuple[ChatMessage, ...] | None = field(
+        default=None,
+        metadata={
+            "description": "Of a chat: the system message, the history that fits, and the question.",
+            "omit_none": True,
+        },
+    )
+    dropped_turns: int | None = field(
+        default=None,
+        metadata={
+            "description": "Of a chat: how many of the oldest messages of the history did not fit.",
+            "omit_none": True,
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)

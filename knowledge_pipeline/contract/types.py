@@ -30,7 +30,17 @@ SearchType = Literal["semantic", "code", "similar", "historical"]
 SearchMode = Literal["hybrid", "words", "vectors"]
 """By words and by meaning; by words alone, which asks no model; by meaning alone."""
 
-TaskKind = Literal["code_generation", "code_review", "merge_resolution", "issue_resolution"]
+TaskKind = Literal[
+    "code_generation",
+    "code_review",
+    "merge_resolution",
+    "issue_resolution",
+    "complete_code",
+    "question",
+    "chat",
+]
+
+ChatRole = Literal["user", "assistant"]
 
 FileState = Literal["same", "changed", "missing"]
 

@@ -66,10 +66,14 @@ def check_similar(
 
 def check_task(limits: LimitSettings, task: Task, max_tokens: int | None) -> None:
     """Raise `InvalidQuery` for a task that is too long, or a budget that is too large."""
-    _require(limits, "task_chars", "the task", len(task.text), "characters")
+    history_chars = sum(len(turn.content) for turn in task.history)
+    what = "the task with its history" if task.history else "the task"
+    _require(limits, "task_chars", what, len(task.text) + history_chars, "characters")
     _require(limits, "example_chars", "the snippet", len(task.snippet or ""), "characters")
+    _require(limits, "example_chars", "the suffix", len(task.suffix or ""), "characters")
+    _require(limits, "task_files", "the task", len(task.paths), "files")
     _require(limits, "context_tokens", "the budget", max_tokens or 0, "tokens")
-    _check_names(limits, "the path", task.file, task.source)
+    _check_names(limits, "the path", *task.paths, task.source)
     _check_filters(limits, task.filters)
 
 
@@ -115,5 +119,6 @@ def _check_names(limits: LimitSettings, what: str, *names: str | None) -> None:
 def _require(limits: LimitSettings, key: str, what: str, asked: int, unit: str) -> None:
     allowed: int = getattr(limits, key)
     if asked > allowed:
-        verb = "have" if what.startswith("the filters") else "has" if unit == "characters" else "is"
+        has = "has" if unit in ("characters", "files") else "is"
+        verb = "have" if what.startswith("the filters") else has
         raise InvalidQuery(f"{what} {verb} {asked:,} {unit}; allowed: at most {allowed:,} (limits.{key})")

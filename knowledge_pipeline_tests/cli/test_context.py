@@ -89,7 +89,7 @@ def test_options_narrow_every_search(indexed: Path, run: Run):
         (["context", "x", "--max-tokens", "20"], "max_tokens is 20: shorten the task, or allow more"),
         (["context", "x", "--template", "absent"], "there is no template 'absent': known are"),
         (["context", "x", "--template", "./absent.j2"], "no such file"),
-        (["context", "-", "--snippet", "-"], "only one of TASK and --snippet"),
+        (["context", "-", "--snippet", "-"], "only one of TASK, --snippet, --suffix and --history"),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(indexed: Path, run: Run, arguments: list[str], sentence: str):

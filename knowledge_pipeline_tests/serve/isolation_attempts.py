@@ -275,8 +275,10 @@ def _context(of: Intruder) -> Attempt:
         "max_tokens": of.one_of([300, 4000]),
         "filters": _narrowed(of),
     }
-    body["kind"] = of.one_of(["code_generation", "code_review", "issue_resolution"])
-    if of.chance(0.6):
+    body["kind"] = of.one_of(["code_generation", "code_review", "issue_resolution", "question", "chat"])
+    if of.chance(0.3):
+        body |= {"files": list(secret.paths)[:3]}
+    elif of.chance(0.6):
         body |= {"file": of.one_of(secret.paths), "source": of.one_of([secret.source.id, "shop-code"])}
     if of.chance(0.3):
         body["snippet"] = of.word()

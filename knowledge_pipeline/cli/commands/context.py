@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     knowledge context "why do sessions expire early" --task issue_resolution --max-tokens 8000
     git diff | knowledge context "review this change" --task code_review --file src/auth.py --snippet -
     knowledge context "port the importer" --template my.j2 --json
+    knowledge context "how are sessions signed?" --task question
+    knowledge context "and how long are they valid?" --task chat --history turns.json
 """)
 def context(
     session: Session,
@@ -43,10 +46,27 @@ def context(
         str | None, Option(metavar="NAME_OR_FILE", help="Use another prompt: a name, or a Jinja2 file.")
     ] = None,
     file: Annotated[
-        str | None, Option(metavar="PATH", help="The file that the task is about, indexed or not.")
+        list[str] | None,
+        Option(metavar="PATH", help="A file that the task is about, indexed or not; repeat for more."),
     ] = None,
     snippet: Annotated[
-        str | None, Option(metavar="TEXT", help="Code that the task is about; `-` reads it from stdin.")
+        str | None,
+        Option(
+            metavar="TEXT",
+            help="Code that the task is about, or before the cursor; `-` reads it from stdin.",
+        ),
+    ] = None,
+    suffix: Annotated[
+        str | None,
+        Option(metavar="TEXT", help="The code after the cursor, for complete_code; `-` reads it from stdin."),
+    ] = None,
+    history: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="The conversation so far, for chat: a JSON list of objects with role (user, assistant) and "
+            "content; `-` reads it from stdin.",
+        ),
     ] = None,
     *,
     filter_options: FilterOptions,
@@ -54,18 +74,25 @@ def context(
     """Gather what an agent should read before it does a task.
 
     Runs the searches that suit the task, and prints a prompt with numbered results that
-    fits the budget. Lists on stderr what was searched and what did not fit.
+    fits the budget; for a chat, its messages as JSON. Lists on stderr what was searched and
+    what did not fit.
     """
     from knowledge_pipeline.cli.render.context import show_searches
+    from knowledge_pipeline.contract.chat import parse_history
     from knowledge_pipeline.contract.requests import Task
+    from knowledge_pipeline.contract.responses import to_json
 
-    if text == "-" and snippet == "-":
-        raise WrongUsage("only one of TASK and --snippet can be read from stdin")
+    if [text, snippet, suffix, history].count("-") > 1:
+        raise WrongUsage("only one of TASK, --snippet, --suffix and --history can be read from stdin")
+    piped = sys.stdin.read() if "-" in (text, snippet, suffix, history) else ""
+    example_chars = session.settings.limits.example_chars
     request = Task(
-        sys.stdin.read() if text == "-" else text,
+        piped if text == "-" else text,
         kind=task,
-        file=file,
-        snippet=sys.stdin.read(session.settings.limits.example_chars) if snippet == "-" else snippet,
+        files=tuple(file or ()),
+        snippet=piped[:example_chars] if snippet == "-" else snippet,
+        suffix=piped[:example_chars] if suffix == "-" else suffix,
+        history=parse_history(piped if history == "-" else _read_file(history)) if history else (),
         filters=filter_options.to_filters(),
     )
     is_path = template is not None and (Path(template).is_file() or "/" in template)
@@ -74,7 +101,18 @@ def context(
         response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
     session.screen.print_json(response.as_json())
     show_searches(session.screen, response)
-    session.screen.print_text(response.text)
+    if response.messages is None:
+        session.screen.print_text(response.text)
+    else:
+        messages = to_json(response.messages)
+        session.screen.print_text(json.dumps(messages, indent=2, ensure_ascii=False))
+
+
+def _read_file(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUsage(f"the history {path!r} cannot be read ({type(error).__name__})") from error
 
 
 def _build_context(
@@ -83,20 +121,35 @@ def _build_context(
     """For an indexed file, or with the content of a file that is on this machine only."""
     from dataclasses import replace
 
+    if not task.paths:
+        return base.context(task, max_tokens=max_tokens, template=template)
+    only_source = task.filters.sources[0] if len(task.filters.sources) == 1 else None
+    located = [_locate(base, path, only_source) for path in task.paths]
+    sources = {source for _, source, _ in located}
+    request = replace(
+        task,
+        file=located[0][0] if len(located) == 1 else None,
+        files=tuple(path for path, _, _ in located) if len(located) > 1 else (),
+        source=next(iter(sources)) if len(sources) == 1 else None,
+    )
+    new = [path for path, (_, _, is_indexed) in zip(task.paths, located, strict=True) if not is_indexed]
+    readable = [path for path in new if Path(path).is_file()]
+    if task.snippet is None and readable and len(new) == len(located):
+        limit = base.settings.limits.example_chars // len(readable)
+        beginnings = [read_beginning(path, base.settings)[:limit] for path in readable]
+        request = replace(request, snippet="\n".join(beginnings))
+    return base.context(request, max_tokens=max_tokens, template=template)
+
+
+def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[str, str | None, bool]:
+    """The path and the source of a file in the index, and whether it is there."""
     from knowledge_pipeline.errors import NotFound
 
-    if task.file is None:
-        return base.context(task, max_tokens=max_tokens, template=template)
-    locations = list(iter_index_locations(task.file, base.settings))
-    only_source = task.filters.sources[0] if len(task.filters.sources) == 1 else None
+    locations = list(iter_index_locations(file, base.settings))
     for path, source in locations:
-        located = replace(task, file=path, source=only_source or source)
         try:
-            base.similar(path=located.file, source=located.source, limit=1)
+            base.similar(path=path, source=only_source or source, limit=1)
         except NotFound:
             continue
-        return base.context(located, max_tokens=max_tokens, template=template)
-    request = replace(task, file=locations[0][0], source=only_source)
-    if task.snippet is None and Path(task.file).is_file():
-        request = replace(request, snippet=read_beginning(task.file, base.settings))
-    return base.context(request, max_tokens=max_tokens, template=template)
+        return path, only_source or source, True
+    return locations[0][0], only_source, False

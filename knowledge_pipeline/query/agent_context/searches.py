@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,17 +10,28 @@ from functools import partial
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
 from knowledge_pipeline.contract.types import SearchName, TaskKind
-from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS, WeightedResults
-from knowledge_pipeline.query.filters import replace_invalid_characters
+from knowledge_pipeline.query.agent_context.similar_files import find_similar
+from knowledge_pipeline.query.agent_context.task_text import build_query, get_example, name_files
 from knowledge_pipeline.query.search.engine import Engine, SearchType
 
+_OF_QUESTIONS: Mapping[SearchName, float] = {
+    "documents": 1.0,
+    "code": 0.8,
+    "tickets": 0.6,
+    "history": 0.5,
+    "similar": 0.5,
+}
 _WEIGHTS: Mapping[TaskKind, Mapping[SearchName, float]] = {
     "code_generation": {"code": 1.0, "similar": 0.9, "documents": 0.7, "history": 0.4, "tickets": 0.4},
     "code_review": {"code": 1.0, "similar": 1.0, "documents": 0.6, "history": 0.6, "tickets": 0.4},
     "merge_resolution": {"history": 1.0, "code": 1.0, "similar": 0.6, "tickets": 0.5, "documents": 0.4},
     "issue_resolution": {"code": 1.0, "tickets": 0.8, "history": 0.7, "documents": 0.7, "similar": 0.6},
+    "complete_code": {"code": 1.0, "similar": 1.0, "documents": 0.3},
+    "question": _OF_QUESTIONS,
+    "chat": _OF_QUESTIONS,
 }
 _TYPES: Mapping[SearchName, SearchType] = {
     "code": "code",
@@ -37,9 +47,7 @@ _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "tickets": ("github_issues", "jira", "slack"),
 }
 _FILE_SEARCHES = ("code", "history")  # searches whose query names the file
-_QUERY_CHARS = 4_000  # of a task, that are searched for
 _MAX_ATTEMPTS = 3  # to search one release with all
-_FILTER_TERM = re.compile(r"(?<!\S)(\w+):(?!:|//|\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     Raises:
         KnowledgeError: none could be run; the first one's error.
     """
-    query, is_truncated = _build_query(task)
+    query, is_truncated = build_query(task)
     runs = list(_plan_runs(task, query))
     if not runs:
         raise InvalidQuery("the filters leave out every search of the task: name other source types")
@@ -119,14 +127,14 @@ def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:
     """The searches of the task's kind that the task says enough for, and that its filters allow."""
     for name in _WEIGHTS[task.kind]:
         if name == "similar":
-            if task.file or task.snippet:
-                yield SearchRun(name, _TYPES[name], task.file or "the snippet")
+            if task.paths or get_example(task):
+                yield SearchRun(name, _TYPES[name], ", ".join(task.paths) or "the snippet")
             continue
         allowed = task.filters.source_types
         source_types = tuple(each for each in _SOURCE_TYPES[name] if not allowed or each in allowed)
         if source_types:
-            text = f"{query} {task.file}" if task.file and name in _FILE_SEARCHES else query
-            yield SearchRun(name, _TYPES[name], text, source_types)
+            named = name_files(task) if name in _FILE_SEARCHES else ()
+            yield SearchRun(name, _TYPES[name], " ".join((query, *named)), source_types)
 
 
 async def _run_search(
@@ -137,14 +145,7 @@ async def _run_search(
             filters = replace(task.filters, source_types=run.source_types)
             search = partial(engine.search, run.query, access, type=run.type, filters=filters, limit=limit)
             return await search(explain=True, diverse=False)
-        text = task.snippet or None
-        similar = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
-        try:
-            return await similar(path=task.file, source=task.source)
-        except NotFound:  # the file must be in the index unless there is a snippet
-            if task.file is None or text is None:
-                raise
-            return await similar()
+        return await find_similar(engine, access, task, limit)
     except KnowledgeError as error:
         return error
 
@@ -157,15 +158,3 @@ def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, rele
     reasons = dict((outcome.explain or {}).get("degraded", {}))
     degraded = {step: reasons.get(step, "") for step in outcome.degraded}
     return replace(run, found=len(outcome.results), took_ms=outcome.took_ms, degraded=degraded)
-
-
-def _build_query(task: Task) -> tuple[str, bool]:
-    """The task's text as a query, and whether it had to be shortened.
-
-    `word:value` in it is text and not a filter: tasks hold pasted logs, where `status:500` narrows nothing.
-    """
-    text = _FILTER_TERM.sub(r"\1: ", replace_invalid_characters(task.text)).strip()
-    max_chars = _QUERY_CHARS - len(task.file or "") - 1
-    if len(text) <= max_chars:
-        return text, False
-    return text[:max_chars].rsplit(maxsplit=1)[0], True

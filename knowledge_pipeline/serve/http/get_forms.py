@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from knowledge_pipeline.contract.chat import parse_history
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.requests import ContextRequest, SearchRequest
 from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
@@ -22,6 +23,11 @@ from knowledge_pipeline.serve.http.search import PREFIX, answer_context, answer_
 from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES
 
 routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problem_responses(*BODILESS_STATUSES))
+
+_HISTORY = (
+    "For `chat`: the conversation so far, oldest message first, each as JSON: "
+    '`{"role": "user", "content": "…"}`.'
+)
 
 RequestT = TypeVar("RequestT", SearchRequest, ContextRequest)
 
@@ -34,6 +40,9 @@ def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
         for each in fields(declared):
             if is_dataclass(hints[each.name]):
                 continue  # the filters, whose fields stand beside
+            if each.name == "history":
+                found[each.name] = (tuple[str, ...], Field(default=(), description=_HISTORY))
+                continue
             default = ... if each.default is MISSING else each.default
             found[each.name] = (hints[each.name], Field(default=default, **each.metadata))
     return create_model(name, __config__=ConfigDict(extra="forbid"), **found)
@@ -63,4 +72,6 @@ async def context(parameters: Annotated[ContextParameters, Query()], ctx: Curren
 def _to_request(kind: type[RequestT], parameters: BaseModel) -> RequestT:
     given = {name: getattr(parameters, name) for name in parameters.model_fields_set}
     filters = Filters(**{name: given.pop(name) for name in FILTER_NAMES if name in given})
+    if "history" in given:
+        given["history"] = tuple(turn for each in given["history"] for turn in parse_history(each))
     return kind(**given, filters=filters)

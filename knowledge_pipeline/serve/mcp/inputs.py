@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
+from knowledge_pipeline.contract.chat import ChatTurn
 from knowledge_pipeline.contract.types import (
     CallDirection,
     Name,
@@ -160,22 +161,30 @@ class ContextInput(PagedInput):
 
     task: str = Field(
         min_length=1,
-        description="What to do, in a sentence or a whole ticket.",
+        description="What to do. A sentence, a question, or a whole ticket.",
         examples=["add retries to the payment client"],
     )
-    kind: TaskKind = Field(default="code_generation", description="Decides which searches are run.")
-    file: Name | None = Field(default=None, description="The path of the file that the task is about.")
-    source: Name | None = Field(
-        default=None, description="The source of `file`, if several have such a path."
+    kind: TaskKind = "code_generation"
+    files: FilterValues = Field(
+        default=(),
+        validation_alias=AliasChoices("files", "file"),  # one, as other tools call it
+        description="Paths that it is about.",
     )
+    source: Name | None = Field(default=None, description="Of the files. Where several have such a path.")
     snippet: str | None = Field(
         default=None,
-        description="Code that the task is about: a selection, a diff, a conflict.",
+        description="Code: its subject, or before the cursor. A selection, a diff, a conflict; for "
+        "`complete_code`, the code before the cursor.",
+    )
+    suffix: str | None = Field(default=None, description="Code after the cursor. For `complete_code` alone.")
+    history: tuple[ChatTurn, ...] = Field(
+        default=(),
+        description="Turns: role, content. For `chat` alone, oldest first.",
     )
     max_tokens: int | None = Field(
         default=None,
         ge=100,
-        description="The budget of the whole text; by default the server's, usually 4,000.",
+        description="Budget of the text. By default the server's, usually 4,000.",
     )
     sources: FilterValues = filter_field("sources")
     repos: FilterValues = filter_field("repos")

@@ -107,9 +107,11 @@ async def _build_context(
     task = Task(
         arguments.task,
         kind=arguments.kind,
-        file=arguments.file,
+        files=arguments.files,
         source=arguments.source,
         snippet=arguments.snippet,
+        suffix=arguments.suffix,
+        history=arguments.history,
         filters=arguments.to_filters(),
     )
     most = base.settings.serve.mcp.max_tokens

@@ -42,7 +42,7 @@ def test_a_template_is_found_by_path_by_name_and_before_ours(folder: Path):
 
 def test_a_template_may_build_on_ours(folder: Path):
     path = write(folder, '{% extends "base.j2" %}{% block role %}You write haiku.{% endblock %}')
-    values = {"task": "Spring", "file": None, "excerpts": [], "omitted": 0}
+    values = {"task": "Spring", "file": None, "files": [], "excerpts": [], "omitted": 0}
     assert load_template(path, None).render(values).startswith("You write haiku.\n\n## Task\n\nSpring\n")
 
 
@@ -89,7 +89,8 @@ def test_a_template_that_is_no_text_or_not_there_is_one_sentence(folder: Path):
     (folder / "my.j2").write_bytes(b"\xff\xfe")
     assert "the template my.j2 is wrong" in refusal(folder / "my.j2")
     assert "no such file" in refusal(folder / "absent.j2")
-    known = "code_generation, code_review, excerpts, issue_resolution, merge_resolution"
+    known = "chat, code_generation, code_review, complete_code, excerpts, issue_resolution, "
+    known += "merge_resolution, question"
     assert refusal("absent") == f"there is no template 'absent': known are {known}"
 
 
