@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from knowledge_pipeline.contract.types import EventType, NodeRole, SearchName, SearchType, TaskKind
+from knowledge_pipeline.contract.types import (
+    EventType,
+    NodeRole,
+    SearchName,
+    SearchType,
+    SectionType,
+    TaskKind,
+)
 
 
 class CitationDict(TypedDict):
@@ -200,6 +207,23 @@ class SearchRunDict(TypedDict):
     problem: str | None
 
 
+class ContextSectionDict(TypedDict):
+    """See `ContextSection`."""
+
+    name: str
+    heading: str
+    type: SectionType
+    query: str
+    share: float
+    found: int
+    shown: int
+    tokens: int
+    excerpts: list[int]
+    took_ms: float
+    degraded: dict[str, Any]
+    problem: str | None
+
+
 class ChatMessageDict(TypedDict):
     """See `ChatMessage`."""
 
@@ -219,6 +243,7 @@ class ContextResponseDict(QueryResponseDict):
     excerpts: list[ContextExcerptDict]
     omitted: list[OmittedChunkDict]
     searches: list[SearchRunDict]
+    sections: NotRequired[list[ContextSectionDict]]  # where some are configured
     messages: NotRequired[list[ChatMessageDict]]  # of a chat
     dropped_turns: NotRequired[int]  # of a chat
 

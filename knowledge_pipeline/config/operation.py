@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from knowledge_pipeline.config.context_sections import SectionsByTemplate, require_valid_sections
 from knowledge_pipeline.config.identity import OidcSettings
 from knowledge_pipeline.config.model import SettingsModel
 from knowledge_pipeline.contract.types import EventType
@@ -179,3 +180,9 @@ class ContextSettings(SettingsModel):
     max_tokens: int = Field(default=4000, ge=1)  # of the whole prompt
     tokenizer: str = Field(default="estimate", min_length=1)  # or where the reader's tokenizer.json is
     templates: Path | None = None  # a folder; its templates come before those of the package
+    sections: SectionsByTemplate = Field(default_factory=dict)  # by the name of a template
+
+    @model_validator(mode="after")
+    def _check_sections(self) -> Self:
+        require_valid_sections(self.sections)
+        return self

@@ -19,6 +19,7 @@ from knowledge_pipeline.contract.types import (
     RefreshState,
     SearchName,
     SearchType,
+    SectionType,
     TaskKind,
 )
 from knowledge_pipeline.records import Mention, Metadata
@@ -445,6 +446,24 @@ class SearchRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextSection:
+    """A section of a context, as `context.sections` configures it; with a `problem`, its search failed."""
+
+    name: str
+    heading: str
+    type: SectionType
+    query: str = field(metadata={"description": "The text, or the code, that was searched for."})
+    share: float  # of the budget
+    found: int = 0
+    shown: int = 0  # of what it found
+    tokens: int = 0  # of its excerpts
+    excerpts: tuple[int, ...] = ()  # their numbers
+    took_ms: float = 0.0
+    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # skipped step -> why
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ContextResponse(QueryResponse):
     """What an agent should read before it does a task."""
 
@@ -464,6 +483,10 @@ class ContextResponse(QueryResponse):
         metadata={"description": "Which searches were run, and what each found."}
     )
     results: tuple[SearchResult, ...] = field(metadata=_HIDDEN)  # of the excerpts, best first
+    sections: tuple[ContextSection, ...] | None = field(
+        default=None,
+        metadata={"description": "What each configured section found.", "omit_none": True},
+    )
     messages: tuple[ChatMessage, ...] | None = field(
         default=None,
         metadata={

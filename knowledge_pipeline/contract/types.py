@@ -27,6 +27,9 @@ DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive", 
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
 
+SectionType = Literal["semantic", "code", "similar", "historical", "conventions", "type_definitions"]
+"""What a section of a context is found by: a search, or the types that the code refers to."""
+
 SearchMode = Literal["hybrid", "words", "vectors"]
 """By words and by meaning; by words alone, which asks no model; by meaning alone."""
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from knowledge_pipeline.contract.responses import (
     ContextResponse,
+    ContextSection,
     Relation,
     SearchResponse,
     SearchResult,
@@ -70,7 +71,8 @@ def render_context(context: ContextResponse) -> str:
     notes = [f"[{each.number}] {_FILE_STATES[each.file_state or '']}" for each in stale]
     omitted = f", {len(context.omitted)} chunks did not fit" if context.omitted else ""
     size = f"{context.tokens} of {context.max_tokens} tokens, {len(context.excerpts)} excerpts{omitted}"
-    searched = "; ".join(f"{run.name}: {_format_outcome(run)}" for run in context.searches)
+    runs = (*context.searches, *(context.sections or ()))
+    searched = "; ".join(f"{run.name}: {_format_outcome(run)}" for run in runs)
     return f"{context.text.rstrip()}\n\n(Searched {searched}. {'; '.join([size, *notes])}.)"
 
 
@@ -133,7 +135,7 @@ def _format_relations(relations: Sequence[Relation]) -> str:
     )
 
 
-def _format_outcome(run: SearchRun) -> str:
+def _format_outcome(run: SearchRun | ContextSection) -> str:
     if run.problem:
         return f"could not be searched ({run.problem})"
     skipped = f" ({', '.join(f'without {step}' for step in run.degraded)})" if run.degraded else ""

@@ -56,6 +56,7 @@ RESPONSES = (
     responses.ContextExcerpt,
     responses.OmittedChunk,
     responses.SearchRun,
+    responses.ContextSection,
     responses.ContextResponse,
     responses.RelationsResponse,
     responses.StatusResponse,

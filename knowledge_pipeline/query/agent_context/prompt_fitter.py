@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.contract.chat import ChatMessage
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import BlamedLines, Citation, ContextExcerpt, to_json
-from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.query.agent_context.chat import (
     build_messages,
     count_message,
@@ -20,7 +21,12 @@ from knowledge_pipeline.query.agent_context.chat import (
 )
 from knowledge_pipeline.query.agent_context.cursor_code import fit_code_around_cursor
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
-from knowledge_pipeline.query.agent_context.prompt_templates import PromptTemplate, load_template
+from knowledge_pipeline.query.agent_context.prompt_templates import (
+    SUFFIX,
+    PromptTemplate,
+    list_template_names,
+    load_template,
+)
 from knowledge_pipeline.query.agent_context.select import ContextSelection
 from knowledge_pipeline.query.agent_context.task_text import find_languages
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
@@ -60,6 +66,7 @@ class PromptFitter:
     budget: int
     prompt: PromptTemplate
     count: CountTokens
+    sections: tuple[SectionSettings, ...] = ()  # in addition to what the searches of the task find
     cut: tuple[str, ...] = ()  # fields of the task that are not shown whole
     blame: Mapping[str, tuple[BlamedLines, ...]] = field(default_factory=dict[str, tuple[BlamedLines, ...]])
 
@@ -68,13 +75,14 @@ class PromptFitter:
         """With the template, by default that of the task's kind; raises as `load_template`."""
         prompt = load_template(template or task.kind, settings.templates)
         count = open_token_counter(settings.tokenizer)
+        sections = _find_sections(settings, prompt.name.removesuffix(SUFFIX), task.kind)
         if task.kind != "complete_code":
-            return cls(task, budget, prompt, count)
+            return cls(task, budget, prompt, count, sections)
         given = {"snippet": task.snippet or "", "suffix": task.suffix or ""}
         before, after = fit_code_around_cursor(*given.values(), max_tokens=budget // 2, count=count)
         kept = {"snippet": before, "suffix": after}
         cut = tuple(name for name in given if kept[name] != given[name])
-        return cls(replace(task, **kept), budget, prompt, count, cut)
+        return cls(replace(task, **kept), budget, prompt, count, sections, cut)
 
     def fit(self, selector: Selector) -> FittedPrompt:
         """The prompt with what is selected.
@@ -145,6 +153,8 @@ class PromptFitter:
 
     def _render(self, selection: ContextSelection) -> str:
         task = self.task
+        excerpts = [_to_template_values(each, self._find_blame(each)) for each in selection.excerpts]
+        in_sections = {number for numbers in selection.sections.values() for number in numbers}
         return self.prompt.render(
             {
                 "task": task.text.strip(),
@@ -154,15 +164,32 @@ class PromptFitter:
                 "snippet": task.snippet,
                 "suffix": task.suffix,
                 "languages": list(find_languages(task)),
-                "excerpts": [
-                    _to_template_values(each, self._find_blame(each)) for each in selection.excerpts
+                "excerpts": excerpts,
+                "sections": [
+                    {
+                        "name": each.name,
+                        "heading": each.heading or each.name,
+                        "excerpts": [excerpts[n - 1] for n in selection.sections.get(each.name, ())],
+                    }
+                    for each in self.sections
                 ],
+                "own_excerpts": [each for each in excerpts if each["number"] not in in_sections],
                 "omitted": len(selection.omitted),
             }
         )
 
     def _find_blame(self, excerpt: ContextExcerpt) -> list[BlamedLines]:
         return [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
+
+
+def _find_sections(settings: ContextSettings, *names: str) -> tuple[SectionSettings, ...]:
+    """Those of the template, else of the task's kind. Raises `ConfigError`: some are of no template."""
+    known = list_template_names(settings.templates) if settings.sections else []
+    if unknown := sorted(settings.sections.keys() - set(known)):
+        raise ConfigError(
+            f"context.sections has {', '.join(unknown)}, which no template is called: use {', '.join(known)}"
+        )
+    return next((settings.sections[name] for name in names if name in settings.sections), ())
 
 
 def _to_template_values(excerpt: ContextExcerpt, blame: Sequence[BlamedLines]) -> dict[str, Any]:

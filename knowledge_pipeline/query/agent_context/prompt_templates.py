@@ -56,6 +56,26 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
         raise InvalidQuery(_describe_error(name, error)) from error
 
 
+def list_template_names(folder: Path | None) -> list[str]:
+    """The names that `load_template` knows; the folder is `context.templates`."""
+    return _list_names(tuple(filter(None, (folder, _PACKAGE_TEMPLATES))))
+
+
+def render_query(text: str, place: str, values: Mapping[str, Any]) -> str:
+    """Render a template that is written in `knowledge.yaml`; `place` says where, for its errors.
+
+    Raises:
+        ConfigError: the template is wrong.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        template = _build_environment((_PACKAGE_TEMPLATES,)).from_string(text)
+        return " ".join(PromptTemplate(place, template).render(values).split())
+    except (TemplateError, InvalidQuery) as error:
+        raise ConfigError(f"{place} is wrong: {to_one_line(error)}") from error
+
+
 class PromptTemplate:
     """A loaded template."""
 
@@ -113,8 +133,12 @@ def to_one_line(text: Any) -> str:
 
 
 def _list_template_names(folders: tuple[Path, ...]) -> str:
+    return ", ".join(_list_names(folders))
+
+
+def _list_names(folders: tuple[Path, ...]) -> list[str]:
     names = {path.stem for folder in folders for path in folder.glob(f"*{SUFFIX}")}
-    return ", ".join(sorted(name for name in names if name not in ("base", "passages")))
+    return sorted(names - {"base", "passages"})
 
 
 def _describe_error(name: str, error: Exception) -> str:

@@ -9,7 +9,7 @@ one, with the places of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
 from knowledge_pipeline.query.agent_context.excerpts import (
@@ -62,6 +62,7 @@ class ContextSelection:
     omitted: tuple[OmittedChunk, ...] = ()
     tokens: int = 0  # of the excerpts together
     is_cut: bool = False  # whether more lines would be shown within a larger budget
+    sections: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])  # numbers
 
 
 def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidate]:

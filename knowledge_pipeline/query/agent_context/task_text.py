@@ -42,8 +42,9 @@ def find_nearby_text(task: Task) -> str:
 
 
 def find_languages(task: Task) -> tuple[str, ...]:
-    """The programming languages of its files, by their names."""
-    return tuple(dict.fromkeys(filter(None, map(detect_language, task.paths))))
+    """The programming languages of its files and filters, by their names."""
+    named = (*filter(None, map(detect_language, task.paths)), *task.filters.languages)
+    return tuple(dict.fromkeys(named))
 
 
 def name_files(task: Task) -> tuple[str, ...]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.responses import GraphNode, RelationsResponse, SearchResponse
 from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.llm.model_calls import charge_to
 from knowledge_pipeline.query import lookup
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.code_graph.used_types import CodePlace, find_used_types
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.relations import describe_relations
@@ -103,12 +104,13 @@ class Engine:
         *,
         type: SearchType = "semantic",
         filters: Filters = Filters(),  # noqa: B008 - frozen
+        within: Filters = Filters(),  # noqa: B008 - frozen
         limit: int | None = None,
         explain: bool = False,
         diverse: bool = True,
         mode: SearchMode = "hybrid",
     ) -> SearchResponse:
-        """The chunks that answer a question best.
+        """The chunks that answer a question best, where both `filters` and `within` hold.
 
         Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
         well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
@@ -125,6 +127,7 @@ class Engine:
                 access,
                 type=type,
                 filters=filters,
+                within=within,
                 limit=limit,
                 explain=explain,
                 diverse=diverse,
@@ -134,7 +137,7 @@ class Engine:
         with watch.step("open"):
             open_release = await self._index.open_release()
             await open_release.open_readable_readers()
-        key = ("search", text, type, filters, limit, explain, diverse, mode, access)
+        key = ("search", text, type, filters, within, limit, explain, diverse, mode, access)
         if cached := self._cache.get(open_release.release, key):
             return reissue_response(cached, watch)
         with charge_to(access.account):
@@ -265,6 +268,10 @@ class Engine:
             InvalidQuery: too many documents have such a path.
         """
         return await describe_relations(await self._index.open_release(), target, access)
+
+    async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
+        """See `used_types.find_used_types`."""
+        return await find_used_types(self._index, places, access)
 
     async def check_embedder(self) -> str | None:
         """Why queries cannot be embedded now; None if they can.

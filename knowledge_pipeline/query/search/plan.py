@@ -110,6 +110,7 @@ def plan_search(
     *,
     type: SearchType,
     filters: Filters,
+    within: Filters = Filters(),  # noqa: B008 - frozen
     limit: int | None,
     explain: bool,
     diverse: bool,
@@ -124,7 +125,7 @@ def plan_search(
     profile, depth = get_profile(type), _get_depth(depths, type)
     _require_mode(mode)
     query = parse_verbatim(text) if profile.is_example else understand(text)
-    restrictions = (filters, query.filters, profile.filters)
+    restrictions = (filters, within, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
     return SearchPlan(
         query,
