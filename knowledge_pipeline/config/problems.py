@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from knowledge_pipeline.config.settings import Settings, SettingsModel
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig
+from knowledge_pipeline.contract.filters import FILTER_NAMES
 
 _ALLOWED_BY_KEY = {
     "id": "a-z, 0-9, - and _, at most 64, a letter or digit first",
@@ -97,6 +98,9 @@ def _describe_error(
     if kind == "extra_forbidden":
         keys = sorted(location.parent_model.model_fields) if location.parent_model else []
         return f"found an unknown key; allowed: {', '.join(keys)}{_suggest_choice(key_path[-1], keys)}"
+    if kind == "unexpected_keyword_argument":
+        suggestion = _suggest_choice(key_path[-1], FILTER_NAMES)  # the one dataclass among the settings
+        return f"found an unknown key; allowed: {', '.join(FILTER_NAMES)}{suggestion}"
     if kind == "union_tag_not_found":
         tags = ", ".join(tag for model in location.models for tag in _list_type_tags(model))
         return f"found nothing; required: one of {tags}"
