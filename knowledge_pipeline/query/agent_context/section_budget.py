@@ -32,7 +32,8 @@ class SectionedSelector:
     def select(self, max_tokens: int) -> ContextSelection:
         """The excerpts of all sections, numbered through."""
         selections: dict[int, ContextSelection] = {}
-        waiting, left = dict(enumerate(self.sections)), max_tokens
+        left = max_tokens
+        waiting: dict[int, SectionSelector] = dict(enumerate(self.sections))
         while waiting:
             shares = sum(each.share for each in waiting.values())
             tried = {
