@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_a_completion_keeps_what_is_nearest_to_the_cursor_on_both_sides(base: Kn
         ({"files": tuple(map(str, range(21)))}, r"the task has 21 files; allowed: at most 20 \(limits.task"),
     ],
 )
-def test_what_a_task_of_a_kind_cannot_have_is_refused(base: KnowledgeBase, given, said: str):
+def test_what_a_task_of_a_kind_cannot_have_is_refused(base: KnowledgeBase, given: dict[str, Any], said: str):
     with pytest.raises(InvalidQuery, match=said):
         base.context(Task("x", **given))
 

@@ -160,7 +160,7 @@ def test_types_that_the_files_refer_to_are_shown_with_their_definitions(project:
     settings = ContextSettings.model_validate({"sections": {"code_review": [section]}})
     with KnowledgeBase(project.settings.model_copy(update={"context": settings})) as base:
         context = base.context(Task("review the payment", kind="code_review", file="orders.py"))
-        (types,) = context.sections or ()
+        types = sections_of(context)["types"]
         assert types.problem is None and types.found == types.shown == 2
         assert paths_of(context, types) == {"money.py", "stock.py"}
         assert "class Amount:" in context.text.partition("### Types")[2]
