@@ -6,10 +6,10 @@ import json
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import CustomConnection
+from knowledge_pipeline.config.custom_settings import describe_settings
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.sources.custom import describe_settings
 
 
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from knowledge_pipeline.config.connections import CustomConnection
+from knowledge_pipeline.config.custom_settings import validate_settings
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.plugins import Plugin, load_plugin
+from knowledge_pipeline.plugins import load_plugin
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.guarded import guard_source
 
@@ -36,7 +37,7 @@ def open_custom_source(connection: CustomConnection, max_bytes: int | None = Non
         ConfigError: it is not installed, is no source, or refuses its settings.
     """
     plugin = load_plugin("source", connection.use, key="connection.use")
-    settings = _validate_settings(plugin, connection.settings)
+    settings = validate_settings(plugin, connection.settings)
     try:
         source = plugin.value(settings)
     except ConfigError:
@@ -52,31 +53,3 @@ def open_custom_source(connection: CustomConnection, max_bytes: int | None = Non
             "correct connection.use"
         )
     return guard_source(source, f"{plugin.name!r} of {plugin.package}", max_bytes or _DEFAULT_MAX_BYTES)
-
-
-def describe_settings(connection: CustomConnection) -> dict[str, Any]:
-    """The settings as JSON values, secrets as stars; only their keys where the source cannot be loaded."""
-    try:
-        plugin = load_plugin("source", connection.use, key="connection.use")
-        return _validate_settings(plugin, connection.settings).model_dump(mode="json")
-    except ConfigError:
-        return {"keys": sorted(connection.settings)}
-
-
-def _validate_settings(plugin: Plugin, given: dict[str, Any]) -> BaseModel:
-    model = getattr(plugin.value, "settings_model", None)
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ConfigError(
-            f"{plugin.name!r} of {plugin.package} has no settings_model, a class of pydantic: "
-            "correct its package"
-        )
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:  # values may be secrets: they are not shown
-        problems = "; ".join(
-            f"connection.settings.{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False, include_context=False)
-        )
-        raise ConfigError(
-            f"the source {plugin.name!r} of {plugin.package} refuses its settings: {problems}"
-        ) from None

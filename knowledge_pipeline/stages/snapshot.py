@@ -21,13 +21,13 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.config.connections import CustomConnection, GitConnection, LocalConnection
+from knowledge_pipeline.config.custom_settings import describe_settings
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
-from knowledge_pipeline.sources.custom import describe_settings
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
 from knowledge_pipeline.stages.permissions import refresh_permissions

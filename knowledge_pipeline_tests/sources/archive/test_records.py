@@ -49,7 +49,9 @@ Because of versions.
 def archive_of(folder: Path) -> FileSource:
     defaults = SELECTION_DEFAULTS["archive"]
     selection = FileSelection(defaults, None, GitIgnoreSpec.from_lines([]), frozenset(), False)
-    return FileSource(LocalTree(folder, selection), accept_all, read_record, ARCHIVE_VERSION, 1_000_000)
+    return FileSource(
+        LocalTree(folder, selection), accept_all, read_record, lambda _: ARCHIVE_VERSION, 1_000_000
+    )
 
 
 def read(folder: Path) -> dict[str, Document]:

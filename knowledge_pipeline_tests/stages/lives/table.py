@@ -43,7 +43,10 @@ class Kind:
     is_cheapest: bool = False  # of its family: the default suite tries it, briefly
 
 
-ELSEWHERE: Mapping[tuple[str, str], str] = {}
+ELSEWHERE: Mapping[tuple[str, str], str] = {
+    **{("table", each): "sources/test_table.py" for each in ("table_files", "duckdb", "postgres")},
+    ("custom", "custom"): "test_extending.py",
+}
 """Pairs of type and connection whose documents live in another test: its module below the tests."""
 
 _FILE_PLACES: Mapping[str, tuple[str, type[FilePlace]]] = {
