@@ -12,6 +12,8 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode, checks
 
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.watch_heartbeat import HeartbeatFile, create_heartbeat
 from knowledge_pipeline_tests.serve.running import Running
 
 # `positive_data_acceptance` is left out: no schema can say which templates, sources and dates there are.
@@ -38,8 +40,10 @@ def strict(world, tmp_path_factory):
     refreshes = RefreshQueue(
         config, config.parent / "refreshes", cli_command=(sys.executable, "-S", "-c", "pass")
     )
+    watcher = HeartbeatFile(Lake(world.settings.store).folder, create_heartbeat())  # else its health is 503
     with Running(world.settings, config=config, refreshes=refreshes, anonymous="off") as running:
         yield running
+    watcher.remove()
 
 
 @pytest.fixture(scope="module")
