@@ -1,6 +1,7 @@
 """Reports budgets of models that are nearly or wholly spent: each once in its day or month."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -17,7 +18,7 @@ _MAX_SHOWN = 20
 
 
 def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that reports spent budgets."""
+    """The sensor of a knowledge base that has budgets; its cursor knows what was reported."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("spent_budgets"),
@@ -29,7 +30,6 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
     @names.bind
     @skip_on_config_error("budgets are not looked at")
     def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-        """Compare the sums of the log of model calls with the budgets; the cursor has what was reported."""
         settings, now = project.load_settings(), datetime.now(UTC)
         budgets = settings.costs.budgets
         reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
@@ -39,16 +39,20 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         if not new:
             reason = "no budget is spent that was not reported"
             return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))
-        sentences = [state.describe() for state in new[:_MAX_SHOWN]]
-        if len(new) > _MAX_SHOWN:
-            sentences.append(f"and {len(new) - _MAX_SHOWN} others: `knowledge costs` lists them")
-        alert = Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
+        alert = _build_alert(new)
         context.log.warning(f"{alert.title}\n{alert.text}")
         if send_to_channels(context, alert, settings.alerts):
             still += map(_key_of, new)
         return dg.SensorResult(skip_reason=f"{len(new)} budgets reported", cursor=json.dumps(still))
 
     return spent_budgets
+
+
+def _build_alert(states: Sequence[BudgetState]) -> Alert:
+    sentences = [state.describe() for state in states[:_MAX_SHOWN]]
+    if len(states) > _MAX_SHOWN:
+        sentences.append(f"and {len(states) - _MAX_SHOWN} others: `knowledge costs` lists them")
+    return Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
 
 
 def _key_of(state: BudgetState) -> str:
