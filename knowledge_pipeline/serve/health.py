@@ -17,7 +17,7 @@ from knowledge_pipeline.contract.responses import (
 )
 from knowledge_pipeline.query.health import check_store
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.store.watch_heartbeat import WatcherReport, list_watchers
+from knowledge_pipeline.store.watch.heartbeat import WatcherReport, list_watchers
 
 CACHE_TTL_S = 5.0  # more frequent requests put no more load on the components
 

@@ -19,7 +19,7 @@ import pytest
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.cli.watch import command as watching
 from knowledge_pipeline.cli.watch.folders import WatchedSources
-from knowledge_pipeline.store.watch_heartbeat import list_watchers
+from knowledge_pipeline.store.watch.heartbeat import list_watchers
 from knowledge_pipeline_tests.cli.conftest import Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 

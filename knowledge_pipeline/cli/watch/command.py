@@ -20,7 +20,7 @@ from knowledge_pipeline.cli.watch.remotes import RemotePoller
 from knowledge_pipeline.cli.watch.status import show_watchers
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
-from knowledge_pipeline.store.watch_heartbeat import HeartbeatFile, create_heartbeat
+from knowledge_pipeline.store.watch.heartbeat import HeartbeatFile, create_heartbeat
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.pipeline import RefreshOutcome

@@ -11,7 +11,7 @@ import typer
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.watch_heartbeat import WatcherReport, list_watchers
+from knowledge_pipeline.store.watch.heartbeat import WatcherReport, list_watchers
 
 _TIMES = ("started_at", "looked_at", "last_error_at", "polled_at")
 

@@ -1,0 +1,1 @@
+"""What the watchers of a store say of themselves."""
