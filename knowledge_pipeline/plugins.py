@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, ValidationError
+
 from knowledge_pipeline.errors import ConfigError
 
 PluginKind = Literal["source", "chunker", "extractor", "sanitizer"]
@@ -103,3 +105,36 @@ def _load_entry_point(kind: PluginKind, name: str, key: str) -> Plugin:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0]
+
+
+def describe_settings(use: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a source as JSON values, secrets as stars; only their keys where it cannot be loaded."""
+    try:
+        plugin = load_plugin("source", use, key="connection.use")
+        return validate_settings(plugin, given).model_dump(mode="json")
+    except ConfigError:
+        return {"keys": sorted(given)}
+
+
+def validate_settings(plugin: Plugin, given: dict[str, Any]) -> BaseModel:
+    """The settings of a source as its class checks them.
+
+    Raises:
+        ConfigError: the class has no `settings_model`, or it refuses them; no value is shown.
+    """
+    model = getattr(plugin.value, "settings_model", None)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise ConfigError(
+            f"{plugin.name!r} of {plugin.package} has no settings_model, a class of pydantic: "
+            "correct its package"
+        )
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:  # values may be secrets: they are not shown
+        problems = "; ".join(
+            f"connection.settings.{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False, include_context=False)
+        )
+        raise ConfigError(
+            f"the source {plugin.name!r} of {plugin.package} refuses its settings: {problems}"
+        ) from None

@@ -6,9 +6,9 @@ import json
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import CustomConnection
-from knowledge_pipeline.config.custom_settings import describe_settings
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import hash_strings
 
 
@@ -16,7 +16,7 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     """A hash of each kind of settings of a source, without secrets."""
     plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings"})
     if isinstance(source.connection, CustomConnection):
-        plain["settings"] = describe_settings(source.connection)
+        plain["settings"] = describe_settings(source.connection.use, source.connection.settings)
     connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
     own = source.model_dump(mode="json", include={"type", *FILTER_TYPES})
     chunking = {"chunking": source.chunking.to_json(), "metadata": source.metadata.model_dump(mode="json")}

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from knowledge_pipeline.config.connections import CustomConnection
-from knowledge_pipeline.config.custom_settings import validate_settings
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.plugins import load_plugin
+from knowledge_pipeline.plugins import load_plugin, validate_settings
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.guarded import guard_source
 

@@ -21,10 +21,10 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.config.connections import CustomConnection, GitConnection, LocalConnection
-from knowledge_pipeline.config.custom_settings import describe_settings
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
@@ -135,7 +135,7 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
     started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     if isinstance(connection, CustomConnection):
-        location += json.dumps(describe_settings(connection), sort_keys=True)
+        location += json.dumps(describe_settings(connection.use, connection.settings), sort_keys=True)
     filters = ctx.source.model_dump(mode="json", include=set(FILTER_TYPES))
     # Changes where a service may list other, also older, documents.
     digest = hash_strings(ctx.source.type, location, json.dumps(filters))
