@@ -24,6 +24,7 @@ from knowledge_pipeline_tests.serve.world import World
 SMALLEST = {
     **{"query_chars": 100, "example_chars": 100, "task_chars": 100, "name_chars": 100, "id_chars": 500},
     **{
+        "task_files": 1,
         "filter_values": 10,
         "filter_patterns": 5,
         "filter_chars": 200,
@@ -91,6 +92,24 @@ EXCESSES = (
         ["context", "pay", "--snippet", LONG],
         ("/context", {"task": "pay", "snippet": LONG}),
         ("build_context", {"task": "pay", "snippet": LONG}),
+        None,
+    ),
+    Excess(
+        "task_files",
+        "the task has 2 files",
+        lambda base: base.context(Task("pay", files=("a.py", "b.py"))),
+        ["context", "pay", "--file", "a.py", "--file", "b.py"],
+        ("/context", {"task": "pay", "files": ["a.py", "b.py"]}),
+        ("build_context", {"task": "pay", "files": ["a.py", "b.py"]}),
+        None,
+    ),
+    Excess(
+        "example_chars",
+        "the suffix has 101 characters",
+        lambda base: base.context(Task("pay", kind="complete_code", suffix=LONG)),
+        ["context", "pay", "--task", "complete_code", "--suffix", LONG],
+        ("/context", {"task": "pay", "kind": "complete_code", "suffix": LONG}),
+        ("build_context", {"task": "pay", "kind": "complete_code", "suffix": LONG}),
         None,
     ),
     Excess(
