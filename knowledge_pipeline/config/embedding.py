@@ -155,7 +155,8 @@ class EmbeddingSettings(SettingsModel):
     @model_validator(mode="after")
     def _check_provider_keys(self) -> EmbeddingSettings:
         for provider, names in _OWN_KEYS.items():
-            given = [name for name in names if name in self.model_fields_set]
+            defaults = type(self).model_fields
+            given = [name for name in names if getattr(self, name) != defaults[name].get_default()]
             if given and self.provider != provider:
                 raise ValueError(
                     f"{given[0]} is for the provider {provider}: remove it, or set provider to that"

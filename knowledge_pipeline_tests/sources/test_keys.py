@@ -12,6 +12,7 @@ from knowledge_pipeline.chunking.registry import fingerprint
 from knowledge_pipeline.config.chunking import ChunkingSettings, MetadataSettings
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.defs.metadata.asset_specs import list_upstream_assets
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.connections import connection
 
@@ -48,6 +49,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "metadata": ({"tags": ["ours"]}, TYPES),
     "sanitize": ({"secrets": "drop"}, TYPES),
     "refresh": ({"trigger": "hourly"}, TYPES),
+    "upstream": (["sql/report"], TYPES),
 }
 """Each key with a value, and the types that read it."""
 
@@ -111,6 +113,7 @@ def read_keys(source: RecordedSource, cache: Path) -> set[str]:
     fingerprint(source, model_tokens=256, tokenizer="")
     resolve_sanitize(source)
     resolve_trigger(source)
+    list_upstream_assets(source.type, Settings.model_construct(sources=(source,)))
     Settings().resolve_embedding(source)
     return set(_READ)
 

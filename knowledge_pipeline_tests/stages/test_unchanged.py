@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import knowledge_pipeline
 from knowledge_pipeline.stages import pipeline, unchanged
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions, RefreshOutcome
 from knowledge_pipeline.store.filters import eq
@@ -175,7 +174,7 @@ def test_another_program_makes_the_stages_run(
     package = tmp_path / "copy" / "knowledge_pipeline"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("version = 1")
-    monkeypatch.setattr(knowledge_pipeline, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(unchanged, "__file__", str(package / "stages" / "unchanged.py"))
     processes.refresh()
     assert not processes.recalled
     processes.refresh()

@@ -85,10 +85,11 @@ def test_a_store_of_today_is_read_searched_refreshed_and_rolled_back(
     once = content(lake)
     run("refresh")
     changed = {name for name, rows in content(lake).items() if rows != once[name]}
-    assert {name.partition("/")[0] for name in changed} <= {
+    # times of files were unpacked; records of an archive are cut anew, as their tags are kept with them
+    assert {name.partition("/")[0] for name in changed - {"chunks/archive/records.lance"}} <= {
         "snapshot",
         "logs",
-    }  # times of files were unpacked
+    }
     assert endpoint.texts == [ROTATION]
     run("rollback", "1")
     assert "cash.md" in run("search", COINS)
