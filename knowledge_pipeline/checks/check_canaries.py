@@ -14,7 +14,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from knowledge_pipeline.checks.canary_sentences import choose_sentences
@@ -90,7 +92,9 @@ def check_canaries(lake: Lake, settings: Settings, source_type: SourceType) -> C
         return CheckResult(True, "nothing was written since the live release", figures={"sources": 0})
     started = time.perf_counter()
     try:
-        counts, problems = asyncio.run(_examine_sources(lake, settings, source_type, tables))
+        with ThreadPoolExecutor(1) as thread:  # the caller's may run an event loop, as a notebook does
+            examine = partial(_examine_sources, lake, settings, source_type, tables)
+            counts, problems = thread.submit(lambda: asyncio.run(examine())).result()
     except SpaceUnreadable as error:
         return CheckResult(False, str(error), build_sample([{"space": error.space, "wrong": str(error)}]))
     figures = {name: counts[name] for name in ("sources", "chunks", "by_words", "by_vector", "withheld")}

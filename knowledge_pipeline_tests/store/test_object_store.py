@@ -92,9 +92,11 @@ def test_maintenance_and_purge_leave_a_bucket_as_they_leave_a_folder(
     before = compute_size(s3_project.lake.root)
     asked = MaintenanceOptions(grace_s=0.0)
     done = [maintain.refresh(each.lake, each.settings, options=asked) for each in both]
-    assert {action: each.removed for action, each in done[1].actions.items()} == {
-        action: each.removed for action, each in done[0].actions.items()
-    }
+    here, there = ({action: each.removed for action, each in one.actions.items()} for one in done)
+    assert there.pop("versions") >= here.pop(
+        "versions"
+    )  # a folder's log of events is a file of lines at first
+    assert there == here
     assert done[1].skipped == {}
     assert 0 < compute_size(s3_project.lake.root) < before
     assert tables(s3_project) == tables(project)

@@ -65,8 +65,12 @@ def extract(name: str, payload: bytes) -> ExtractedText:
         extracted = _load_reader(kind)(payload)
     except ModuleNotFoundError as error:
         raise DocumentSkipped(describe_missing(f"reading {kind.upper()} files", "office")) from error
-    text = _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", extracted.text)
-    extracted = _limit_text(replace(extracted, text=text), limit_chars(len(payload)))
+    text, title, author = (
+        _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", each)
+        for each in (extracted.text, extracted.title, extracted.author or "")
+    )
+    cleaned = replace(extracted, text=text, title=title, author=author or None)
+    extracted = _limit_text(cleaned, limit_chars(len(payload)))
     if not extracted.text or extracted.text.isspace():
         raise DocumentSkipped("empty")
     return extracted
