@@ -36,10 +36,10 @@ class RefreshHistory:
         self._state: SharedState | None = None
         self._is_broken = False
 
-    def put(self, refresh: Refresh, owner: str) -> None:
+    def record(self, refresh: Refresh, owner: str) -> None:
         """Keep a refresh as it is now; `owner` is the server that does it, see `is_served`."""
         entry = {"owner": owner, "refresh": _REFRESH.dump_python(refresh, mode="json")}
-        if state := self._open():
+        if state := self._open_state():
             try:
                 state.put(_KIND, refresh.id, json.dumps(entry).encode(), ttl_s=KEPT_S)
                 if refresh.ended_at:
@@ -49,7 +49,7 @@ class RefreshHistory:
 
     def list_all(self) -> list[Refresh]:
         """All that are kept, in no order; what a server that is gone left undone is interrupted."""
-        if not self._folder.exists() or not (state := self._open()):
+        if not self._folder.exists() or not (state := self._open_state()):
             return []
         try:
             entries = [json.loads(value) for value in state.list_values(_KIND)]
@@ -74,7 +74,7 @@ class RefreshHistory:
             self._state = None
         self._is_broken = True
 
-    def _open(self) -> SharedState | None:
+    def _open_state(self) -> SharedState | None:
         if self._state is None and not self._is_broken:
             try:
                 self._state = SharedState(self._folder / "history")

@@ -101,7 +101,7 @@ class RefreshQueue:
 
     def _publish(self, refresh: Refresh) -> None:
         """Let other workers, and the servers after this one, list a refresh as it is now."""
-        self._history.put(refresh, self._unfinished.owner)
+        self._history.record(refresh, self._unfinished.owner)
 
     def resume(self) -> None:
         """Queue what servers which are gone had not finished, once each."""

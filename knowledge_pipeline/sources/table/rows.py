@@ -61,7 +61,7 @@ class TableRows(BatchSource):
         for id_, count in counts.items():
             reason = f"{count} rows have this id" if count > 1 else _find_id_problem(id_)
             revision = reason or f"{revisions[id_]}:{digest}"
-            yield Item(f"row/{_shorten(id_)}", revision, id_, reason)
+            yield Item(f"row/{_shorten_id(id_)}", revision, id_, reason)
         if without_id:
             reason = f"{without_id} rows have no id" if without_id > 1 else "a row has no id"
             yield Item(_NO_ID_URI, reason, skip=reason)
@@ -109,7 +109,7 @@ def _hash_row(row: Row) -> str:
     return hash_strings(json.dumps(row, default=str, sort_keys=True))[:16]
 
 
-def _shorten(id_: str) -> str:
+def _shorten_id(id_: str) -> str:
     """The id; of one that is too long to be read, its beginning and a hash."""
     return id_ if len(id_) <= _MAX_ID_CHARS else f"{id_[:100]}…{hash_strings(id_)}"
 
