@@ -6,9 +6,10 @@ files of the results alone are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from knowledge_pipeline.config.connections import LocalConnection
@@ -35,8 +36,8 @@ class WorkingTree:
 
     def mark_results(self, results: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
         """Results that say how their files are now; those without a local file as they are."""
-        texts: dict[Path, str | None] = {}
-        return tuple(replace(each, file_state=self._compare(each, texts)) for each in results)
+        open_file = cache(_open_file)  # a document has many chunks, and a folder many documents
+        return tuple(replace(each, file_state=self._compare(each, open_file)) for each in results)
 
     def mark_search(self, response: SearchResponse) -> SearchResponse:
         """The response, its results marked."""
@@ -52,34 +53,45 @@ class WorkingTree:
         )
         return replace(context, excerpts=excerpts, results=results)
 
-    def _compare(self, result: SearchResult, texts: dict[Path, str | None]) -> FileState | None:
+    def _compare(
+        self, result: SearchResult, open_file: Callable[[Path, str], _File | FileState | None]
+    ) -> FileState | None:
         folder = self._folders.get(result.citation.source)
         if folder is None or not result.citation.path:
             return None
-        path = folder / result.citation.path
-        try:
-            if not path.resolve().is_relative_to(folder.resolve()):
-                return None
-            stat = path.stat()
-            if path not in texts:
-                texts[path] = _read_text(path) if stat.st_size <= _MAX_BYTES else None
-        except FileNotFoundError:
-            return "missing"
-        except OSError:
-            return None  # it may not be read here
-        text = texts[path]
-        if text is not None and has_content(text, result.content):
+        file = open_file(folder, result.citation.path)
+        if not isinstance(file, _File):
+            return file
+        if file.text is not None and has_content(file.text, result.content):
             return "same"
         indexed_at = result.metadata.get("updated_at")
-        is_older = indexed_at and datetime.fromtimestamp(stat.st_mtime, UTC) <= datetime.fromisoformat(
-            indexed_at
-        )
-        is_text = text is not None and result.metadata.get("source_type") == "code"
+        is_older = indexed_at and file.modified <= datetime.fromisoformat(indexed_at)
+        is_text = file.text is not None and result.metadata.get("source_type") == "code"
         return "same" if is_older and not is_text else "changed"
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    modified: datetime
+    text: str | None  # with line feeds alone; None for what is no text, or too large
+
+
+def _open_file(folder: Path, name: str) -> _File | FileState | None:
+    """A file as it is now, "missing", or None for one that may not be read here."""
+    path = folder / name
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            return None
+        stat = path.stat()
+        text = _read_text(path) if stat.st_size <= _MAX_BYTES else None
+    except FileNotFoundError:
+        return "missing"
+    except OSError:
+        return None
+    return _File(datetime.fromtimestamp(stat.st_mtime, UTC), text)
+
+
 def _read_text(path: Path) -> str | None:
-    """With line feeds alone; None for what is no text."""
     try:
         return path.read_bytes().decode().replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -88,8 +100,11 @@ def _read_text(path: Path) -> str | None:
 
 def has_content(text: str, content: str) -> bool:
     """Whether a text has some lines, all but those that were redacted."""
+    content = content.replace("\r\n", "\n")
+    if _REDACTED not in content:
+        return content in text
     parts: list[list[str]] = [[]]
-    for line in content.replace("\r\n", "\n").split("\n"):
+    for line in content.split("\n"):
         if _REDACTED in line:
             parts.append([])
         else:
