@@ -32,6 +32,7 @@ from knowledge_pipeline.contract.types import (
     TaskKind,
 )
 from knowledge_pipeline.contract.usage_labels import UsageLabels
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 API_PREFIX = "/api/v1/knowledge"
@@ -64,6 +65,9 @@ class AsyncKnowledgeClient:
 
     A parameter that is None has the server's default.
 
+    Raises:
+        InvalidQuery: `url` or `on_error` is wrong.
+
     Raises (all methods):
         KnowledgeError: as the server reports it: `NotFound`, `InvalidQuery`, `Unauthenticated`, …;
             `TransientError` if the server does not answer.
@@ -81,6 +85,8 @@ class AsyncKnowledgeClient:
         project: str | None = None,
         on_behalf_of: str | None = None,
     ) -> None:
+        if on_error not in _PATIENCE:
+            raise InvalidQuery(f"on_error is {str(on_error)[:50]!r}: give one of {', '.join(_PATIENCE)}")
         patience_s, attempts = _PATIENCE[on_error]
         self._transport = Transport(
             url,

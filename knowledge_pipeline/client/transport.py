@@ -13,7 +13,7 @@ import tenacity
 from knowledge_pipeline import errors
 from knowledge_pipeline.client.fallback import CircuitBreaker, OnError
 from knowledge_pipeline.contract.usage_labels import HEADER_NAMES, UsageLabels
-from knowledge_pipeline.errors import KnowledgeError, TransientError
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, TransientError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.times import parse_retry_after
 
@@ -62,6 +62,10 @@ class Transport:
         on_error: OnError,
         labels: UsageLabels = UsageLabels(),  # noqa: B008 - frozen
     ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InvalidQuery(
+                f"{url[:200]!r} is no address of a server: write https://knowledge.example.org"
+            )
         self._url, self._timeout_s = url.rstrip("/"), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         given = {header: getattr(labels, label) for label, header in HEADER_NAMES.items()}

@@ -83,3 +83,10 @@ def test_raising_is_the_default_and_what_has_no_empty_response_raises(nobody: st
         client.search("payment")
     with KnowledgeClient(nobody, on_error="empty") as client, pytest.raises(errors.TransientError):
         client.get("docs:README.md")
+
+
+def test_wrong_arguments_are_refused_at_once() -> None:
+    with pytest.raises(errors.InvalidQuery, match="'nothing': give one of raise, empty"):
+        KnowledgeClient("http://localhost:1", on_error="nothing")  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidQuery, match="'localhost:1' is no address of a server"):
+        KnowledgeClient("localhost:1", on_error="empty")
