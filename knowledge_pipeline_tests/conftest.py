@@ -31,10 +31,18 @@ pytest_plugins = ["knowledge_pipeline_tests.fakes.storage"]
 _PATH = (str(Path(knowledge_pipeline.__file__).parents[1]), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATH))
 
+_STORAGES = frozenset({"instance", "dagster_yaml"})
+"""Fixtures by which a test uses a storage of Dagster."""
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is not the essence to `make test-all`, and begin with what may take longest."""
+    """Leave what is not the essence to `make test-all`, and begin with what may take longest.
+
+    On PostgreSQL, only what uses a storage of Dagster is run: nothing else could differ.
+    """
+    if os.environ.get("KNOWLEDGE_TEST_STORAGE") == "postgres":
+        items[:] = [item for item in items if not _STORAGES.isdisjoint(getattr(item, "fixturenames", ()))]
     mark_further_parameters_slow(items)
     longest: dict[Path, float] = {}
     for item in items:
