@@ -43,6 +43,7 @@ _VOLATILE = frozenset(
         "released_at",
         "refreshed_at",
         "created_at",
+        "age_hours",
         "request_id",
     )
 )
