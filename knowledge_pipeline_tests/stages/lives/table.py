@@ -33,7 +33,8 @@ from knowledge_pipeline_tests.stages.lives.services import (
 class Kind:
     """One kind of origin, which lives a whole life or, to save time, a brief one.
 
-    Reading a place does not depend on the type of its files: each has a whole life, and not each pair.
+    Reading a place does not depend on the type of its files, nor a mirror on the service that it is of: each
+    way of reading has a whole life, and not each pair.
     """
 
     source_type: SourceType
@@ -63,6 +64,7 @@ _READ_FROM: Mapping[SourceType, tuple[str, ...]] = {
     "files": ("folder", "s3", "gcs"),
     "archive": ("folder",),
 }
+_WAYS_OF_READING = ("folder", "git server", "s3")
 _CHEAPEST_FILES = {("markdown", "gcs"), ("code", "git url"), ("openapi", "folder"), ("archive", "folder")}
 _HISTORIES: Mapping[str, tuple[str, type[RepositoryPlace]]] = {
     "folder": ("local", RepositoryFolder),
@@ -79,7 +81,7 @@ def _build_files(source_type: SourceType, place: str) -> Kind:
         source_type,
         connection,
         lambda root: FileOrigin(source_type, open_place(root)),
-        is_whole=source_type == "markdown" or place == "folder",
+        is_whole=place == "folder" or (source_type == "markdown" and place in _WAYS_OF_READING),
         is_cheapest=(source_type, place) in _CHEAPEST_FILES,
     )
 
