@@ -10,10 +10,16 @@ from knowledge_pipeline.config.model import SettingsModel
 
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost"]
-Part = Literal["description", "comments", "reviews", "diff"]
+Part = Literal["description", "comments", "reviews", "diff", "worklogs", "remote_links"]
 
 DEFAULT_PARTS: tuple[Part, ...] = ("description", "comments", "reviews")
-"""Of a pull request; a diff is several times as long, and its code is read by other sources."""
+"""A diff is several times as long, and its code is read by other sources; links cost a call a ticket."""
+
+PARTS_BY_TYPE: dict[str, tuple[Part, ...]] = {
+    "github_pr": ("description", "comments", "reviews", "diff"),
+    "jira": ("description", "comments", "worklogs", "remote_links"),
+}
+"""The parts that a document of each type may have."""
 
 
 def _to_list(value: Any) -> Any:
@@ -51,7 +57,7 @@ class SourceFilters(SettingsModel):
     since: str | None = None  # "2024-01-31", or a span: "180 days"; None: the default of the type
     max_results: int | None = Field(default=None, ge=1)  # the most recently updated ones
     state: Literal["open", "closed", "merged", "all"] | None = None  # None: the default of the type
-    parts: tuple[Part, ...] = Field(default=DEFAULT_PARTS, min_length=1)  # of a pull request
+    parts: tuple[Part, ...] = Field(default=DEFAULT_PARTS, min_length=1)  # of a pull request or a ticket
     labels: NameList = ()  # documents with any of them
     projects: NameList = ()  # keys
     jql: str | None = None  # in addition to the other filters
@@ -80,7 +86,7 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "since": ("git_history", *_SERVICE_TYPES, "slack"),
     "max_results": (*_SERVICE_TYPES, "slack"),
     "state": ("github_pr", "github_issues"),
-    "parts": ("github_pr",),
+    "parts": tuple(PARTS_BY_TYPE),
     "labels": _SERVICE_TYPES,
     **dict.fromkeys(("projects", "jql", "issue_types", "statuses", "custom_fields"), ("jira",)),
     **dict.fromkeys(("spaces", "comments", "exclude_labels", "content_types"), ("confluence",)),
@@ -99,5 +105,9 @@ def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
             raise ValueError(
                 f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}: use {own}"
             )
+    allowed = PARTS_BY_TYPE.get(source_type, DEFAULT_PARTS)
+    if filters.parts != DEFAULT_PARTS and (others := sorted({*filters.parts} - {*allowed})):
+        own = ", ".join(allowed)
+        raise ValueError(f"parts {', '.join(others)} do not apply to type {source_type!r}: use {own}")
     if filters.state == "merged" and source_type == "github_issues":
         raise ValueError("state 'merged' applies to pull requests; allowed for issues: open, closed, all")

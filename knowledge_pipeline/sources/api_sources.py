@@ -82,4 +82,5 @@ def build_ticket_criteria(source: SourceConfig) -> TicketCriteria:
         since=source.since,
         custom_fields=source.custom_fields,
         max_results=source.max_results,
+        parts=source.parts,
     )

@@ -383,4 +383,4 @@ def test_the_help_lists_the_keys_of_every_type(nowhere: Path, run: Run):
     keys = " ".join(run("sources", "add", "--help").out.partition("Keys of --set")[2].split())
     for name in SourceConfig.model_fields:
         assert name in keys or name in ("id", "type"), name
-    assert "jira since, max_results, labels, projects, jql, issue_types" in keys
+    assert "jira since, max_results, parts, labels, projects, jql, issue_types" in keys

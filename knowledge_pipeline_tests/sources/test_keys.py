@@ -30,7 +30,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "since": ("30 days", ("git_history", *SERVICES)),
     "max_results": (3, SERVICES),
     "state": ("closed", ("github_pr", "github_issues")),
-    "parts": (["description", "diff"], ("github_pr",)),
+    "parts": (["description", "comments"], ("github_pr", "jira")),
     "labels": (["bug"], (*TICKETS, "confluence")),
     "projects": (["OPS"], ("jira",)),
     "jql": ("priority = High", ("jira",)),
@@ -116,6 +116,15 @@ def read_keys(source: RecordedSource, cache: Path) -> set[str]:
     list_upstream_assets(source.type, Settings.model_construct(sources=(source,)))
     Settings().resolve_embedding(source)
     return set(_READ)
+
+
+def test_a_part_that_a_type_does_not_have_is_refused(tmp_path):
+    with pytest.raises(
+        ValidationError, match="parts diff do not apply to type 'jira': use description, comm"
+    ):
+        source_of("jira", tmp_path, parts=["description", "diff"])
+    with pytest.raises(ValidationError, match="parts worklogs do not apply to type 'github_pr'"):
+        source_of("github_pr", tmp_path, parts=["worklogs"])
 
 
 SYNTAX_KEYS: dict[str, object] = {

@@ -14,6 +14,7 @@ from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.jira.adf import adf_to_markdown
 from knowledge_pipeline.sources.jira.fields import SiteFields, format_field_value, parse_sprint_name
 from knowledge_pipeline.sources.jira.markup import wiki_to_markdown
+from knowledge_pipeline.sources.markdown_writing import format_link
 
 _LINK_KINDS = (  # of a link, by the words that Jira shows for it
     ("duplicates", ("duplicates",)),
@@ -25,13 +26,16 @@ _LINK_KINDS = (  # of a link, by the words that Jira shows for it
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket as the API has it, whose comments are complete."""
+    """A ticket as the API has it, whose comments and work logs are complete."""
 
     raw: Mapping[str, Any]
     comments: Sequence[Mapping[str, Any]]
     site_url: str  # of the site
     is_cloud: bool  # else texts are wiki markup
     fields: SiteFields
+    has_description: bool = True  # else it is left out
+    worklogs: Sequence[Mapping[str, Any]] = ()
+    remote_links: Sequence[Mapping[str, Any]] = ()
 
     @property
     def key(self) -> str:
@@ -84,8 +88,9 @@ def is_public(comment: Mapping[str, Any]) -> bool:
 def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, str]) -> Iterator[Turn]:
     author = _display_name(ticket.get_field("reporter")) or _display_name(ticket.get_field("creator"))
     text, at = _to_markdown(ticket.get_field("description"), ticket, people), ticket.get_field("created")
-    yield Turn("description", text, author, parse_time(at), url=ticket.page_url)
-    yield Turn("environment", _to_markdown(ticket.get_field("environment"), ticket, people))
+    if ticket.has_description:
+        yield Turn("description", text, author, parse_time(at), url=ticket.page_url)
+        yield Turn("environment", _to_markdown(ticket.get_field("environment"), ticket, people))
     yield Turn("details", _format_details(ticket, custom))
     for comment in ticket.comments:
         if is_public(comment):
@@ -94,18 +99,35 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
             author = _display_name(comment.get("author"))
             url = f"{ticket.page_url}?focusedCommentId={comment.get('id')}"
             yield Turn(kind, text, author, parse_time(comment.get("created")), url=url)
+    yield from _iter_worklogs(ticket, people)
+
+
+def _iter_worklogs(ticket: Ticket, people: Mapping[str, str]) -> Iterator[Turn]:
+    """Each with the time spent, which Jira writes for people: "3h 20m"."""
+    for worklog in filter(is_public, ticket.worklogs):
+        comment = _to_markdown(worklog.get("comment"), ticket, people).strip()
+        spent = str(worklog.get("timeSpent") or "")
+        text = "\n\n".join(part for part in (f"Time spent: {spent}" if spent else "", comment) if part)
+        url = f"{ticket.page_url}?focusedWorklogId={worklog.get('id')}"
+        started = parse_time(worklog.get("started"))
+        yield Turn("work log", text, _display_name(worklog.get("author")), started, url=url)
 
 
 def _format_details(ticket: Ticket, custom: Mapping[str, str]) -> str:
     """What the fields say that a reader of the text would miss, a line each."""
     lines = {
-        "Parent": ", ".join(_list_parent_keys(ticket)),
+        "Parent": _format_parents(ticket),
         "Links": "; ".join(f"{how} {key}" for how, key in _list_links(ticket)),
         "Components": ", ".join(_list_names(ticket, "components")),
         "Fix versions": ", ".join(_list_names(ticket, "fixVersions")),
+        "Affects versions": ", ".join(_list_names(ticket, "versions")),
         "Sprint": ", ".join(_list_sprints(ticket)),
         **custom,
         "Attachments": ", ".join(_list_attachments(ticket)),
+        "Remote links": "; ".join(
+            f"{link['relationship']} {format_link(link['title'], link['url'])}"
+            for link in _list_remote_links(ticket)
+        ),
     }
     return "\n".join(_format_detail(name, text) for name, text in lines.items() if text)
 
@@ -119,6 +141,8 @@ def _format_detail(name: str, text: str) -> str:
 def _build_metadata(ticket: Ticket, project: str, custom: Mapping[str, str]) -> dict[str, Any]:
     mentions = {(_link_kind(how), key) for how, key in _list_links(ticket)}
     mentions |= {("references", key) for key in _list_parent_keys(ticket)}
+    remote_links = _list_remote_links(ticket)
+    mentions |= {(_link_kind(link["relationship"]), link["url"]) for link in remote_links}
     metadata = {
         "key": ticket.key,
         "project": project,
@@ -136,10 +160,12 @@ def _build_metadata(ticket: Ticket, project: str, custom: Mapping[str, str]) -> 
         "affects_versions": _list_names(ticket, "versions"),
         "sprint": _list_sprints(ticket),
         "parent": next(iter(_list_parent_keys(ticket)), None),
+        "parent_title": _get_parent_title(ticket),
         "created": _format_time(ticket.get_field("created")),
         "resolved": _format_time(ticket.get_field("resolutiondate")),
         "due": ticket.get_field("duedate"),
         "attachments": _list_attachments(ticket),
+        "remote_links": remote_links,
         "custom_fields": {name: text for name, text in custom.items() if text},
         "mentions": [{"kind": kind, "target": key} for kind, key in sorted(mentions)],
     }
@@ -171,6 +197,32 @@ def _list_parent_keys(ticket: Ticket) -> list[str]:
     return list(dict.fromkeys(key for key in keys if isinstance(key, str) and key))
 
 
+def _get_parent_title(ticket: Ticket) -> str | None:
+    """The parent's summary; a field of Server that holds an epic has its key alone."""
+    parent = ticket.get_field("parent")
+    fields = parent.get("fields") if is_object(parent) else None
+    return " ".join(str(fields.get("summary") or "").split()) or None if is_object(fields) else None
+
+
+def _format_parents(ticket: Ticket) -> str:
+    keys = _list_parent_keys(ticket)
+    title = _get_parent_title(ticket)
+    return ", ".join([f"{keys[0]} {title}", *keys[1:]] if keys and title else keys)
+
+
+def _list_remote_links(ticket: Ticket) -> list[dict[str, str]]:
+    """Where each link to another site leads, and in which words it is related."""
+    links: list[dict[str, str]] = []
+    for each in ticket.remote_links:
+        to: Mapping[str, Any] = each.get("object") or {}
+        if url := str(to.get("url") or ""):
+            title = " ".join(str(to.get("title") or url).split())
+            links.append(
+                {"title": title, "url": url, "relationship": str(each.get("relationship") or "links to")}
+            )
+    return links
+
+
 def _list_sprints(ticket: Ticket) -> list[str]:
     values = [value for name in ticket.fields.sprint_ids for value in ticket.get_field(name) or ()]
     return list(dict.fromkeys(name for name in map(parse_sprint_name, values) if name))
@@ -197,7 +249,7 @@ def _to_markdown(value: Any, ticket: Ticket, people: Mapping[str, str]) -> str:
 def _display_names_by_id(ticket: Ticket) -> dict[str, str]:
     """Display names of those the ticket names, by every id that a mention may use."""
     named = [ticket.get_field(name) for name in ("assignee", "reporter", "creator")]
-    named += [comment.get("author") for comment in ticket.comments]
+    named += [entry.get("author") for entry in (*ticket.comments, *ticket.worklogs)]
     people: dict[str, str] = {}
     for person in named:
         if is_object(person) and person.get("displayName"):

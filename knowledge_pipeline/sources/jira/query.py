@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
+from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.times import parse_since
 
@@ -29,6 +30,7 @@ class TicketCriteria:
     since: str | None = None  # last updated since: a date, a time, or a span like "180 days"
     custom_fields: tuple[str, ...] = ()  # by display name
     max_results: int | None = None  # the most recently updated ones
+    parts: tuple[str, ...] = DEFAULT_PARTS  # of a ticket, to read
 
 
 def build_clauses(filters: TicketCriteria) -> list[str]:

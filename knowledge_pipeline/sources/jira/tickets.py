@@ -1,9 +1,9 @@
-"""Tickets of Jira, Cloud or Server: one document a ticket, with its comments."""
+"""Tickets of Jira, Cloud or Server: one document a ticket, with its comments and, where asked, more."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
@@ -11,6 +11,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from knowledge_pipeline.config.connections import JiraConnection
+from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list
 from knowledge_pipeline.records import Document, Item
@@ -25,6 +26,11 @@ from knowledge_pipeline.sources.jira.query import (
     build_jql,
     compute_oldest_update,
 )
+from knowledge_pipeline.sources.jira.ticket_parts import (
+    fetch_comments,
+    fetch_remote_links,
+    fetch_worklogs,
+)
 
 __all__ = ["OVERLAP", "JiraTickets", "TicketCriteria"]
 
@@ -32,12 +38,10 @@ OVERLAP = timedelta(hours=2)
 """How much before a moment `updated` asks: a minute for JQL, which has no seconds, some for an index
 that is behind, and an hour that the clocks of the account's time zone may show twice."""
 
-_FORMAT_VERSION = "1"  # of the documents that `document` makes
+_FORMAT_VERSION = "2"  # of the documents that `document` makes
 _BATCH_SIZE = 100  # tickets a call; the most that Cloud takes
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
-_COMMENTS_PAGE_SIZE = 1000  # Jira gives fewer where it likes
-_MAX_COMMENT_READS = 3
 
 
 class JiraTickets(ApiSource):
@@ -60,8 +64,9 @@ class JiraTickets(ApiSource):
         self._clauses = build_clauses(filters)
         self._format_version = _FORMAT_VERSION
         if filters.custom_fields:  # other ones make other documents
-            named = "\0".join(filters.custom_fields).encode("utf-8", "surrogatepass")
-            self._format_version += f".{hashlib.sha256(named).hexdigest()[:8]}"
+            self._format_version += f".{_digest(filters.custom_fields)}"
+        if filters.parts != DEFAULT_PARTS:  # and so do other parts
+            self._format_version += f".{_digest(sorted(filters.parts))}"
         self._zone: tzinfo | None = None
         self._fields: SiteFields | None = None
         compute_oldest_update(filters)  # an invalid one is refused before anything is read
@@ -89,7 +94,10 @@ class JiraTickets(ApiSource):
         yield from map(self._to_item, self._list_wanted(begin))
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read tickets, a hundred a call; those with many comments take calls of their own."""
+        """Read tickets, a hundred a call.
+
+        Many comments or work logs, and remote links, take calls of their own.
+        """
         for start in range(0, len(items), _BATCH_SIZE):
             wanted = {item.locator: item for item in items[start : start + _BATCH_SIZE]}
             found = self._fetch_batch(list(wanted))
@@ -155,9 +163,13 @@ class JiraTickets(ApiSource):
             self._fields = resolve_site_fields(definitions, self._filters.custom_fields, self._api.service)
         return self._fields
 
+    def _list_field_ids(self) -> list[str]:
+        worklogs = ["worklog"] if "worklogs" in self._filters.parts else []
+        return [*self._load_site_fields().requested_ids, *worklogs]
+
     def _fetch_batch(self, ids: list[str]) -> list[dict[str, Any]]:
         """Those of the tickets that Jira gives at once, in any order."""
-        fields = self._load_site_fields().requested_ids
+        fields = self._list_field_ids()
         if self._api.is_cloud:
             answer = self._api.post("issue/bulkfetch", {"issueIdsOrKeys": ids, "fields": fields})
         else:
@@ -172,64 +184,31 @@ class JiraTickets(ApiSource):
     def _fetch_one(self, ticket_id: str) -> Document | DocumentSkipped:
         """A ticket that did not come with the others: deleted, hidden, or only late."""
         try:
-            raw = self._api.get(f"issue/{ticket_id}", fields=",".join(self._load_site_fields().requested_ids))
+            raw = self._api.get(f"issue/{ticket_id}", fields=",".join(self._list_field_ids()))
         except JiraRefused as refusal:
             return _to_skipped(refusal)
         return self._build_document(raw)
 
     def _build_document(self, raw: Mapping[str, Any]) -> Document | DocumentSkipped:
+        parts, fields = self._filters.parts, self._load_site_fields()
         try:
-            comments = _fetch_comments(self._api, raw)
+            ticket = Ticket(
+                raw,
+                fetch_comments(self._api, raw) if "comments" in parts else (),
+                self._api.url,
+                self._api.is_cloud,
+                fields,
+                has_description="description" in parts,
+                worklogs=fetch_worklogs(self._api, raw) if "worklogs" in parts else (),
+                remote_links=fetch_remote_links(self._api, raw) if "remote_links" in parts else (),
+            )
         except JiraRefused as refusal:
             return _to_skipped(refusal)
-        fields = self._load_site_fields()
-        return build_ticket_document(Ticket(raw, comments, self._api.url, self._api.is_cloud, fields))
+        return build_ticket_document(ticket)
 
 
-def _fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The comments of a ticket, the oldest first.
-
-    Those that came with it if that is all of them. Else they are paged by offset: when their number
-    changes meanwhile, or one comes twice, another was deleted, and they are read anew.
-
-    Raises:
-        JiraRefused: the ticket is gone, or hidden from us.
-        SourceUnavailable: they could not be read as a whole.
-    """
-    listing: Mapping[str, Any] = (raw.get("fields") or dict[str, Any]()).get("comment") or {}
-    comments: list[Mapping[str, Any]] = listing.get("comments") or []
-    total = listing.get("total")
-    if not isinstance(total, int) or len(comments) >= total:
-        return sorted(comments, key=_comment_sort_key)
-    for _ in range(_MAX_COMMENT_READS):
-        if (pages := _fetch_comment_pages(api, str(raw["id"]))) is not None:
-            return sorted(pages, key=_comment_sort_key)
-    raise SourceUnavailable(
-        f"{api.service}: the comments of {raw.get('key')} changed while they were read: try again later"
-    )
-
-
-def _fetch_comment_pages(api: JiraClient, ticket_id: str) -> list[Mapping[str, Any]] | None:
-    """Every page; None: they do not fit together."""
-    comments: dict[str, Mapping[str, Any]] = {}
-    total, read = -1, 0
-    while total < 0 or read < total:
-        path = f"issue/{ticket_id}/comment"
-        page = api.get(path, startAt=read, maxResults=_COMMENTS_PAGE_SIZE, orderBy="created")
-        found, page_total = page.get("comments") or (), page.get("total")
-        if not isinstance(page_total, int) or total not in (-1, page_total):
-            return None
-        total = page_total
-        if not found and read < total:
-            return None
-        read += len(found)
-        comments |= {str(comment.get("id")): comment for comment in found}
-    return list(comments.values()) if len(comments) == total else None
-
-
-def _comment_sort_key(comment: Mapping[str, Any]) -> tuple[str, int]:
-    number = str(comment.get("id"))
-    return str(comment.get("created")), int(number) if number.isdecimal() else 0
+def _digest(names: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def _parse_updated(raw: Mapping[str, Any]) -> datetime | None:

@@ -20,7 +20,7 @@ class JiraAnswers:
     def __init__(self, site: JiraSite) -> None:
         self.site = site
         self.page_size: int | None = None  # the most tickets a page has; None: as the service
-        self.embedded_comments = 20 if site.cloud else None  # how many come with a ticket
+        self.embedded_comments = 20 if site.cloud else None  # how many come with a ticket; of work logs 20
         self.before_page: Callable[[int], None] | None = None  # the page of a search; 0: comments
         self._pages = 0
 
@@ -170,11 +170,15 @@ class JiraAnswers:
         if ticket["id"] in self.site.hidden:  # only Server tells the two apart
             hidden = "You do not have the permission to see the specified issue."
             return (404 if self.site.cloud else 403), said(hidden)
-        if part == "comment":
+        if part in ("comment", "worklog"):
             if self.before_page:
                 self.before_page(0)
             most = min(int(asked.get("maxResults", 50)), _COMMENTS_PAGE)
-            return 200, self.site.comments(ticket, int(asked.get("startAt", 0)), most)
+            return 200, self.site.entries(ticket, f"{part}s", int(asked.get("startAt", 0)), most)
+        if part == "remotelink":
+            if self.site.links_are_off:
+                return 403, said("Issue linking is currently disabled.")
+            return 200, ticket["remote links"]
         fields = [name for name in asked.get("fields", "").split(",") if name]
         return 200, self.site.shown(ticket, fields, self.embedded_comments)
 

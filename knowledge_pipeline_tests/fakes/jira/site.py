@@ -62,6 +62,7 @@ class JiraSite:
         self.levels: dict[str, list[dict[str, Any]]] = {}  # holders by id; some: projects have a scheme
         self.forbidden: dict[str, int] = {}  # status by what a path ends with
         self.hidden: set[str] = set()  # ids of tickets that the account may not see
+        self.links_are_off = False
         self._next_id = 10001
         self._next_comment = 50001
 
@@ -145,6 +146,8 @@ class JiraSite:
             "created": now,
             "updated": now,
             "comments": [],
+            "worklogs": [],
+            "remote links": [],
             "reporter": "Ada Lovelace",
             "more": {},
         }
@@ -182,6 +185,25 @@ class JiraSite:
         ticket["comments"].append(told | {"created": stamp, "updated": stamp, "jsdPublic": True, **more})
         ticket["updated"] = at
         return told["id"]
+
+    def log_work(
+        self, uri: str, spent: str, text: Any = "", *, author: str = "Grace Hopper", **more: Any
+    ) -> None:
+        """A new work log, started when it is written."""
+        ticket, at = self.of(uri), self.tick()
+        stamp = self.stamp(at)
+        self._next_comment += 1
+        told = {"id": str(self._next_comment), "author": self.person(author), "timeSpent": spent}
+        told |= {"comment": self.rich(text)} if text or not self.cloud else {}
+        ticket["worklogs"].append(told | {"created": stamp, "updated": stamp, "started": stamp, **more})
+        ticket["updated"] = at
+
+    def link_remotely(self, uri: str, title: str, url: str, relationship: str | None = None) -> None:
+        """A link to another site, which is no update of the ticket."""
+        links = self.of(uri)["remote links"]
+        to = {"title": title, "url": url}
+        told = {"id": 100 + len(links), "globalId": f"system={url}", "application": {}, "object": to}
+        links.append(told | ({"relationship": relationship} if relationship else {}))
 
     def link(self, uri: str, other: str, outward: str = "blocks", inward: str = "is blocked by") -> None:
         """`uri` blocks `other`."""
@@ -225,10 +247,10 @@ class JiraSite:
         )
         return {"id": ticket["id"], "key": ticket["key"], "expand": "", "fields": told}
 
-    def comments(self, ticket: dict[str, Any], start: int, most: int) -> dict[str, Any]:
-        """A page of comments."""
-        page = ticket["comments"][start : start + most]
-        return {"startAt": start, "maxResults": most, "total": len(ticket["comments"]), "comments": page}
+    def entries(self, ticket: dict[str, Any], name: str, start: int, most: int) -> dict[str, Any]:
+        """A page of comments, or of worklogs."""
+        page = ticket[name][start : start + most]
+        return {"startAt": start, "maxResults": most, "total": len(ticket[name]), name: page}
 
     def stamp(self, moment: datetime) -> str:
         local = moment.astimezone(self.zone)
@@ -251,7 +273,8 @@ class JiraSite:
             "resolution": None,
             "issuelinks": [],
             "attachment": [],
-            "comment": self.comments(ticket, 0, most),
+            "comment": self.entries(ticket, "comments", 0, most),
+            "worklog": self.entries(ticket, "worklogs", 0, 20),
             **({"security": None} if self.levels else {}),
             **ticket["more"],
         }

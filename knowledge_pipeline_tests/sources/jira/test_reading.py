@@ -37,8 +37,9 @@ def test_a_ticket_is_a_conversation_with_what_its_fields_say(jira):
         priority="High",
         resolution={"name": "Fixed"},
         assignee=jira.site.person("Alan Turing"),
-        parent={"id": "1", "key": "PROJ-77"},
+        parent={"id": "1", "key": "PROJ-77", "fields": {"summary": "Sign  in"}},
         fixVersions=[{"name": "2.1"}],
+        versions=[{"name": "2.0"}],
         attachment=[{"filename": "trace.log"}, {"filename": "a.png"}],
     )
     jira.site.link(uri, other, "duplicates", "is duplicated by")
@@ -46,8 +47,8 @@ def test_a_ticket_is_a_conversation_with_what_its_fields_say(jira):
     document = read(jira, uri)
     assert document.text == (
         "PROJ-2 The login fails\n\nIt fails.\n\nAlways.\n\n"
-        "Details:\n- Parent: PROJ-77\n- Links: duplicates PROJ-1\n- Fix versions: 2.1\n"
-        "- Attachments: a.png, trace.log\n\n"
+        "Details:\n- Parent: PROJ-77 Sign in\n- Links: duplicates PROJ-1\n- Fix versions: 2.1\n"
+        "- Affects versions: 2.0\n- Attachments: a.png, trace.log\n\n"
         "Comment by Grace Hopper, 2026-03-01:\nI see it too."
     )
     assert (document.uri, document.path, document.title) == (uri, "PROJ/PROJ-2", "PROJ-2 The login fails")
@@ -66,7 +67,9 @@ def test_a_ticket_is_a_conversation_with_what_its_fields_say(jira):
         "assignee": "Alan Turing",
         "reporter": "Ada Lovelace",
         "fix_versions": ["2.1"],
+        "affects_versions": ["2.0"],
         "parent": "PROJ-77",
+        "parent_title": "Sign in",
         "created": "2026-03-01T09:00:02+00:00",
         "attachments": ["a.png", "trace.log"],
         "mentions": [{"kind": "duplicates", "target": "PROJ-1"}, {"kind": "references", "target": "PROJ-77"}],
@@ -143,6 +146,63 @@ def test_a_comment_deleted_while_the_comments_are_paged_hides_no_other(jira):
     jira.before_page = delete
     said = [line for line in read(jira, uri).text.split("\n") if line.startswith("comment")]
     assert said[-149:] == [f"comment{number}" for number in range(1, 150)]
+
+
+PARTS = ("description", "comments", "worklogs", "remote_links")
+
+
+def test_work_logs_and_remote_links_are_read_where_the_source_asks_for_them(jira):
+    uri = jira.create("A ticket", "x")
+    jira.site.comment(uri, "said")
+    jira.site.log_work(uri, "3h 20m", "Traced the timeout.")
+    jira.site.log_work(uri, "1h", author="Alan Turing")
+    jira.site.log_work(uri, "2h", "for few", visibility={"type": "role", "value": "Administrators"})
+    page = "https://wiki.example.org/pages/viewpage.action?pageId=7"
+    jira.site.link_remotely(uri, "Sign in [draft]", page, "implements")
+    jira.site.link_remotely(uri, "Case 12", "https://help.example.org/12")
+    assert "Work log" not in read(jira, uri).text and "remote_links" not in read(jira, uri).metadata
+    document = read(jira, uri, parts=PARTS)
+    assert document.text == (
+        "PROJ-1 A ticket\n\nx\n\nDetails:\n"
+        f"- Remote links: implements [Sign in [draft]]({page}); links to [Case 12](https://help.example.org/12)"
+        "\n\nComment by Grace Hopper, 2026-03-01:\nsaid\n\n"
+        "Work log by Grace Hopper, 2026-03-01:\nTime spent: 3h 20m\n\nTraced the timeout.\n\n"
+        "Work log by Alan Turing, 2026-03-01:\nTime spent: 1h"
+    )
+    assert document.metadata["segments"][-1]["url"].endswith("/browse/PROJ-1?focusedWorklogId=50004")
+    assert document.metadata["remote_links"][1] == {
+        **{"title": "Case 12", "url": "https://help.example.org/12", "relationship": "links to"}
+    }
+    assert {"kind": "implements", "target": page} in document.metadata["mentions"]
+    assert read(jira, uri, parts=("worklogs",)).text.startswith("PROJ-1 A ticket\n\nWork log by Grace")
+
+
+def test_all_work_logs_are_read_though_only_twenty_come_with_the_ticket(jira):
+    uri = jira.create("Long", "x")
+    for number in range(130):
+        jira.site.log_work(uri, "1m", f"log{number}")
+    said = [line for line in read(jira, uri, parts=PARTS).text.split("\n") if line.startswith("log")]
+    assert said == [f"log{number}" for number in range(130)]
+    assert jira.counted("issue/10001/worklog") == 2
+
+
+def test_other_parts_are_another_revision_and_a_work_log_is_an_update(jira):
+    uri = jira.create("A ticket", "x")
+    (usual,), (before,) = listing(jira), listing(jira, parts=PARTS)
+    jira.site.log_work(uri, "1h")
+    (after,) = listing(jira, parts=PARTS)
+    assert len({usual.revision, before.revision, after.revision}) == 3
+    assert usual.revision.endswith(":2")
+
+
+def test_a_jira_without_links_says_what_to_do(jira):
+    uri = jira.create("A ticket", "x")
+    jira.site.links_are_off = True
+    with pytest.raises(
+        SourceRefused, match=r"remote links of PROJ-1.*turn on issue linking, or leave remote_li"
+    ):
+        read(jira, uri, parts=PARTS)
+    assert read(jira, uri).text == "PROJ-1 A ticket\n\nx"
 
 
 def test_a_comment_that_is_kept_to_a_role_is_left_out(jira):

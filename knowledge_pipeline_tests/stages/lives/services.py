@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from knowledge_pipeline.config.connections import BaseConnection
+from knowledge_pipeline.config.source_filters import PARTS_BY_TYPE
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.confluence.server import Fault as ConfluenceFault
 from knowledge_pipeline_tests.fakes.github.server import Fault as GithubFault
@@ -138,9 +139,10 @@ def open_gitlab(kind: str) -> CodeHostOrigin:
 
 
 class JiraOrigin(ServiceOrigin):
-    """Tickets; those with a label are read."""
+    """Tickets with all their parts; those with a label are read."""
 
-    kind, filters = "jira", {"labels": ["wanted"]}
+    kind = "jira"
+    filters: ClassVar[Mapping[str, Any]] = {"labels": ["wanted"], "parts": list(PARTS_BY_TYPE["jira"])}
     cannot: ClassVar[Mapping[str, str]] = {"spoil": _WHOLE}
 
     def __init__(self, *, cloud: bool) -> None:
@@ -151,7 +153,10 @@ class JiraOrigin(ServiceOrigin):
         return self.server.connection()
 
     def create(self, title: str, text: str) -> str:
-        return self.server.site.create(title, text, labels=["wanted"])
+        key = self.server.site.create(title, text, labels=["wanted"])
+        self.server.site.link_remotely(key, "The case", "https://help.example.org/12")
+        self.server.site.log_work(key, "1h")
+        return key
 
     def let_time_pass(self) -> None:
         self.server.site.tick(3 * 86400)
