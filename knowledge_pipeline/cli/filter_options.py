@@ -34,6 +34,8 @@ class FilterOptions:
     label: Annotated[Names, _repeatable("NAME", "this label of tickets, pull requests and pages")] = None
     project: Annotated[Names, _repeatable("KEY", "this project of tickets")] = None
     status: Annotated[Names, _repeatable("NAME", "this status of tickets and pull requests")] = None
+    component: Annotated[Names, _repeatable("NAME", "this component of tickets")] = None
+    fix_version: Annotated[Names, _repeatable("NAME", "tickets fixed in this version: 2.1")] = None
     space: Annotated[Names, _repeatable("KEY", "this space of a wiki")] = None
     channel: Annotated[Names, _repeatable("NAME", "this channel of a chat")] = None
     kind: Annotated[Names, _repeatable("NAME", "this kind of definition: class, method, interface")] = None
@@ -87,6 +89,8 @@ class FilterOptions:
             labels=tuple(self.label or ()),
             projects=tuple(self.project or ()),
             statuses=tuple(self.status or ()),
+            components=tuple(self.component or ()),
+            fix_versions=tuple(self.fix_version or ()),
             spaces=tuple(self.space or ()),
             channels=tuple(self.channel or ()),
             kinds=tuple(self.kind or ()),

@@ -51,6 +51,10 @@ class Filters:
     statuses: tuple[Name, ...] = described(
         "Statuses of tickets and pull requests: `In Progress`.", default=()
     )
+    components: tuple[Name, ...] = described("Components of tickets: `Checkout`.", default=())
+    fix_versions: tuple[Name, ...] = described(
+        "Versions that tickets are fixed in: `2.1`, and `2.1.3` with it.", default=()
+    )
     spaces: tuple[Name, ...] = described("Spaces of a wiki, by key: `OPS`.", default=())
     channels: tuple[Name, ...] = described("Channels of a chat: `general`, or `#general`.", default=())
     kinds: tuple[Name, ...] = described(

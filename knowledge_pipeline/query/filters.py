@@ -109,6 +109,19 @@ def _importing(module: str) -> Filter:
     return filters.has_name_in_json_list("metadata", "imports", module)
 
 
+def _of_tickets() -> Filter:
+    """Types whose metadata may name components and versions: few rows of them are read."""
+    return filters.one_of("source_type", ("custom", "jira"))
+
+
+def _with_component(name: str) -> Filter:
+    return filters.has_name_in_json_list("metadata", "components", name, fold=True)
+
+
+def _with_fix_version(name: str) -> Filter:
+    return filters.has_name_in_json_list("metadata", "fix_versions", name, fold=True)
+
+
 def _at_paths(values: Sequence[str]) -> Filter:
     return _join_with_or([filters.glob("path", _normalize_path(value)) for value in values])
 
@@ -157,7 +170,7 @@ _CREATION_KEYS = {"created_at": ("github_pr", "github_issues", "slack", "table")
 PATTERN_FIELDS = frozenset(
     (
         *("repos", "paths", "authors", "projects", "statuses", "spaces", "channels"),
-        *("classes", "imports", "titles", "sections"),
+        *("classes", "imports", "titles", "sections", "components", "fix_versions"),
     )
 )
 """Filters whose values the store compares with each row as patterns, one after the other."""
@@ -177,6 +190,8 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "labels": lambda values: filters.has_any("labels", values),
     "projects": _match_folded("project"),
     "statuses": _match_folded("status"),
+    "components": lambda values: _of_tickets() & _match_any(_with_component)(values),
+    "fix_versions": lambda values: _of_tickets() & _match_any(_with_fix_version)(values),
     "spaces": _match_folded("wiki_space"),
     "channels": lambda values: filters.eq("source_type", "slack") & _match_any(_in_channel)(values),
     "classes": lambda values: filters.eq("source_type", "code") & _match_any(_in_class)(values),

@@ -172,15 +172,18 @@ def ends_with_parts_in_json(column: str, key: str, value: str) -> Filter:
     return _match_regex(column, rf'(?i)"{re.escape(key)}": "(?:[^"]*\.)?{_escape_json(value)}"')
 
 
-def has_name_in_json_list(column: str, key: str, name: str) -> Filter:
+def has_name_in_json_list(column: str, key: str, name: str, *, fold: bool = False) -> Filter:
     """The column holds a JSON object whose list under a key has the name, or one below it.
 
     `requests` is there with "requests.sessions", `./util` with "./util/io". The JSON is as `json.dumps`
-    writes it.
+    writes it. `fold`: letter case aside.
     """
+    case = "(?i)" if fold else ""
     within = r"(?:[^\"\\]|\\.)*"
     below = f"(?:[./:]{within})?"
-    return _match_regex(column, rf'"{re.escape(key)}": \[(?:"{within}", )*"{_escape_json(name)}{below}"')
+    return _match_regex(
+        column, rf'{case}"{re.escape(key)}": \[(?:"{within}", )*"{_escape_json(name)}{below}"'
+    )
 
 
 def time_in_json_at_least(column: str, key: str, moment: datetime) -> Filter:

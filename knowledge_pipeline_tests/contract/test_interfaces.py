@@ -28,7 +28,7 @@ from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_
 
 NOT_FOR_MODELS = {
     *("extensions", "branches", "tags", "channels", "include_archived"),
-    *("titles", "sections", "namespaces", "created_since", "created_until"),
+    *("titles", "sections", "namespaces", "components", "fix_versions", "created_since", "created_until"),
 }
 """Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
 

@@ -39,6 +39,7 @@ def shelf(lake: Lake, space: str) -> None:
     old = datetime(2020, 5, 5, tzinfo=UTC)
     of_code = json.dumps({"class_name": "Outer.Store", "imports": ["os", "requests.sessions", "./util/io"]})
     of_chat = json.dumps({"created_at": "2026-01-02T10:00:00+00:00", "text": '"created_at": "2030'})
+    of_ticket = json.dumps({"components": ["Web", 'Pay "now"'], "fix_versions": ["2.1.3"], "key": "OPS-1"})
     guide = {"title": "The token guide", "section": "Retry policy (again)"}
     rows = [
         row(
@@ -78,6 +79,7 @@ def shelf(lake: Lake, space: str) -> None:
             language=None,
             metadata=of_chat,
         ),
+        row("token lost", "OPS/OPS-1", source="jira", source_type="jira", language=None, metadata=of_ticket),
     ]
     write(lake, space, rows)
     publish(lake)
@@ -131,6 +133,12 @@ def shelf(lake: Lake, space: str) -> None:
         ({"created_since": datetime(2026, 1, 2, 10, 0, 1)}, set()),
         ({"created_until": datetime(2026, 1, 2, 10)}, {"1f2e"}),
         ({"created_until": datetime(2021, 1, 1)}, {"1f2e"}),
+        ({"components": ("web",)}, {"OPS/OPS-1"}),
+        ({"components": ('pay "now"', "none")}, {"OPS/OPS-1"}),
+        ({"components": ("we", "2.1.3", "now")}, set()),
+        ({"fix_versions": ("2.1",)}, {"OPS/OPS-1"}),
+        ({"fix_versions": ("2", "3.0"), "components": ("Web",)}, {"OPS/OPS-1"}),
+        ({"fix_versions": ("2.", "1.3", "Web")}, set()),
         ({"channels": ("ops",)}, {"#ops/2026-01-02"}),
         ({"channels": ("#op", "")}, set()),
         ({"until": datetime(2021, 1, 1)}, {"1f2e"}),
@@ -232,7 +240,7 @@ def test_types_look_where_they_should(base: KnowledgeBase):
         "lib/bucket.rs",
     }
     assert paths(base.search("token", type="historical")) == ["1f2e"]
-    assert len(paths(base.search("token", limit=20))) == 6
+    assert len(paths(base.search("token", limit=20))) == 7
 
 
 @pytest.mark.usefixtures("shelf")
