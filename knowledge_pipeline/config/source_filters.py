@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from knowledge_pipeline.config.model import SettingsModel
 
 NameList = tuple[str, ...]
-ContentType = Literal["page", "blogpost"]
+ContentType = Literal["page", "blogpost", "whiteboard", "database"]
 Part = Literal["description", "comments", "reviews", "diff", "worklogs", "remote_links"]
 
 DEFAULT_PARTS: tuple[Part, ...] = ("description", "comments", "reviews")
@@ -67,7 +67,7 @@ class SourceFilters(SettingsModel):
     spaces: NameList = ()  # keys
     comments: bool = True
     exclude_labels: NameList = ()  # no documents with any of them
-    content_types: tuple[ContentType, ...] = ()  # pages, blog posts, or both
+    content_types: tuple[ContentType, ...] = ()  # empty: pages and blog posts
     channels: NameList = ()  # names or ids
     columns: TableColumns = TableColumns()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.sources.confluence.content import (
+    BOARD_KINDS,
     CONTENT_KINDS,
     Page,
     PagePlace,
@@ -23,7 +24,7 @@ from knowledge_pipeline.times import parse_time
 _PAGE_SIZE = 250  # the most that v2 gives in one page
 _SPACES_PER_CALL = 100  # the most spaces that one listing takes
 _PEOPLE_PER_CALL = 100
-_PATHS = {"page": "api/v2/pages", "blogpost": "api/v2/blogposts"}
+_PATHS = {kind: f"api/v2/{kind}s" for kind in (*CONTENT_KINDS, *BOARD_KINDS)}
 _CONTAINER_KINDS = frozenset({"folder", "whiteboard", "database", "embed"})  # what else a page may be under
 
 
@@ -77,7 +78,8 @@ class CloudEdition:
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page; Cloud answers 404 for deleted and hidden pages alike, but 403 at times."""
-        raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {"body-format": "storage"})
+        body = {} if kind in BOARD_KINDS else {"body-format": "storage"}
+        raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", body)
         if isinstance(raw, int) or raw.get("status") != "current":
             return to_skipped(raw)
         return self._to_page(raw, kind, "")
@@ -92,7 +94,9 @@ class CloudEdition:
         return {each: PagePlace(space, tree.list_ancestor_ids(each)) for each, space in spaces.items()}
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
-        """Of one page."""
+        """Of one page; boards have none that the API lists."""
+        if page.kind in BOARD_KINDS:
+            return ()
         path = f"{_PATHS[page.kind]}/{page.id}/labels"
         found = self._client.iter_results(path, {"limit": _PAGE_SIZE})
         return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
@@ -114,6 +118,11 @@ class CloudEdition:
             for several in split_batches(ids, _PAGE_SIZE):
                 question = {"id": several, "status": "current", "limit": _PAGE_SIZE, **extra}
                 for raw in self._client.iter_results(_PATHS[kind], question):
+                    yield raw, kind
+        for page_id, kind in kind_by_id.items():
+            if kind in BOARD_KINDS:  # which are not listed
+                raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {})
+                if isinstance(raw, dict) and raw.get("status") == "current":
                     yield raw, kind
 
     def _add_page(self, tree: _PageTree, raw: Json, kind: str, spaces: Mapping[str, str]) -> Page | None:
@@ -138,7 +147,7 @@ class CloudEdition:
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(
-                f"{self._client.service} lists a page without its id, title or version: nothing was taken"
+                f"{self._client.service} lists a {kind} without its id, title or version: nothing was taken"
             ) from None
 
 

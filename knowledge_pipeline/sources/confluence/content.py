@@ -19,6 +19,8 @@ FORMAT_VERSION = "1"
 """Changes whenever the same page may give another document."""
 
 CONTENT_KINDS = ("page", "blogpost")
+BOARD_KINDS = ("whiteboard", "database")
+"""Of Cloud, whose APIs give their title, place, comments and files: no body, and no list but a search."""
 
 Value = TypeVar("Value")
 
@@ -28,7 +30,7 @@ class Page:
     """A page or blog post."""
 
     id: str
-    kind: str  # one of `CONTENT_KINDS`
+    kind: str  # one of `CONTENT_KINDS` or `BOARD_KINDS`
     space: str  # the space's key
     title: str
     version: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.sources.confluence.content import ChildContent, Page, PageLocator
+from knowledge_pipeline.sources.confluence.content import BOARD_KINDS, ChildContent, Page, PageLocator
 from knowledge_pipeline.sources.confluence.storage import storage_to_markdown
 
 _MAX_QUOTE_CHARS = 200  # characters of the page that a comment on them quotes
@@ -32,12 +32,16 @@ class PageDocumentBuilder:
         if comments := list(self._iter_comments(children, listed.space, references)):
             parts += ["# Comments", *comments]
         text = "\n\n".join(part for part in parts if part)
+        if page.kind in BOARD_KINDS:
+            place = " / ".join((listed.space, *listed.ancestors))
+            text = f"{page.kind.capitalize()} in {place}" + (f"\n\n{text}" if text else "")
         if not text:
             return DocumentSkipped("empty")
         above = ("blog",) if page.kind == "blogpost" else listed.ancestors
-        web_path = (
-            page.web_path if page.web_path.startswith("/") else f"/pages/viewpage.action?pageId={page.id}"
-        )
+        web_path = page.web_path
+        if not web_path.startswith("/"):
+            boards = f"/spaces/{listed.space}/{page.kind}/{page.id}"
+            web_path = boards if page.kind in BOARD_KINDS else f"/pages/viewpage.action?pageId={page.id}"
         return Document(
             uri=item.uri,
             text=text,

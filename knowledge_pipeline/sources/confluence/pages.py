@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
-from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.confluence.client import ConfluenceClient
 from knowledge_pipeline.sources.confluence.cloud import CloudEdition
 from knowledge_pipeline.sources.confluence.content import (
+    BOARD_KINDS,
     CONTENT_KINDS,
     ChildContent,
     Edition,
@@ -59,8 +60,13 @@ class PageFilters:
     max_results: int | None = None  # the ones updated last
     comments: bool = True  # footer and inline comments, as the text's last section
     exclude_labels: tuple[str, ...] = ()  # no pages that have one of them
-    content_types: tuple[str, ...] = ()  # of `CONTENT_KINDS`; none: all
+    content_types: tuple[str, ...] = ()  # of `CONTENT_KINDS` and `BOARD_KINDS`; none: pages and blog posts
     max_bytes: int | None = None  # of a document's text; a longer one is skipped
+
+    @property
+    def board_kinds(self) -> tuple[str, ...]:
+        """Those that are wanted and that only a search lists."""
+        return tuple(kind for kind in BOARD_KINDS if kind in self.content_types)
 
     def accepts_labels(self, labels: Iterable[str]) -> bool:
         """Whether a page with these labels is wanted."""
@@ -90,6 +96,9 @@ class ConfluencePages(ApiSource):
         edition = CloudEdition if self._client.is_cloud else ServerEdition
         self._edition: Edition = edition(self._client)
         self._spaces: Mapping[str, str] | None = None
+        if filters.board_kinds and not self._client.is_cloud:
+            kinds = ", ".join(filters.board_kinds)
+            raise ConfigError(f"content_types has {kinds}, which only Confluence Cloud has: remove it")
         if filters.since is not None:
             parse_since(filters.since)  # an invalid one is refused before anything is read
 
@@ -109,7 +118,8 @@ class ConfluencePages(ApiSource):
         listed = self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))
         pages = {page.id: page for page in listed}
         labelled = CONTENT_KINDS if self._edition.needs_label_search else ()
-        query = build_space_query(self._filters.spaces, (*labelled, *self._child_kinds()))
+        kinds = (*labelled, *self._filters.board_kinds, *self._child_kinds())
+        query = build_space_query(self._filters.spaces, kinds)
         findings = self._run_searches([query])
         missed = {each: kind for each, kind in findings.kinds.items() if each not in pages}
         for page in self._edition.find_pages(missed, spaces):  # a listing that came back short is made whole
@@ -127,21 +137,23 @@ class ConfluencePages(ApiSource):
         """
         spaces = self._load_spaces()
         changed = f"{build_modified_clause(since.astimezone(UTC) - OVERLAP)} and "
-        kinds = (*CONTENT_KINDS, *self._child_kinds())
+        own_kinds = (*CONTENT_KINDS, *self._filters.board_kinds)
+        kinds = (*own_kinds, *self._child_kinds())
         touched: dict[str, str] = {}
         query = changed + build_space_query(self._filters.spaces, kinds)
         for content in search(self._client, query, ["container", "version"]):
             child = parse_child_content(content)
+            touched_id, kind = str(content["id"]), content.get("type")
             if child is not None:
-                touched[child.page_id] = child.page_kind
-            elif content.get("type") in CONTENT_KINDS:
-                touched[str(content["id"])] = content["type"]
+                touched_id, kind = child.page_id, child.page_kind
+            if kind in own_kinds:
+                touched[touched_id] = kind
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
             if pages := list(self._edition.find_pages({each: touched[each] for each in several}, spaces)):
                 ids = [page.id for page in pages]
                 queries = [build_children_query(ids, self._child_kinds())]
                 if self._edition.needs_label_search:
-                    queries.append(f"id in ({', '.join(ids)}) and type in ({', '.join(CONTENT_KINDS)})")
+                    queries.append(f"id in ({', '.join(ids)}) and type in ({', '.join(own_kinds)})")
                 findings = self._run_searches(queries)
                 yield from self._iter_items(self._filter_with_labels(pages, findings), findings)
 
@@ -209,7 +221,7 @@ class ConfluencePages(ApiSource):
             for content in search(self._client, query, ["container", "version", "metadata.labels"]):
                 if (child := parse_child_content(content)) is not None:
                     findings.children[child.page_id].append(child)
-                elif content.get("type") in CONTENT_KINDS:
+                elif content.get("type") in (*CONTENT_KINDS, *BOARD_KINDS):
                     findings.labels[str(content["id"])] = labels_of(content)
                     findings.kinds[str(content["id"])] = content["type"]
         return findings

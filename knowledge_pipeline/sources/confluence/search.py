@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json
-from knowledge_pipeline.sources.confluence.content import CONTENT_KINDS, ChildContent, storage_of
+from knowledge_pipeline.sources.confluence.content import (
+    BOARD_KINDS,
+    CONTENT_KINDS,
+    ChildContent,
+    storage_of,
+)
 from knowledge_pipeline.times import parse_time
 
 SEARCH_PATH = "rest/api/content/search"
@@ -48,7 +53,8 @@ def build_modified_clause(since: datetime) -> str:
 def parse_child_content(content: Json) -> ChildContent | None:
     """A comment or file on a page; None for one on anything else, a file's own comment perhaps."""
     container, version = content.get("container") or Json(), content.get("version") or Json()
-    if content.get("type") not in ("comment", "attachment") or container.get("type") not in CONTENT_KINDS:
+    kinds = (*CONTENT_KINDS, *BOARD_KINDS)
+    if content.get("type") not in ("comment", "attachment") or container.get("type") not in kinds:
         return None
     extensions, history = content.get("extensions") or Json(), content.get("history") or Json()
     author = (history.get("createdBy") or version.get("by") or Json()).get("displayName")

@@ -22,7 +22,7 @@ class BadQuery(ValueError):
 
 @dataclass
 class Content:
-    """A page, blog post, comment, attachment or folder."""
+    """A page, blog post, whiteboard, database, comment, attachment or folder."""
 
     id: str
     kind: str
@@ -173,6 +173,9 @@ class Site:
             "body": {"storage": {"value": content.body, "representation": "storage"}} if body else {},
             "_links": {"webui": f"/spaces/{content.space}/pages/{content.id}"},
         }
+        if content.kind in ("whiteboard", "database"):
+            shown["_links"] = {"base": "https://example.atlassian.net/wiki"}
+            del shown["body"]
         if content.kind != "blogpost":
             parent = self.content.get(content.parent) if content.parent else None
             shown |= {"parentId": content.parent, "parentType": parent.kind if parent else None}

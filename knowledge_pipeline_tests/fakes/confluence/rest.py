@@ -74,8 +74,8 @@ class Rest:
                 )
             case ["pages" | "blogposts" as kinds, number]:
                 return self._v2_one(number, _V2_KINDS[kinds], body="body-format" in query)
-            case ["folders", number]:
-                return self._v2_one(number, "folder", body=False)
+            case ["folders" | "whiteboards" | "databases" as kinds, number]:
+                return self._v2_one(number, kinds.removesuffix("s"), body=False)
             case ["pages" | "blogposts", number, "labels"]:
                 labels = [SimpleNamespace(id=each) for each in self.site.content[number].labels]
                 shape = lambda each: {"id": each.id, "name": each.id, "prefix": "global"}  # noqa: E731

@@ -263,6 +263,48 @@ def test_folders_are_part_of_the_path():
         assert document(server, uri).path == "OPS/Disk full"
 
 
+def test_whiteboards_and_databases_are_documents_where_they_are_asked_for():
+    with ConfluenceServer("cloud") as server:
+        server.now = NOON
+        folder = server.folder("Plans")
+        board = server.create("Retro", kind="whiteboard", under=folder, labels=("team",))
+        base = server.create("Services", kind="database")
+        below = server.create("Notes", "words", under=board)
+        server.comment(board, "Shall we keep it?")
+        server.attach(board, "photo.png")
+        kinds = ("page", "whiteboard", "database")
+        assert set(listed(server)) == {below} == set(updated(server, NOON))
+        first = listed(server, content_types=kinds)
+        assert set(first) == {below, board, base}
+        assert updated(server, NOON, content_types=kinds) == first, "comments of a board are updates of it"
+        assert set(listed(server, content_types=kinds, labels=("team",))) == {board}
+        retro = document(server, board, content_types=kinds)
+        assert retro.text == (
+            "Whiteboard in OPS / Plans\n\nAttachments: photo.png\n\n# Comments\n\n"
+            "Comment by Ada Lovelace, 2026-03-01:\nShall we keep it?"
+        )
+        assert (retro.path, retro.title) == ("OPS/Plans/Retro", "Retro")
+        assert retro.url == f"{server.url}/spaces/OPS/{board}"
+        assert document(server, base, content_types=kinds).text == "Database in OPS"
+        assert document(server, below, content_types=kinds).path == "OPS/Plans/Retro/Notes"
+        server.rename(board, "Retro 2")
+        server.move(base, under=folder)
+        again = listed(server, content_types=kinds)
+        assert all(again[uri] != first[uri] for uri in first), "titles and places are in the revisions"
+        server.delete(board)
+        server.hide(base)
+        assert set(listed(server, content_types=kinds)) == {below}
+
+
+def test_whiteboards_of_a_server_are_refused():
+    with ConfluenceServer("server") as server:
+        with pytest.raises(
+            ConfigError, match="content_types has whiteboard, which only Confluence Cloud has"
+        ):
+            pages_of(server, content_types=("page", "whiteboard"))
+        assert server.requests == []
+
+
 def test_a_long_listing_is_whole_and_every_page_comes_once(server):
     server.space("ENG", "Engineering")
     wanted = {server.create(f"page {number}", "w", space=("OPS", "ENG")[number % 2]) for number in range(620)}

@@ -65,6 +65,10 @@ def test_a_restriction_of_a_folder_or_of_a_page_that_is_not_indexed_holds_too(se
     page = server.create("Page", under=above)
     server.restrict(above, "cyd")
     assert readers_of(read(server, page), page) == {"cyd"}
+    if server.edition == "cloud":
+        board = server.create("Board", kind="whiteboard", under=above)
+        server.restrict(board, "ada", "cyd")
+        assert readers_of(read(server, board, page), board) == {"cyd"}
 
 
 def test_a_page_that_the_search_does_not_know_yet_has_its_restriction(server):

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from knowledge_pipeline.config.connections import BaseConnection
-from knowledge_pipeline.config.source_filters import PARTS_BY_TYPE
+from knowledge_pipeline.config.source_filters import PARTS_BY_TYPE, ContentType
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.confluence.server import Fault as ConfluenceFault
 from knowledge_pipeline_tests.fakes.github.server import Fault as GithubFault
@@ -180,6 +180,8 @@ class ConfluenceOrigin(ServiceOrigin):
 
     def __init__(self, edition: str) -> None:
         super().__init__(ConfluenceServer(edition), ConfluenceFault)
+        if edition == "cloud":
+            self.filters = {**self.filters, "content_types": list(get_args(ContentType))}
         self.server.now = datetime.now(UTC) - timedelta(days=9)
 
     @property
