@@ -14,6 +14,7 @@ from knowledge_pipeline.sanitizing.custom import CustomSanitizer
 from knowledge_pipeline.sanitizing.findings import Finding
 from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.sources.custom import CustomSource
+from knowledge_pipeline.sources.http_retry import mount_retries, to_source_error
 
 __all__ = [
     "ApiSource",
@@ -35,4 +36,6 @@ __all__ = [
     "SourceRefused",
     "SourceUnavailable",
     "TokenLimits",
+    "mount_retries",
+    "to_source_error",
 ]

@@ -104,6 +104,13 @@ def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bo
     return live == {item.uri: item_fingerprint(item) for item in items}
 
 
+def make_full_listing_due(lake: Lake, source: SourceConfig) -> None:
+    """Let the next refresh list all of a service, as it does from time to time."""
+    table = lake.snapshot(source.type, source.id)
+    if table.exists:
+        table.write_notes(**{_FULL_LISTING_AT: datetime.min.replace(tzinfo=UTC).isoformat()})
+
+
 @dataclass(frozen=True, slots=True)
 class _Listing:
     """What a source lists: everything, or only updates."""

@@ -12,6 +12,7 @@ from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
+from knowledge_pipeline.stages.snapshot import make_full_listing_due
 from knowledge_pipeline.store.lake import Lake
 
 _ID = "under-test"
@@ -54,6 +55,9 @@ class SourceWorld(Protocol):
 def check_source_life(world: SourceWorld, store: Path) -> None:
     """Take a source through its life: create, edit, rename, remove, outages, kills; into an empty store.
 
+    Of an `ApiSource`, edits and new documents must be among the updates that it lists, and what is removed
+    missing from its full listing, which the check makes due.
+
     Uses the model that comes with the package, no network. Takes some seconds.
 
     Raises:
@@ -76,7 +80,7 @@ def check_source_life(world: SourceWorld, store: Path) -> None:
     life.require_texts({"crane", "otter", "Owls"}, "after a document is renamed")
     _check_outage(life, world)
     world.remove("third")
-    life.require_texts({"crane", "otter"}, "after a document is removed")
+    life.require_texts({"crane", "otter"}, "after a document is removed", is_due=True)
     life.require_full_is_the_same()
     _check_kills(life, world)
 
@@ -150,9 +154,20 @@ class _Life:
         return True
 
     def require_texts(
-        self, words: set[str], when: str, *, changes: int | None = None, allow_failure: bool = False
+        self,
+        words: set[str],
+        when: str,
+        *,
+        changes: int | None = None,
+        allow_failure: bool = False,
+        is_due: bool = False,
     ) -> None:
-        """Refresh; the words, and as many documents as words, are what is found."""
+        """Refresh; the words, and as many documents as words, are what is found.
+
+        `is_due`: everything is listed, where else only updates are.
+        """
+        if is_due:
+            make_full_listing_due(self._lake, self._source)
         failure = self.refresh_or_fail()
         if failure and not allow_failure:
             raise failure

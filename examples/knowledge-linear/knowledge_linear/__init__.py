@@ -1,0 +1,1 @@
+"""Issues of Linear as a source of knowledge-pipeline."""
