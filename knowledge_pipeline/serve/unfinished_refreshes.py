@@ -7,14 +7,12 @@ running then is done again, which costs nothing that it had finished.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-import filelock
-
 from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.store.journal import Journal
+from knowledge_pipeline.store.locks import is_locked
 
 _log = logging.getLogger(__name__)
 
@@ -68,9 +66,4 @@ class UnfinishedRefreshes:
 
 def is_served(folder: Path, owner: str) -> bool:
     """Whether the server that has promised refreshes under this name still runs."""
-    path = folder / f"{owner}.lock"
-    if not path.exists():
-        return False
-    with suppress(filelock.Timeout), filelock.FileLock(path, timeout=0):
-        return False
-    return True
+    return is_locked(folder / f"{owner}.lock")

@@ -6,7 +6,8 @@ The CLI calls this; Dagster calls the same stage functions, one asset each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,7 +27,7 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.early_release import EarlyReleases, index_vectors, index_words
 from knowledge_pipeline.stages.events import record_failure, record_refreshed
-from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
+from knowledge_pipeline.stages.progress import ProgressCallback, PublishedProgress, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
 from knowledge_pipeline.store.lake import Lake
@@ -87,7 +88,8 @@ class SourceRefresh:
         releases: EarlyReleases | None = None,
         idle: IdleSources | None = None,
     ) -> None:
-        self.ctx = ctx
+        self._progress = PublishedProgress(ctx.lake.folder, ctx.source.id, ctx.report)
+        self.ctx = replace(ctx, report=self._progress.report)
         self.stats: list[Stats] = []  # one for each stage that is done
         self._stages = {name: run for name, run in select_stages(ctx.source.type).items() if name in stages}
         self._releases = releases if {"embeddings", "index"} <= self._stages.keys() else None
@@ -104,7 +106,7 @@ class SourceRefresh:
             Busy: another process refreshes the same source.
             KnowledgeError: as the stages do.
         """
-        with record_failure(self.ctx), self.ctx.lake.lock_source(self.ctx.source.id):
+        with self._begin_step():
             for name in ("snapshot", "chunks"):
                 if name in self._stages:
                     yield self._run(name)
@@ -128,7 +130,7 @@ class SourceRefresh:
         """Embed and index the rest, and release vectors as they come. Raises as the first step does."""
         if not self._stages:
             return
-        with record_failure(self.ctx), self.ctx.lake.lock_source(self.ctx.source.id):
+        with self._begin_step():
             if self._releases:
                 self._releases.start_interval()
                 self.ctx = replace(self.ctx, after_vectors=self._release_vectors)
@@ -139,6 +141,13 @@ class SourceRefresh:
                     self._releases.release()
             self._remember_if_idle()
         record_refreshed(self.ctx, self.stats)
+
+    @contextmanager
+    def _begin_step(self) -> Generator[None]:
+        """Refresh the source alone, while others see how far it is and learn why it fails."""
+        lock = self.ctx.lake.lock_source(self.ctx.source.id)
+        with record_failure(self.ctx), lock, self._progress.shown():
+            yield
 
     def _remember_if_idle(self) -> None:
         stamps = self._version_stamps

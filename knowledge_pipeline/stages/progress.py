@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
+
+from knowledge_pipeline.store.events.progress import ProgressFile
 
 
 class ProgressCallback(Protocol):
@@ -42,6 +48,32 @@ class StagePace:
         if now is None or self._share is None or now <= self._share:
             return None
         return (at_s - self._at_s) * (1 - now) / (now - self._share)
+
+
+class PublishedProgress:
+    """The progress of one source, passed on, and shown to other processes while the source is refreshed."""
+
+    def __init__(self, folder: Path, source: str, report: ProgressCallback) -> None:
+        self._file = ProgressFile(folder, source)
+        self._passed_to = report
+        self._paces: dict[str, StagePace] = {}
+
+    def report(self, stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
+        """See `ProgressCallback`."""
+        self._passed_to(stage, done, total, share)
+        now_s = time.monotonic()
+        pace = self._paces.setdefault(stage, StagePace(now_s, done, total, share))
+        left_s = pace.estimate_seconds_left(now_s, done, total, share)
+        self._file.report(stage, done, total, pace.compute_rate(now_s, done), left_s)
+
+    @contextmanager
+    def shown(self) -> Generator[None]:
+        """Show it while inside."""
+        self._file.show()
+        try:
+            yield
+        finally:
+            self._file.hide()
 
 
 def _share_of(done: int, total: int | None, share: float | None) -> float | None:

@@ -71,6 +71,15 @@ def confirm_lock(table: StorePath) -> None:
         lease.confirm()
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock on a file, which it does until it ends, however that comes."""
+    if not path.exists():
+        return False
+    with suppress(filelock.Timeout), filelock.FileLock(path, timeout=0):
+        return False
+    return True
+
+
 def _table_lock(key: str) -> str | None:
     """The name of the lock of a table: of its source, of the index, or of the log."""
     stage, stem = key.partition("/")[0], PurePosixPath(key).stem

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from knowledge_pipeline.stages import embeddings
 from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
+from knowledge_pipeline.store.events.progress import ProgressFile, RefreshProgress, list_running_refreshes
 from knowledge_pipeline_tests.conftest import Project
 
 
@@ -20,8 +23,10 @@ def test_the_share_of_the_work_follows_the_length_of_texts(
         (made / f"b{number}.md").write_text(f"# Short {number}\n\nFew.\n")
     project.declare("docs", "markdown", made)
     reports: list[tuple[int, int | None, float | None]] = []
+    shown: list[RefreshProgress] = []  # as another process reads it
 
     def report(stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
+        shown.extend(list_running_refreshes(project.lake.folder))
         if stage == "embeddings":
             reports.append((done, total, share))
 
@@ -34,6 +39,30 @@ def test_the_share_of_the_work_follows_the_length_of_texts(
     assert halfway is not None
     assert 0.7 < max(halfway, 1 - halfway) < 0.95
     assert whole == 1.0
+    assert {each.source for each in shown} == {"docs"}
+    assert [stage for stage in dict.fromkeys(each.stage for each in shown) if stage][:2] == [
+        "snapshot",
+        "chunks",
+    ]
+    assert list_running_refreshes(project.lake.folder) == []
+
+
+def test_what_a_killed_process_left_is_not_shown_and_the_next_one_removes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "refreshing"
+    folder.mkdir()
+    (folder / "dead.lock").touch()
+    (folder / "dead.docs.json").write_text('{"source": "docs", "since": 1.0}')
+    file = ProgressFile(tmp_path, "code")
+    assert list_running_refreshes(tmp_path) == []
+    file.show()
+    file.report("chunks", 1, 9, 0.0, None)
+    file.report("chunks", 2, 9, 4.0, 2.0)  # too soon after the first
+    (progress,) = list_running_refreshes(tmp_path)
+    assert (progress.source, progress.stage, progress.done, progress.total) == ("code", "chunks", 1, 9)
+    assert not list(folder.glob("dead*"))
+    file.hide()
+    file.report("chunks", 9, 9, 4.0, 0.0)
+    assert list_running_refreshes(tmp_path) == []
 
 
 def test_the_time_left_is_at_the_pace_since_the_first_report() -> None:

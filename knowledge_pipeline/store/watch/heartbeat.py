@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import filelock
 
+from knowledge_pipeline.store.locks import is_locked
+
 RENEWED_S = 5.0  # at most between two writes, while nothing changes
 MAX_SILENT_S = 60.0  # of a watcher that waits for changes: it looks several times a second
 MAX_SILENT_REFRESH_S = 1_800.0  # of one that refreshes: without any progress
@@ -63,7 +65,7 @@ class HeartbeatFile:
         with suppress(OSError, filelock.Timeout):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             for path in self._path.parent.glob("*.json"):
-                if not _is_alive(path):
+                if not is_locked(path.with_suffix(".lock")):
                     _remove(path)
             self._lock.acquire()
         self.write()
@@ -105,7 +107,7 @@ def _iter_heartbeats(folder: Path) -> Iterator[tuple[Path, WatchHeartbeat]]:
 
 
 def _find_problem(path: Path, heartbeat: WatchHeartbeat, now: float) -> str | None:
-    if not _is_alive(path):
+    if not is_locked(path.with_suffix(".lock")):
         return "it was killed: start `knowledge watch` again"
     silent_s = now - heartbeat.looked_at
     is_waiting = heartbeat.state == "waiting"
@@ -117,15 +119,6 @@ def _find_problem(path: Path, heartbeat: WatchHeartbeat, now: float) -> str | No
         if since_s > max(MIN_POLL_GRACE_S, 10 * heartbeat.poll_s):
             return f"it has not checked remote repositories for {since_s:.0f} s: end it, and start it again"
     return None
-
-
-def _is_alive(path: Path) -> bool:
-    lock = path.with_suffix(".lock")
-    if not lock.exists():
-        return False
-    with suppress(filelock.Timeout), filelock.FileLock(lock, timeout=0):
-        return False
-    return True
 
 
 def _remove(path: Path) -> None:
