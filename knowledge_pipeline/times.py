@@ -93,3 +93,15 @@ def parse_retry_after(value: str | None) -> float | None:
         with suppress(ValueError, OverflowError):
             return max(0.0, ensure_zone(parse(value)).timestamp() - time.time() + 1.0)
     return None
+
+
+def format_rate(per_second: float) -> str:
+    """`22/s`, or two digits if it is slow."""
+    return f"{per_second:,.0f}/s" if per_second >= 10 else f"{per_second:.2g}/s"
+
+
+def format_duration(seconds: float) -> str:
+    """`0:21`, `12:05`, `2:00:00`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.cli.render.progress import ProgressLines, format_duration, format_rate
+from knowledge_pipeline.cli.render.progress import ProgressLines
 from knowledge_pipeline.cli.render.screen import format_cell
 from knowledge_pipeline.cli.render.terminal_text import (
     escape_controls,
@@ -18,6 +18,7 @@ from knowledge_pipeline.cli.render.terminal_text import (
     one_line,
     truncate,
 )
+from knowledge_pipeline.times import format_duration, format_rate
 from knowledge_pipeline_tests.thoroughness import examples
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

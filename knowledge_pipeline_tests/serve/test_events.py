@@ -17,7 +17,6 @@ from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.config import file
 from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.serve.events import streams
-from knowledge_pipeline.serve.http import events as module
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.events.log import record_event
 from knowledge_pipeline.store.lake import Lake
@@ -138,7 +137,7 @@ def test_a_client_follows_from_now_on_and_goes_on_where_it_was(served: Served) -
 def test_streams_are_few_beat_and_end_with_their_token(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.0)
     monkeypatch.setattr(streams, "MAX_STREAMS_PER_CALLER", 1)
     client = served.client("leaver")
     with client.stream("GET", EVENTS) as response:

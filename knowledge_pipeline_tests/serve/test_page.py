@@ -181,7 +181,7 @@ def test_what_makes_no_sense_is_told_in_a_sentence(
 
 def test_sources_are_listed_with_counts_and_when_they_were_last_read(visitor: httpx2.Client) -> None:
     page = visitor.get("/sources").text
-    assert re.search(r'source=shop-code">shop-code</a></th>.*?<td class="right">\d+</td>', page, re.DOTALL)
+    assert re.search(r'source=shop-code">shop-code</a>.*?</th>.*?<td class="right">\d+</td>', page, re.DOTALL)
     assert re.search(r'title="\d{4}-\d\d-\d\d \d\d:\d\d UTC">(\d+ \w+ ago)</time>', page)
 
 

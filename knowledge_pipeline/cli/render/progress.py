@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.stages.progress import StagePace
+from knowledge_pipeline.times import format_duration, format_rate
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.progress import ProgressCallback
@@ -106,15 +107,3 @@ class ProgressLines:
         if left is not None:
             progress += f", {format_rate(self._pace.compute_rate(now, done))}, {format_duration(left)} left"
         self._write(f"{source}: {stage} {progress}")
-
-
-def format_rate(per_second: float) -> str:
-    """`22/s`, or two digits if it is slow."""
-    return f"{per_second:,.0f}/s" if per_second >= 10 else f"{per_second:.2g}/s"
-
-
-def format_duration(seconds: float) -> str:
-    """`0:21`, `12:05`, `2:00:00`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -44,6 +44,7 @@ def render_markdown(
         return Markup("<pre{}>{}</pre>").format(id_, text)
     parser, env = _build_parser(), {"matcher": matcher, "resolve_link": resolve_link}
     tokens = parser.parse(text, env)
+    _set_headings(tokens, in_outline=first_line is not None)
     if first_line is not None:
         _assign_line_ids(tokens, first_line)
     return Markup(parser.renderer.render(tokens, parser.options, env))  # noqa: S704 - see `_build_parser`
@@ -59,6 +60,20 @@ def _count_cells(text: str) -> int:
         if not line.strip():
             columns = 0
     return cells
+
+
+def _set_headings(tokens: Sequence[Token], *, in_outline: bool) -> None:
+    """Fit headings below that of the page, without a level left out; those of an excerpt are in no outline."""
+    level, tag = 1, "p"
+    for token in tokens:
+        if token.type == "heading_open":
+            if in_outline:
+                level = min(int(token.tag[1]) + 1, level + 1, 6)
+                tag = f"h{level}"
+            else:
+                token.attrSet("class", "heading")
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = tag
 
 
 def _assign_line_ids(tokens: Sequence[Token], first_line: int) -> None:

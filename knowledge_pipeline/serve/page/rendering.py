@@ -47,10 +47,11 @@ def render_page(request: Request, template: str, *, status: int = 200, **variabl
     theme = request.cookies.get(THEME_COOKIE, "")
     cookie = request.cookies.get(CSRF_COOKIE, "")
     csrf = cookie if len(cookie) == 43 else secrets.token_urlsafe(32)
-    frame = "part.html.j2" if request.query_params.get("part") else "frame.html.j2"
+    part = bool(request.query_params.get("part"))
     defaults: dict[str, Any] = {
         "page_query": PageQuery(),
-        "frame": frame,
+        "part": part,
+        "frame": "part.html.j2" if part else "frame.html.j2",
         "csrf": csrf,
         "theme": theme if theme in ("light", "dark") else "",
         "signed_in": TOKEN_COOKIE in request.cookies,
@@ -62,6 +63,11 @@ def render_page(request: Request, template: str, *, status: int = 200, **variabl
     if csrf != cookie:
         set_private_cookie(request, response, CSRF_COOKIE, csrf)
     return response
+
+
+def render_part(template: str, **variables: Any) -> str:
+    """HTML that is put into a page which is open already."""
+    return _load_templates().get_template(template).render(variables)
 
 
 def set_private_cookie(

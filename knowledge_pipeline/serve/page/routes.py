@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from knowledge_pipeline.serve.page import documents, feedback, graph, search, sessions, sources, static_files
+from knowledge_pipeline.serve.page import (
+    documents,
+    feedback,
+    graph,
+    progress,
+    search,
+    sessions,
+    sources,
+    static_files,
+)
 
 routes = APIRouter(include_in_schema=False)
-for _module in (search, documents, graph, sources, feedback, sessions, static_files):
+for _module in (search, documents, graph, sources, progress, feedback, sessions, static_files):
     routes.include_router(_module.routes)

@@ -20,6 +20,7 @@ from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.page_query import FILTER_NAMES, LIMIT_STEP, TABS, PageQuery
+from knowledge_pipeline.serve.page.progress import list_progress, render_unreleased
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_error, render_page
 from knowledge_pipeline.serve.page.results import build_result_views, count_facets
 from knowledge_pipeline.serve.page.sessions import PageContext
@@ -55,8 +56,10 @@ async def _render_home(request: Request, ctx: RequestContext, page_query: PageQu
     try:
         status = await ctx.execute(lambda base, access: base.status(access=access))
     except NotFound:
-        return render_page(request, "unreleased.html.j2", page_query=page_query)
-    return render_page(request, "home.html.j2", page_query=page_query, live=status)
+        return render_unreleased(request, ctx, page_query)
+    return render_page(
+        request, "home.html.j2", page_query=page_query, live=status, running=list_progress(ctx)
+    )
 
 
 async def _render_results(request: Request, ctx: RequestContext, page_query: PageQuery) -> Response:
@@ -73,7 +76,7 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
             )
         )
     except NotFound:  # a search raises it only if nothing is released
-        return render_page(request, "unreleased.html.j2", page_query=page_query)
+        return render_unreleased(request, ctx, page_query)
     matcher = TermMatcher(page_query.q if page_query.type != "similar" else "")
     results = await asyncio.to_thread(build_result_views, answer, matcher, page_query.q)
     most = ctx.service.settings.limits.results

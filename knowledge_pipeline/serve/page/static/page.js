@@ -85,6 +85,12 @@ function toggle(link) {
   show(panel, link.href);
 }
 
+function leave(panel) {
+  const link = panel.closest(".result").querySelector(':scope > footer [aria-expanded="true"]');
+  link.focus();
+  toggle(link);
+}
+
 document.querySelectorAll("[data-panel]").forEach((each) => each.setAttribute("aria-expanded", "false"));
 
 // Feedback, sent in the background. A click on a result reports that it was opened.
@@ -129,12 +135,92 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     show(link.closest(".opened"), link.getAttribute("href"));
   } else if (link.matches(".tabs a, .facet, .button")) {
+    if (link.dataset.focus) sessionStorage.setItem("knowledge-focus", link.dataset.focus);
     wait(true);
   }
 });
 document.addEventListener("auxclick", (event) => {
   const link = event.target.closest(".main, .open");
   if (link && event.button === 1) clicked(link);
+});
+
+// How far refreshes are, as long as somebody looks. Whoever listens hears of a new stage now and then.
+
+const live = document.getElementById("live");
+const liveStatus = document.getElementById("live-status");
+const SECONDS_BETWEEN_WORDS = 10;
+let stream, lastEvent, spokenAt = 0, spoken = "", wasRunning = live && !live.hidden;
+
+function say(sentence, link) {
+  liveStatus.textContent = sentence;
+  if (!link) return;
+  const reload = document.createElement("a");
+  reload.href = location.href;
+  reload.textContent = link;
+  liveStatus.append(" ", reload);
+}
+
+function showProgress({ html, sources, summary }) {
+  const list = live.querySelector("ul");
+  const running = html.trim() !== "";
+  list.innerHTML = html; // HTML of this server, which escapes what it shows
+  live.hidden = !running;
+  document.querySelectorAll(".running").forEach((each) => (each.textContent = sources[each.dataset.source] ?? ""));
+  const now = performance.now() / 1000;
+  if (running && summary !== spoken && now > spokenAt + SECONDS_BETWEEN_WORDS && !liveStatus.querySelector("a")) {
+    [spoken, spokenAt] = [summary, now];
+    liveStatus.classList.add("visually-hidden");
+    say(`Being refreshed: ${summary}`);
+  } else if (wasRunning && !running) {
+    liveStatus.classList.remove("visually-hidden");
+    say("The refresh is done.", "Show what is new");
+  }
+  wasRunning = running;
+}
+
+function follow() {
+  if (!live || stream || document.hidden) return;
+  stream = new EventSource(live.dataset.stream + (lastEvent ? `?after=${lastEvent}` : ""));
+  stream.addEventListener("refresh.progress", (event) => {
+    lastEvent = event.lastEventId || lastEvent;
+    showProgress(JSON.parse(event.data));
+  });
+  stream.addEventListener("release.published", (event) => {
+    lastEvent = event.lastEventId || lastEvent;
+    liveStatus.classList.remove("visually-hidden");
+    say(`Release ${JSON.parse(event.data).release} can be searched.`, "Show it");
+  });
+  stream.addEventListener("error", () => {
+    if (stream?.readyState !== EventSource.CLOSED) return; // the browser connects again
+    stream = null; // refused: too many, signed out
+    setTimeout(follow, 10_000);
+  });
+}
+
+function unfollow() {
+  stream?.close();
+  stream = null;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? unfollow() : follow()));
+addEventListener("pagehide", unfollow);
+addEventListener("pageshow", follow);
+
+// Filters and tabs load a page: the focus is where it was.
+
+const focused = sessionStorage.getItem("knowledge-focus");
+sessionStorage.removeItem("knowledge-focus");
+if (focused) document.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+
+// On wide screens filters and outlines are always open.
+
+const side = document.querySelector(".side > details");
+if (side && matchMedia("(min-width: 52.01rem)").matches) side.open = true;
+
+// What scrolls sideways can be scrolled by keys.
+
+document.querySelectorAll(".body, .whole .code, pre").forEach((each) => {
+  if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
 });
 
 // A range of lines in the address of a document: #L10-L24.
@@ -205,6 +291,7 @@ for (const number of [1, 2, 3, 4]) {
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
   if (event.key === "Escape" && event.target === box) return box.blur();
+  if (event.key === "Escape" && event.target.closest(".opened")) return leave(event.target.closest(".opened"));
   if (event.key === "ArrowDown" && event.target === box && box.tagName === "INPUT" && results().length) {
     event.preventDefault();
     return move(1);

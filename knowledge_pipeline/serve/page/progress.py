@@ -1,0 +1,146 @@
+"""How far refreshes are: shown when a page is loaded, and by a stream while it is open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.sse import format_sse_event
+
+from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.declared_sources import sees_whole_source
+from knowledge_pipeline.serve.events.streams import MAX_POSITION
+from knowledge_pipeline.serve.http.dependencies import AppState, RequestContext
+from knowledge_pipeline.serve.http.events import open_stream
+from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.page.rendering import PageRoute, render_page, render_part
+from knowledge_pipeline.serve.page.sessions import PageContext, build_page_context
+from knowledge_pipeline.serve.service import Identity
+from knowledge_pipeline.store.events.log import Event
+from knowledge_pipeline.store.events.progress import RefreshProgress, list_running_refreshes
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.times import format_duration, format_rate
+
+routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_ACTIVITIES: Mapping[str, str] = {
+    "": "starting",
+    "listing": "listing documents",
+    "snapshot": "reading documents",
+    "chunks": "splitting into chunks",
+    "facts": "parsing code",
+    "graph": "resolving the code graph",
+    "embeddings": "embedding",
+    "index": "writing the index",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressView:
+    """One source that is being refreshed, in words."""
+
+    source: str
+    activity: str
+    count: str  # "" where nothing is counted yet
+    pace: str  # how fast, and how long the stage still takes
+    share: float | None
+    since: datetime
+
+    @property
+    def sentence(self) -> str:
+        """`embedding, 120 of 400, 80/s, 0:04 left`."""
+        return ", ".join(filter(None, (self.activity, self.count, self.pace)))
+
+
+def list_declared(state: AppState, access: Access) -> list[SourceConfig]:
+    """The sources of knowledge.yaml that a caller may know of before anything of them is released."""
+    return [each for each in state.declared.list_known() if sees_whole_source(each.access, access)]
+
+
+def list_progress(ctx: RequestContext) -> list[ProgressView]:
+    """The refreshes that run now, of sources that the caller may see whole. Reads a few small files."""
+    return [_to_view(each) for each in _list_visible(ctx, ctx.identity.access)]
+
+
+def render_unreleased(request: Request, ctx: RequestContext, page_query: PageQuery | None = None) -> Response:
+    """The page of a store without a release: what to do first, or how far the first index is."""
+    return render_page(
+        request,
+        "unreleased.html.j2",
+        page_query=page_query or PageQuery(),
+        declared=list_declared(ctx.state, ctx.identity.access),
+        running=list_progress(ctx),
+    )
+
+
+@routes.get("/progress")
+async def follow_progress(
+    ctx: PageContext,
+    after: Annotated[int | None, Query(ge=0, le=MAX_POSITION)] = None,
+    follow: bool = True,
+    last_event_id: Annotated[str | None, Header(max_length=100)] = None,
+) -> Response:
+    """Follow how far refreshes are, and when there is a new release."""
+    shown: list[RefreshProgress] | None = None
+
+    def write(events: Sequence[Event], access: Access) -> list[bytes]:
+        nonlocal shown
+        text = [_format_release(each) for each in events if each.type == "release.published"]
+        running = _list_visible(ctx, access)
+        if running != shown:
+            text.append(_format_progress([_to_view(each) for each in running]))
+            shown = running
+        return text
+
+    def identify() -> Identity:
+        identity = build_page_context(ctx.request).identity
+        identity.require_scope("query")
+        return identity
+
+    return await open_stream(
+        ctx, write, identify, scope="query", after=after, last_event_id=last_event_id, follow=follow
+    )
+
+
+def _list_visible(ctx: RequestContext, access: Access) -> list[RefreshProgress]:
+    running = list_running_refreshes(Lake(ctx.service.settings.store).folder)
+    if access.everything or not running:
+        return running
+    visible = {source.id for source in list_declared(ctx.state, access)}
+    return [each for each in running if each.source in visible]
+
+
+def _to_view(progress: RefreshProgress) -> ProgressView:
+    done, total = progress.done, progress.total
+    pace = [format_rate(progress.rate)] if progress.rate > 0 else []
+    if progress.left_s is not None and done != total:
+        pace.append(f"{format_duration(progress.left_s)} left")
+    return ProgressView(
+        progress.source,
+        _ACTIVITIES.get(progress.stage, progress.stage),
+        f"{done:,} of {total:,}" if total else f"{done:,}" if done else "",
+        ", ".join(pace),
+        min(1.0, done / total) if total else None,
+        datetime.fromtimestamp(progress.since, UTC),
+    )
+
+
+def _format_progress(running: Sequence[ProgressView]) -> bytes:
+    """HTML for the list, and a sentence for each source and for who listens."""
+    content = {
+        "html": render_part("progress.html.j2", running=running),
+        "sources": {each.source: each.sentence for each in running},
+        "summary": "; ".join(f"{each.source}: {each.activity}" for each in running[:3]),
+    }
+    return format_sse_event(event="refresh.progress", data_str=json.dumps(content))
+
+
+def _format_release(event: Event) -> bytes:
+    """Everyone may know the number of a release, and nothing else of it."""
+    content = json.dumps({"release": event.release})
+    return format_sse_event(event=event.type, id=str(event.position), data_str=content)
