@@ -19,6 +19,9 @@ with refreshed as (
     from stg_refreshes
     group by source
 ),
+begun as (
+    select distinct source from stg_documents -- as soon as some are read, which the log of refreshes says at the end
+),
 waiting as (
     select source, count(*) as rows, count(*) filter (where unembedded) as unembedded
     from stg_index
@@ -54,7 +57,11 @@ compared as (
         refreshed.last_run,
         list_filter(
             [
-                case when refreshed.refreshed_at is null then 'never refreshed' end,
+                case
+                    when refreshed.refreshed_at is not null then null
+                    when begun.source is not null then 'not finished yet'
+                    else 'never refreshed'
+                end,
                 case
                     when refreshed.refreshed_at < stg_sources.configured_at and (
                         stg_sources.source_settings <> regexp_extract(snapshot_settings, '"source": "(\w+)"', 1)
@@ -83,6 +90,7 @@ compared as (
         coalesce(costs.cost, 0) as cost
     from stg_sources
     full join refreshed on refreshed.source = stg_sources.source
+    left join begun on begun.source = coalesce(stg_sources.source, refreshed.source)
     left join waiting on waiting.source = coalesce(stg_sources.source, refreshed.source)
     left join skipped on skipped.source = coalesce(stg_sources.source, refreshed.source)
     left join costs on costs.source = coalesce(stg_sources.source, refreshed.source)

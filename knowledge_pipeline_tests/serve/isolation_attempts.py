@@ -397,7 +397,9 @@ MAKERS: dict[str, list[Maker]] = {
         lambda of: _page(of.one_of(["/similar", "/blame", "/trace"]), lambda of: {"id": of.id()})(of),
         _page("/related", lambda of: {"id": of.document()}),
         _page("/graph", _page_graph),
-        _page("/sources", lambda of: {"source": of.secret.source.id}),
+        lambda of: _page(
+            of.one_of(["/sources", "/progress"]), lambda of: {"source": of.secret.source.id, "follow": False}
+        )(of),
         _page("/", lambda of: {"tenant": of.secret.source.tenant or ""}),
     ],
     "mcp": [

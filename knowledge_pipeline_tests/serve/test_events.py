@@ -19,6 +19,7 @@ from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.serve.events import streams
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.events.log import record_event
+from knowledge_pipeline.store.events.progress import ProgressFile
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
 
@@ -60,6 +61,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         "acme": {"tenant": "acme", "scopes": ("events",)},
         "nobody": {"scopes": ("events",)},
         "reader": {"everything": True},
+        "member": {"tenant": "acme"},
         "leaver": {"tenant": "acme", "scopes": ("events",)},
     }.items():
         _, tokens[name] = store.create(name, **allowed)
@@ -132,6 +134,32 @@ def test_a_client_follows_from_now_on_and_goes_on_where_it_was(served: Served) -
         assert again == new
     with KnowledgeClient(served.running.url, served.tokens["reader"]) as client, pytest.raises(Forbidden):
         next(client.events())
+
+
+def test_progress_is_shown_to_who_sees_the_whole_source(served: Served) -> None:
+    files = [ProgressFile(served.lake.folder, source) for source in ("guide", "a", "b", "removed")]
+    for each in files:
+        each.show()
+        each.report("chunks", 1, 4, 2.0, 1.5)
+    told = {}
+    for name in ("reader", "member", None):
+        client = served.client(name) if name else served.running.client()
+        answer = client.get("/progress", params={"follow": False})
+        (told[name],) = read_stream(answer.text)
+    for each in files:
+        each.hide()
+    assert {name: sorted(each["sources"]) for name, each in told.items()} == {
+        "reader": ["a", "b", "guide", "removed"],
+        "member": ["a", "guide"],
+        None: ["guide"],
+    }
+    assert told[None]["sources"]["guide"] == "splitting into chunks, 1 of 4, 2/s, 0:02 left"
+    assert 'aria-label="guide: splitting into chunks" max="1" value="0.250"' in told[None]["html"]
+    visitor = served.running.client()
+    again = visitor.get("/progress", params={"follow": False}, headers={"Last-Event-ID": "0"}).text
+    assert [each.get("release", each.get("sources")) for each in read_stream(again)] == [1, {}]
+    assert visitor.get("/progress", headers={"Last-Event-ID": "x"}).status_code == 422
+    assert served.client("operator").get("/progress").status_code == 403  # without the scope to query
 
 
 def test_streams_are_few_beat_and_end_with_their_token(

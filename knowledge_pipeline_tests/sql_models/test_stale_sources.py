@@ -16,6 +16,8 @@ from knowledge_pipeline.sql_models import run
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
 from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline.stages.code_versions import compute_code_versions
+from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.pipeline import SourceRefresh
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.conftest import Project
@@ -105,6 +107,11 @@ def test_what_is_stored_of_a_source_is_told_with_its_state(
         (folder / f"{name}.md").write_bytes(b"\x00\x01" * 100)
     project.declare("main", "markdown", folder)
     project.refresh()
+    project.declare("killed", "markdown", folder)
+    (source,) = project.settings.select_sources(["killed"])
+    for _ in SourceRefresh(RefreshContext(project.lake, project.settings, source)).cut_and_index_words():
+        pass  # nothing of it is in the log
+    assert read(project.lake, project.settings, config)["killed"]["reason"] == "not finished yet"
     append_rows(project.lake, "llm_calls", [called(NOW, 0.5, kind="embedding", source="main")])
     row = read(project.lake, project.settings, config)["main"]
     assert (row["state"], row["reason"], row["rows"], row["unembedded"]) == ("fresh", "", 1, 0)

@@ -63,7 +63,7 @@ def _count_cells(text: str) -> int:
 
 
 def _set_headings(tokens: Sequence[Token], *, in_outline: bool) -> None:
-    """Fit headings below that of the page, without a level left out; those of an excerpt are in no outline."""
+    """Fit headings below that of the page, without a level left out; an excerpt has none, but bold lines."""
     level, tag = 1, "p"
     for token in tokens:
         if token.type == "heading_open":

@@ -149,7 +149,8 @@ document.addEventListener("auxclick", (event) => {
 const live = document.getElementById("live");
 const liveStatus = document.getElementById("live-status");
 const SECONDS_BETWEEN_WORDS = 10;
-let stream, lastEvent, spokenAt = 0, spoken = "", wasRunning = live && !live.hidden;
+const PAUSE_MS = 5_000; // between two sources of one refresh, while it releases
+let stream, lastEvent, ending, spokenAt = 0, spoken = "";
 
 function say(sentence, link) {
   liveStatus.textContent = sentence;
@@ -161,21 +162,25 @@ function say(sentence, link) {
 }
 
 function showProgress({ html, sources, summary }) {
-  const list = live.querySelector("ul");
+  clearTimeout(ending);
   const running = html.trim() !== "";
-  list.innerHTML = html; // HTML of this server, which escapes what it shows
-  live.hidden = !running;
+  if (!running && !live.hidden) ending = setTimeout(endProgress, PAUSE_MS);
   document.querySelectorAll(".running").forEach((each) => (each.textContent = sources[each.dataset.source] ?? ""));
+  if (!running) return;
+  live.querySelector("ul").innerHTML = html; // HTML of this server, which escapes what it shows
+  live.hidden = false;
   const now = performance.now() / 1000;
-  if (running && summary !== spoken && now > spokenAt + SECONDS_BETWEEN_WORDS && !liveStatus.querySelector("a")) {
+  if (summary !== spoken && now > spokenAt + SECONDS_BETWEEN_WORDS && !liveStatus.querySelector("a")) {
     [spoken, spokenAt] = [summary, now];
     liveStatus.classList.add("visually-hidden");
     say(`Being refreshed: ${summary}`);
-  } else if (wasRunning && !running) {
-    liveStatus.classList.remove("visually-hidden");
-    say("The refresh is done.", "Show what is new");
   }
-  wasRunning = running;
+}
+
+function endProgress() {
+  live.hidden = true;
+  liveStatus.classList.remove("visually-hidden");
+  say("The refresh has ended.", "Show what is new");
 }
 
 function follow() {
