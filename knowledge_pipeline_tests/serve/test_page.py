@@ -84,7 +84,8 @@ def test_filters_narrow_what_is_found_by_address_as_by_the_question(
 def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx2.Client) -> None:
     page = visitor.get("/", params={"q": "payments", "limit": "50"})
     told = re.search(
-        r'href="([^"]*source_type=jira[^"]*)"><span>ticket</span> <span class="count">(\d+)<', page.text
+        r'href="([^"]*source_type=jira[^"]*)"[^>]*>class="label">ticket<.span> <span class="count">(\d+)<',
+        page.text,
     )
     assert told
     narrowed = visitor.get(html.unescape(told[1])).text
@@ -102,7 +103,7 @@ def test_a_document_is_shown_whole_with_its_lines_and_those_asked_for_marked(vis
 def test_a_document_of_prose_is_rendered_and_can_be_read_by_lines(visitor: httpx2.Client) -> None:
     (id_,) = (f"shop-docs:guides/{source}.md" for source in ["canaryshopdocs"])
     rendered = visitor.get("/doc", params={"id": id_})
-    assert '<h2 id="L5">Sessions of canaryshopdocs</h2>' in rendered.text
+    assert '<h3 id="L5">Sessions of canaryshopdocs</h3>' in rendered.text
     (other,) = links(rendered, "view=source")
     assert '<tr id="L5"><td class="n">' in visitor.get(other).text
 
@@ -119,7 +120,7 @@ def test_the_code_graph_around_a_function_is_drawn_and_listed(visitor: httpx2.Cl
     assert page.status_code == 200
     assert re.search(r"<title>[^<]*put_payment</title>", page.text)
     assert page.text.count('<path class="curve calls"') >= 2
-    assert "<h3>Called by" in page.text and "canaryshopcode_total" in page.text
+    assert '<h2 class="sub">Called by' in page.text and "canaryshopcode_total" in page.text
 
 
 def test_a_name_that_several_things_have_is_answered_with_links_to_each(visitor: httpx2.Client) -> None:

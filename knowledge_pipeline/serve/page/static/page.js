@@ -169,6 +169,7 @@ function showProgress({ html, sources, summary }) {
   if (!running) return;
   live.querySelector("ul").innerHTML = html; // HTML of this server, which escapes what it shows
   live.hidden = false;
+  document.querySelector(".idle")?.setAttribute("hidden", ""); // what to do first is being done
   const now = performance.now() / 1000;
   if (summary !== spoken && now > spokenAt + SECONDS_BETWEEN_WORDS && !liveStatus.querySelector("a")) {
     [spoken, spokenAt] = [summary, now];
