@@ -84,7 +84,8 @@ def test_filters_narrow_what_is_found_by_address_as_by_the_question(
 def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx2.Client) -> None:
     page = visitor.get("/", params={"q": "payments", "limit": "50"})
     told = re.search(
-        r'href="([^"]*source_type=jira[^"]*)"[^>]*>class="label">ticket<.span> <span class="count">(\d+)<',
+        r'href="([^"]*source_type=jira[^"]*)"[^>]*><span class="label">ticket</span> '
+        r'<span class="count">(\d+)<',
         page.text,
     )
     assert told
