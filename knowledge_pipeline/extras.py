@@ -26,7 +26,7 @@ _EXTRAS = {
     **dict.fromkeys(("openinference", "opentelemetry"), "tracing"),
     **dict.fromkeys(("pptx", "python_calamine"), "office"),
     **{"ir_measures": "eval", "dagster_celery": "celery", "ray": "ray", "langchain_core": "langchain"},
-    **{"botocore": "s3", "google": "gcs", "obstore": "object-store", "psycopg2": "publish"},
+    **{"botocore": "s3", "google": "gcs", "azure": "azure", "obstore": "object-store", "psycopg2": "publish"},
 }
 
 

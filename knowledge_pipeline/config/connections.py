@@ -262,6 +262,41 @@ class GcsConnection(BucketConnection):
     credentials: Path | None = None  # a service account's key file
 
 
+class AzureConnection(BaseConnection):
+    """A prefix of a container of Azure Blob Storage. Without key and SAS: the environment's identity."""
+
+    type: Literal["azure"]
+    account: str = Field(pattern=r"^[a-z0-9]{3,24}$")
+    container: str = Field(pattern=r"^(\$(root|web|logs)|[a-z0-9][a-z0-9-]{1,61}[a-z0-9])$")
+    prefix: str = ""
+    endpoint_url: HttpUrl | None = None  # of the account, in another cloud or an emulator
+    account_key: SecretStr | None = None
+    sas_token: SecretStr | None = None  # a shared access signature: "sv=…&sig=…"
+    anonymous: bool = False
+
+    @model_validator(mode="after")
+    def _check_one_identity(self) -> AzureConnection:
+        given = [name for name in ("account_key", "sas_token", "anonymous") if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other: give one, or none")
+        return self
+
+    @property
+    def account_url(self) -> str:
+        """Where the account's containers are."""
+        return (self.endpoint_url or f"https://{self.account}.blob.core.windows.net").rstrip("/")
+
+    @property
+    def location(self) -> str:
+        """Container and prefix as a URL."""
+        return f"{self.account_url}/{self.container}/{self.prefix}"
+
+    @property
+    def host(self) -> str | None:
+        """Of the account."""
+        return urlsplit(self.account_url).hostname
+
+
 class TableFilesConnection(BaseConnection):
     """Files of rows on this machine: Parquet, Arrow, JSON Lines or CSV."""
 
@@ -338,6 +373,7 @@ Connection = Annotated[
     | SlackExportConnection
     | S3Connection
     | GcsConnection
+    | AzureConnection
     | TableFilesConnection
     | DuckdbConnection
     | PostgresConnection

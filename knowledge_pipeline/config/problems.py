@@ -22,6 +22,8 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES
 _ALLOWED_BY_KEY = {
     "id": "a-z, 0-9, - and _, at most 64, a letter or digit first",
     "custom": "package.module:function",
+    "account": "a-z and 0-9, 3 to 24 characters",
+    "container": "a-z, 0-9 and -, 3 to 63 characters, a letter or digit first and last",
 }
 _BOUNDS = {
     "greater_than": "a number above",

@@ -78,7 +78,7 @@ _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
 }
 
 _GIT_CONNECTIONS: tuple[str, ...] = ("local", "git", "github", "gitlab")
-_BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs")
+_BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs", "azure")
 _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     **dict.fromkeys(("code", "markdown", "openapi"), (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS)),
     "git_history": _GIT_CONNECTIONS,

@@ -89,6 +89,9 @@ class ObjectStore(BaseModel):
     @property
     def storage_options(self) -> dict[str, str]:
         """Options under the names that the libraries use; secrets are in clear, so never show them."""
+        if self.scheme == "az":  # account and key: from the libraries' own variables
+            endpoint = _read_variable("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+            return {"endpoint": endpoint} if endpoint else {}
         if self.scheme != "s3":
             return {}
         options = self.options

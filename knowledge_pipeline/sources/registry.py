@@ -6,10 +6,8 @@ from pathlib import Path
 
 from knowledge_pipeline.config.connections import (
     CustomConnection,
-    GcsConnection,
     GitConnection,
     LocalConnection,
-    S3Connection,
     ServiceConnection,
     SlackExportConnection,
 )
@@ -17,7 +15,7 @@ from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.api_sources import open_api_source
 from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
 from knowledge_pipeline.sources.base import Source
-from knowledge_pipeline.sources.bucket.tree import BucketTree
+from knowledge_pipeline.sources.bucket.tree import BucketConnection, BucketTree
 from knowledge_pipeline.sources.custom import open_custom_source
 from knowledge_pipeline.sources.files.documents import (
     FORMAT_VERSION,
@@ -116,7 +114,7 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return LocalTree(connection.path, selection)
-    if isinstance(connection, S3Connection | GcsConnection):
+    if isinstance(connection, BucketConnection):
         return BucketTree(connection, selection)
     assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
     return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import (
-    GcsConnection,
     GitConnection,
     GithubConnection,
     LocalConnection,
-    S3Connection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.sources.bucket.tree import build_bucket_web_prefix
+from knowledge_pipeline.sources.bucket.tree import BucketConnection, build_bucket_web_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ def build_web_location(source: SourceConfig) -> WebLocation:
     connection = source.connection
     if isinstance(connection, GithubConnection):
         return WebLocation(repo=connection.repository)
-    if isinstance(connection, S3Connection | GcsConnection):
+    if isinstance(connection, BucketConnection):
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))
     if isinstance(connection, LocalConnection):
         return WebLocation(repo=connection.path.expanduser().absolute().name or None)

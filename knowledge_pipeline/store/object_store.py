@@ -19,6 +19,16 @@ from knowledge_pipeline.errors import ConfigError, KnowledgeError, StoreError, S
 from knowledge_pipeline.extras import describe_missing
 
 _Result = TypeVar("_Result")
+_CREDENTIALS = {
+    "s3": "store_options.access_key_id and secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
+}
+_RIGHTS = {
+    "s3": "store_options.region, and store_options.server_side_encryption if the bucket requires one",
+    "gs": "whether they have the role Storage Object User",
+    "az": "whether they have the role Storage Blob Data Contributor, and the account's firewall",
+}
 _RETRY_CONFIG = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 
 
@@ -97,9 +107,12 @@ class ObjectPath:
         """Remove what lies below; the versions first, so that a kill leaves no half of a table."""
         client, keys = open_client(self.store), [each.key for each in self.iter_objects()]
         versions = [key for key in keys if "/_versions/" in key]
-        for batch in (versions, [key for key in keys if "/_versions/" not in key]):
-            if batch:
-                call_store(self.store, lambda batch=batch: client.delete(batch))
+        try:
+            for batch in (versions, [key for key in keys if "/_versions/" not in key]):
+                if batch:
+                    call_store(self.store, lambda batch=batch: client.delete(batch))
+        except FileNotFoundError:  # Azure reports what another process removed meanwhile
+            self.remove()
 
     def _from_meta(self, meta: Any) -> ObjectPath:
         written: datetime = meta["last_modified"]
@@ -128,7 +141,10 @@ def open_client(store: ObjectStore) -> Any:
     except ImportError:
         raise ConfigError(describe_missing(f"the store {store.url}", "object-store")) from None
     except Exception as error:  # noqa: BLE001 - obstore's own, of many kinds, some with the options in them
-        raise ConfigError(f"the store {store.url} cannot be set up ({type(error).__name__})") from None
+        raise ConfigError(
+            f"the store {store.url} cannot be set up ({type(error).__name__}): "
+            f"correct {_CREDENTIALS[store.scheme]}"
+        ) from None
 
 
 def call_store(store: ObjectStore, call: Callable[[], _Result]) -> _Result:
@@ -158,13 +174,10 @@ def _to_store_error(store: ObjectStore, error: Exception) -> KnowledgeError:
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
         return StoreError(f"there is no bucket {store.bucket!r} for {store.url}: create it, or correct store")
     if "169.254.169.254" in text or "CredentialsError" in name:
-        return StoreError(
-            f"there are no credentials for {store.url}: set store_options.access_key_id and "
-            "secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
+        return StoreError(f"there are no credentials for {store.url}: set {_CREDENTIALS[store.scheme]}")
     if name in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
         return StoreError(
             f"the object store refuses access to {store.url}: check the keys, what they may do, "
-            "store_options.region, and store_options.server_side_encryption if the bucket requires one"
+            f"{_RIGHTS[store.scheme]}"
         )
     return StoreUnavailable(f"the object store of {store.url} did not answer ({name}): try again later")

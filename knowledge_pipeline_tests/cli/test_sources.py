@@ -313,6 +313,14 @@ def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, argu
             },
         ),
         (
+            ["markdown", "--url", "https://acme.blob.core.windows.net/guides/public"],
+            {
+                "id": "guides-docs",
+                "type": "markdown",
+                "connection": {"type": "azure", "account": "acme", "container": "guides", "prefix": "public"},
+            },
+        ),
+        (
             [
                 "files",
                 "--url",

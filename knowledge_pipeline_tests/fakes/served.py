@@ -122,7 +122,7 @@ def _handler(server: Served) -> type[BaseHTTPRequestHandler]:
             with suppress(ConnectionError):  # the client did not wait
                 self.wfile.write(sent.body[: len(sent.body) // 2] if sent.cut_off else sent.body)
 
-        do_POST = do_GET
+        do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
             """Tests are quiet."""

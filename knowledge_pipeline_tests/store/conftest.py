@@ -1,6 +1,6 @@
-"""What tests of the store share: an S3 that runs here."""
+"""What tests of the store share: an S3 and an Azure that run here."""
 
 from knowledge_pipeline_tests.fakes.bucket.s3_server import s3, s3_server
-from knowledge_pipeline_tests.fakes.bucket.store import s3_project
+from knowledge_pipeline_tests.fakes.bucket.store import azure_project, azure_server, azure_store, s3_project
 
-__all__ = ["s3", "s3_project", "s3_server"]
+__all__ = ["azure_project", "azure_server", "azure_store", "s3", "s3_project", "s3_server"]

@@ -1,4 +1,4 @@
-"""Leases between real processes, by a real S3 server."""
+"""Leases between real processes, by real servers of S3 and of Azure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.leases import Lease
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.object_store import ObjectPath, open_client
+from knowledge_pipeline_tests.fakes.bucket.azure_server import AzureServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import store_in
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
+@pytest.fixture(params=["s3", "azure_server"])
+def service(request: pytest.FixtureRequest) -> S3Bucket | AzureServer:
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture
-def store(s3: S3Bucket, tmp_path: Path) -> ObjectStore:
-    return store_in(s3, tmp_path)
+def store(service: S3Bucket | AzureServer, tmp_path: Path, request: pytest.FixtureRequest) -> ObjectStore:
+    if isinstance(service, S3Bucket):
+        return store_in(service, tmp_path)
+    return request.getfixturevalue("azure_store")
 
 
 def lease_on(store: ObjectStore, *, expires_s: float = 2.0) -> Lease:
@@ -60,6 +68,7 @@ def take_turns(store: ObjectStore, go: Event, told: Connection, turns: int) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("service", ["azure_server"], indirect=True)
 def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
     store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -78,6 +87,7 @@ def test_a_renewed_lease_outlives_its_expiry_and_a_killed_holders_is_taken_over(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("service", ["s3"], indirect=True)
 def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) -> None:
     holder = holder_of(store, expires_s=1.0)
     holder.kill()
@@ -96,7 +106,7 @@ def test_of_several_takers_of_a_dead_holders_lease_one_wins(store: ObjectStore) 
 
 
 def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_by_a_few_requests(
-    store: ObjectStore, s3: S3Bucket
+    store: ObjectStore, service: S3Bucket | AzureServer
 ) -> None:
     folder = ObjectPath("locks", store)
     with (
@@ -105,10 +115,10 @@ def test_a_lock_that_is_held_is_busy_and_a_free_one_is_taken_by_a_few_requests(
         acquire_lock(folder, "source-docs", timeout_s=0, description="source 'docs'"),
     ):
         pass
-    before = len(s3.requests)
+    before = len(service.requests)
     with acquire_lock(folder, "source-docs", timeout_s=0), acquire_lock(folder, "index", timeout_s=0):
         pass
-    assert len(s3.requests) - before <= 8
+    assert len(service.requests) - before <= 8
 
 
 def test_a_holder_that_was_cut_off_hears_that_it_lost_its_hold(store: ObjectStore) -> None:

@@ -41,10 +41,14 @@ def edited(folder: Path) -> None:
     (folder / "code" / "n.py").write_text("from m import f\n\n\ndef h():\n    return f()\n")
 
 
-def test_a_search_finds_what_was_indexed_in_a_bucket(s3_project: RemoteProject, tmp_path: Path) -> None:
-    s3_project.declare("docs", "markdown", written(tmp_path / "read") / "docs")
-    s3_project.refresh()
-    with KnowledgeBase.open(s3_project.settings, access=Access.operator()) as base:
+@pytest.mark.parametrize("name", ["s3_project", "azure_project"])
+def test_a_search_finds_what_was_indexed_in_a_bucket(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    project: RemoteProject = request.getfixturevalue(name)
+    project.declare("docs", "markdown", written(tmp_path / "read") / "docs")
+    project.refresh()
+    with KnowledgeBase.open(project.settings, access=Access.operator()) as base:
         assert base.search("boats in the harbour").results[0].citation.path == "b.md"
         assert {part.status for part in base.health().values()} <= {"ok", "disabled"}
     assert not list(tmp_path.glob("here/**/*.lance"))

@@ -1,4 +1,4 @@
-"""Several processes at one bucket: nothing lost, nothing doubled, and a kill leaves nothing behind."""
+"""Several processes at one store: nothing lost, nothing doubled, and a kill leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from knowledge_pipeline.store import leases
 from knowledge_pipeline.store.lance_storage import open_dataset
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, tables
-from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
+from knowledge_pipeline_tests.fakes.bucket.azure_server import AzureServer
+from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Server
 from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -86,38 +87,56 @@ def calm(project: RemoteProject, tmp_path: Path) -> Project:
     return made
 
 
+@pytest.fixture
+def bucket_project(request: pytest.FixtureRequest) -> RemoteProject:
+    """Each test runs at one service, some at S3 and some at Azure: a run at both would take twice as long."""
+    return request.getfixturevalue(f"{request.param}_project")
+
+
+@pytest.fixture
+def server(bucket_project: RemoteProject, request: pytest.FixtureRequest) -> S3Server | AzureServer:
+    is_s3 = bucket_project.store.scheme == "s3"
+    return request.getfixturevalue("s3_server" if is_s3 else "azure_server")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chosen", [[["s0"], ["s1"], ["s2"], ["s3"]], [["s0", "s1"], ["s1", "s0"]]])
+@pytest.mark.parametrize(
+    ("bucket_project", "chosen"),
+    [("s3", [["s0"], ["s1"], ["s2"], ["s3"]]), ("azure", [["s0", "s1"], ["s1", "s0"]])],
+    indirect=["bucket_project"],
+)
 def test_processes_that_refresh_at_once_leave_what_one_after_the_other_would(
-    s3_project: RemoteProject, tmp_path: Path, chosen: list[list[str]]
+    bucket_project: RemoteProject, tmp_path: Path, chosen: list[list[str]]
 ) -> None:
-    declared(s3_project, tmp_path, 4)
-    running = [started(s3_project, *ids) for ids in chosen]
+    declared(bucket_project, tmp_path, 4)
+    running = [started(bucket_project, *ids) for ids in chosen]
     assert [end_of(listen) for _, listen in running] == ["end: {}"] * len(chosen)
     for process, _ in running:
         process.join()
-    s3_project.refresh()
-    assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
+    bucket_project.refresh()
+    assert tables(bucket_project) == tables(calm(bucket_project, tmp_path)) != {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["embeddings", "index"])  # of one source's tables, and of all
+@pytest.mark.parametrize(  # of one source's tables, and of all
+    ("bucket_project", "stage"), [("s3", "embeddings"), ("azure", "index")], indirect=["bucket_project"]
+)
 def test_a_kill_in_each_stage_leaves_nothing_behind(
-    s3_project: RemoteProject, tmp_path: Path, stage: str
+    bucket_project: RemoteProject, tmp_path: Path, stage: str
 ) -> None:
-    declared(s3_project, tmp_path, 1)
-    victim, listen = started(s3_project, "s0")
+    declared(bucket_project, tmp_path, 1)
+    victim, listen = started(bucket_project, "s0")
     while listen.recv() != stage:
         pass
     with pytest.raises(Busy, match="another process is working on source 's0'"):
-        s3_project.lake.lock_source("s0", timeout_s=0).__enter__()
+        bucket_project.lake.lock_source("s0", timeout_s=0).__enter__()
     victim.kill()
     victim.join()
     assert victim.exitcode == -signal.SIGKILL
     (tmp_path / "repo0" / "late.py").write_text("def late():\n    return 0\n")
-    s3_project.refresh()
-    assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
-    assert not any(stats.has_changes for stats in s3_project.refresh().stats)
+    bucket_project.refresh()
+    assert tables(bucket_project) == tables(calm(bucket_project, tmp_path)) != {}
+    assert not any(stats.has_changes for stats in bucket_project.refresh().stats)
 
 
 def list_unreadable_versions(project: RemoteProject) -> list[str]:
@@ -144,7 +163,7 @@ def released_texts(project: RemoteProject) -> list[str]:
     ]
 
 
-def pause_at(s3: S3Bucket, project: RemoteProject, place: str) -> tuple[int, Connection]:
+def pause_at(server: S3Server | AzureServer, project: RemoteProject, place: str) -> tuple[int, Connection]:
     """Start a refresh, and stop its process when it has uploaded an object of a place."""
     stopped, known = threading.Event(), list[int]()
 
@@ -155,9 +174,9 @@ def pause_at(s3: S3Bucket, project: RemoteProject, place: str) -> tuple[int, Con
 
     process, listen = started(project, "s0")
     known.append(process.pid or 0)
-    s3.server.after_put = stop
+    server.after_put = stop
     assert stopped.wait(240)
-    s3.server.after_put = None
+    server.after_put = None
     return known[0], listen
 
 
@@ -170,38 +189,45 @@ def maintain_after_expiry(project: RemoteProject) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "place",
-    ["chunks/code/s0.lance/data/", "snapshot/code/s0.lance/data/", "index/", "releases.lance/data/"],
+    ("bucket_project", "place"),
+    [
+        ("azure", "chunks/code/s0.lance/data/"),
+        ("s3", "snapshot/code/s0.lance/data/"),
+        ("s3", "index/"),
+        ("azure", "releases.lance/data/"),
+    ],
+    indirect=["bucket_project"],
 )
 def test_a_writer_that_is_paused_beyond_its_lease_beside_maintenance_commits_nothing(
-    s3_project: RemoteProject, s3: S3Bucket, tmp_path: Path, place: str
+    bucket_project: RemoteProject, server: S3Server | AzureServer, tmp_path: Path, place: str
 ) -> None:
-    declared(s3_project, tmp_path, 1)
-    s3_project.refresh()
+    declared(bucket_project, tmp_path, 1)
+    bucket_project.refresh()
     (tmp_path / "repo0" / "m0.py").write_text("def second():\n    return 2\n")
-    pid, listen = pause_at(s3, s3_project, place)
-    maintain_after_expiry(s3_project)
+    pid, listen = pause_at(server, bucket_project, place)
+    maintain_after_expiry(bucket_project)
     os.kill(pid, signal.SIGCONT)
     told = end_of(listen)
     assert "lost the lease on" in told and "run it again" in told
-    assert list_unreadable_versions(s3_project) == []
-    assert not any("def second" in text for text in released_texts(s3_project))
-    assert s3_project.refresh().failures == {}
-    assert list_unreadable_versions(s3_project) == []
-    assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
+    assert list_unreadable_versions(bucket_project) == []
+    assert not any("def second" in text for text in released_texts(bucket_project))
+    assert bucket_project.refresh().failures == {}
+    assert list_unreadable_versions(bucket_project) == []
+    assert tables(bucket_project) == tables(calm(bucket_project, tmp_path)) != {}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("bucket_project", ["s3"], indirect=True)
 def test_a_writer_that_is_paused_between_the_last_look_and_the_commit_leaves_every_version_readable(
-    s3_project: RemoteProject, s3: S3Bucket, tmp_path: Path
+    bucket_project: RemoteProject, server: S3Server | AzureServer, tmp_path: Path
 ) -> None:
-    declared(s3_project, tmp_path, 1)
-    s3_project.refresh()
+    declared(bucket_project, tmp_path, 1)
+    bucket_project.refresh()
     (tmp_path / "repo0" / "m0.py").write_text("def second():\n    return 2\n")
-    pid, listen = pause_at(s3, s3_project, "chunks/code/s0.lance/_transactions/")
-    maintain_after_expiry(s3_project)
+    pid, listen = pause_at(server, bucket_project, "chunks/code/s0.lance/_transactions/")
+    maintain_after_expiry(bucket_project)
     os.kill(pid, signal.SIGCONT)
     assert "lost the lease on" in end_of(listen)
-    assert list_unreadable_versions(s3_project) == []
-    assert s3_project.refresh().failures == {}
-    assert tables(s3_project) == tables(calm(s3_project, tmp_path)) != {}
+    assert list_unreadable_versions(bucket_project) == []
+    assert bucket_project.refresh().failures == {}
+    assert tables(bucket_project) == tables(calm(bucket_project, tmp_path)) != {}

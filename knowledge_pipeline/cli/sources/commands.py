@@ -89,7 +89,10 @@ def add(
     ] = None,
     url: Annotated[
         str | None,
-        Option(metavar="URL", help="A git repository, a bucket (s3://, gs://), or the address of a service."),
+        Option(
+            metavar="URL",
+            help="A git repository, a bucket (s3://, gs://, Azure's https://), or the address of a service.",
+        ),
     ] = None,
     id: Annotated[str | None, Option(metavar="ID", help="By default, the name and the type.")] = None,
     branch: Annotated[str | None, Option(metavar="NAME", help="The branch of --url.")] = None,

@@ -13,6 +13,9 @@ SourceEntry = dict[str, Any]
 """One item of `sources`, as written in the file; `Any`: plain YAML values."""
 
 _REPOSITORY_ADDRESS = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)$")
+_AZURE_ADDRESS = re.compile(
+    r"https://(?P<account>[a-z0-9]+)\.blob\.core\.windows\.net/(?P<container>[^/?#]+)/?(?P<prefix>[^?#]*)"
+)
 _GITHUB, _GITLAB = "github.com", "gitlab.com"
 
 
@@ -61,8 +64,18 @@ def build_service_entry(
 
 
 def parse_bucket_url(address: str) -> SourceEntry | None:
-    """The connection of `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`; None for any other address."""
+    """The connection of `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or a container of Azure; else None.
+
+    Raises:
+        WrongUsage: an `az://` URL, which names no account.
+    """
     scheme, separator, rest = address.partition("://")
+    if scheme == "az":
+        raise WrongUsage(
+            "an az:// URL names no account: give https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX"
+        )
+    if found := _AZURE_ADDRESS.fullmatch(address):
+        return {"type": "azure", **{name: value for name, value in found.groupdict().items() if value}}
     kind = {"s3": "s3", "gs": "gcs"}.get(scheme)
     if kind is None or not separator:
         return None
@@ -73,7 +86,8 @@ def parse_bucket_url(address: str) -> SourceEntry | None:
 def derive_service_name(entry: SourceEntry) -> str:
     """The first part of an id: the name of the repository or site."""
     connection: dict[str, str] = entry["connection"]
-    if path := connection.get("repository") or connection.get("project") or connection.get("bucket"):
+    keys = ("repository", "project", "bucket", "container")
+    if path := next((connection[key] for key in keys if key in connection), None):
         name = path.rpartition("/")[2]
     else:
         name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]

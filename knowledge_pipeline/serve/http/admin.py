@@ -43,6 +43,7 @@ ConnectionType = Literal[
     "slack_export",
     "s3",
     "gcs",
+    "azure",
     "table_files",
 ]
 SourceOrType = Annotated[

@@ -1,1 +1,1 @@
-"""Files of buckets: S3 and Google Cloud Storage."""
+"""Files of buckets: S3, Google Cloud Storage and Azure Blob Storage."""

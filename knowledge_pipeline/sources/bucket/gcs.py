@@ -12,14 +12,13 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import requests
-import urllib3
 
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
-from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, read_complete
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     compute_backoff_s,
@@ -88,10 +87,8 @@ class GcsBucket:
                 if answer.status_code in _SKIP_REASONS:
                     raise DocumentSkipped(_SKIP_REASONS[answer.status_code])
                 self._require_success(answer.status_code)
-                with suppress(urllib3.exceptions.HTTPError):  # it broke off later than the session saw
-                    payload = answer.raw.read(limit_bytes + 1, decode_content=False)
-                    if len(payload) < min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
-                        raise urllib3.exceptions.IncompleteRead(len(payload), 0)
+                payload = read_complete(answer, limit_bytes)
+                if payload is not None:
                     written = parse_time(locator) if locator else None
                     return FetchResult(payload, answer.headers.get("Content-Encoding", ""), written)
             self._sleep(compute_backoff_s(attempt))

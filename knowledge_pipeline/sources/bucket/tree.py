@@ -1,4 +1,4 @@
-"""Files of a bucket of S3 or Google Cloud Storage, in their current state.
+"""Files of a bucket of S3 or Google Cloud Storage, or of a container of Azure, in their current state.
 
 A key is only a name: `..`, `//` and a leading slash have no meaning, and no key reaches the file
 system. Keys that end in a slash stand for folders and are not files.
@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import GcsConnection, S3Connection
+from knowledge_pipeline.config.connections import AzureConnection, GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.objects import Bucket, FetchResult
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.sources.patterns import FileSelection
 
-BucketConnection = S3Connection | GcsConnection
+BucketConnection = S3Connection | GcsConnection | AzureConnection
 
 NOT_UTF8_REASON = "a key that is not UTF-8, which the service cannot be asked for"
 
@@ -37,6 +37,10 @@ class BucketTree:
             from knowledge_pipeline.sources.bucket.s3 import S3Bucket
 
             self._bucket: Bucket = S3Bucket(connection, sleep=sleep)
+        elif isinstance(connection, AzureConnection):
+            from knowledge_pipeline.sources.bucket.azure import AzureContainer
+
+            self._bucket = AzureContainer(connection, sleep=sleep)
         else:
             from knowledge_pipeline.sources.bucket.gcs import GcsBucket
 
@@ -95,6 +99,8 @@ def build_bucket_web_prefix(connection: BucketConnection) -> str | None:
     if connection.endpoint_url:
         return None
     folder = quote(folder_of(connection.prefix))
+    if isinstance(connection, AzureConnection):  # a browser that is logged in sends no token
+        return f"{connection.account_url}/{connection.container}/{folder}" if connection.anonymous else None
     if isinstance(connection, GcsConnection):
         return f"https://storage.cloud.google.com/{connection.bucket}/{folder}"
     return f"https://console.aws.amazon.com/s3/object/{connection.bucket}?prefix={folder}"

@@ -1,4 +1,4 @@
-"""A project whose tables lie in a bucket of moto, for this process and for others.
+"""A project whose tables lie in a bucket of moto or of our Azure, for this process and for others.
 
 def test_something(s3_project):    # like `project`, with an empty prefix of a bucket as its store
     s3_project.declare("docs", "markdown", folder)
@@ -7,6 +7,8 @@ def test_something(s3_project):    # like `project`, with an empty prefix of a b
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project, embedding_by
+from knowledge_pipeline_tests.fakes.bucket.azure_server import AzureServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import REGION, S3Bucket
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
@@ -49,3 +52,25 @@ class RemoteProject(Project):
 def s3_project(tmp_path: Path, s3: S3Bucket, embedding_server: OpenAIServer) -> RemoteProject:
     """An empty project."""
     return RemoteProject(tmp_path, embedding_by(embedding_server), store_in(s3, tmp_path / "here"))
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """One server for the whole session: clients of a store are kept as long as their process."""
+    with AzureServer() as server:
+        yield server
+
+
+@pytest.fixture
+def azure_store(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ObjectStore:
+    """A prefix of an empty container, on a machine whose environment has the account's key."""
+    for name, value in azure_server.environment.items():
+        monkeypatch.setenv(name, value)
+    azure_server.reset(f"container-{uuid.uuid4().hex[:12]}")
+    return ObjectStore(url=f"az://{azure_server.bucket}/team/knowledge", folder=tmp_path / "here")
+
+
+@pytest.fixture
+def azure_project(tmp_path: Path, azure_store: ObjectStore, embedding_server: OpenAIServer) -> RemoteProject:
+    """An empty project."""
+    return RemoteProject(tmp_path, embedding_by(embedding_server), azure_store)

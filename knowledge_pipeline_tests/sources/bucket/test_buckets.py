@@ -1,4 +1,4 @@
-"""Buckets of S3, against moto, and of Google Cloud Storage, against a small one of our own."""
+"""Buckets of S3, against moto, and of Google and Azure, against small ones of our own."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from knowledge_pipeline.sources.bucket.tree import NOT_UTF8_REASON, BucketTree
 from knowledge_pipeline.sources.files.documents import FileSource, accept_all, build_openapi_filter, read_text
 from knowledge_pipeline.sources.patterns import SELECTION_DEFAULTS, FileSelection
 from knowledge_pipeline.sources.web_location import WebLocation, build_web_location
-from knowledge_pipeline_tests.fakes.bucket import gcs_server, s3_server
+from knowledge_pipeline_tests.fakes.bucket import azure_server, gcs_server, s3_server
+from knowledge_pipeline_tests.fakes.bucket.azure_server import ACCOUNT, AzureServer
 from knowledge_pipeline_tests.fakes.bucket.gcs_server import GcsServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 
-Service = S3Bucket | GcsServer
+Service = S3Bucket | GcsServer | AzureServer
+FAKES: dict[type, Any] = {S3Bucket: s3_server, GcsServer: gcs_server, AzureServer: azure_server}
 
 
 @pytest.fixture
@@ -38,7 +40,16 @@ def gcs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcsServer]:
         yield server
 
 
-@pytest.fixture(params=["s3", "gcs"])
+@pytest.fixture
+def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureServer]:
+    monkeypatch.setenv(
+        "AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential"
+    )  # and never a login of this machine
+    with AzureServer(page_size=1000) as server:
+        yield server
+
+
+@pytest.fixture(params=["s3", "gcs", "azure"])
 def service(request: pytest.FixtureRequest) -> Service:
     return request.getfixturevalue(request.param)
 
@@ -73,8 +84,7 @@ def keys_of(s3: S3Bucket) -> dict[str, Any]:
 
 
 def slow_down(service: Service, times: int = 1, **more: Any) -> None:
-    fake = s3_server if isinstance(service, S3Bucket) else gcs_server
-    service.fail_next(*[fake.Fault(503, **more)] * times)
+    service.fail_next(*[FAKES[type(service)].Fault(503, **more)] * times)
 
 
 def test_every_wanted_file_is_listed_and_read(service):
@@ -280,7 +290,7 @@ def test_a_busy_second_page_ends_no_listing_early(service):
 
 
 def test_a_longer_wait_than_we_want_is_told(service):
-    fake = s3_server if isinstance(service, S3Bucket) else gcs_server
+    fake = FAKES[type(service)]
     pair = ("Retry-After", "3600")
     service.fail_next(fake.Fault(503, headers=(pair,) if fake is s3_server else dict([pair])))
     with pytest.raises(SourceUnavailable, match=r"limits our calls until \d{4}-.* UTC"):
@@ -290,7 +300,7 @@ def test_a_longer_wait_than_we_want_is_told(service):
 @pytest.mark.slow
 def test_answers_that_are_cut_off_are_asked_for_again(service):
     service.create("a.md", "text" * 100)
-    fake = s3_server if isinstance(service, S3Bucket) else gcs_server
+    fake = FAKES[type(service)]
     service.fail_next(fake.Fault(cut_off=True), fake.Fault(cut_off=True))
     assert set(listed(service)) == {"a.md"}
     with source_of(service) as source:
@@ -300,13 +310,14 @@ def test_answers_that_are_cut_off_are_asked_for_again(service):
 
 
 LOGIN = b"<html><head><title>Log in</title></head><body><form>Name</form></body></html>"
+CUT = b'<EnumerationResults ContainerName="the-container"><Blobs/></EnumerationResults>'
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("body", [LOGIN, b"", b"[]", b"{}", b"<ListBucketResult/>"])
+@pytest.mark.parametrize("body", [LOGIN, b"", b"[]", b"{}", b"<ListBucketResult/>", CUT])
 def test_a_login_page_or_another_service_is_no_empty_bucket(service, body):
     service.create("a.md", "text")
-    fake = s3_server if isinstance(service, S3Bucket) else gcs_server
+    fake = FAKES[type(service)]
     service.fail_next(*[fake.Fault(200, body=body)] * 6)
     with pytest.raises(SourceRefused, match=r"something other than .*: correct connection\.endpoint_url"):
         listed(service)
@@ -314,8 +325,9 @@ def test_a_login_page_or_another_service_is_no_empty_bucket(service, body):
 
 def test_a_missing_bucket_is_refused(service):
     service.create("a.md", "text")
-    connection = service.connection.model_copy(update={"bucket": "no-such-bucket"})
-    with pytest.raises(SourceRefused, match=r"has no bucket 'no-such-bucket': correct connection\.bucket"):
+    key = "container" if isinstance(service, AzureServer) else "bucket"
+    connection = service.connection.model_copy(update={key: "no-such-bucket"})
+    with pytest.raises(SourceRefused, match=rf"has no {key} 'no-such-bucket': correct connection\.{key}"):
         listed(service, connection=connection)
 
 
@@ -328,10 +340,8 @@ def test_a_host_that_does_not_answer_is_unavailable(service):
 def test_an_object_that_is_not_for_us_is_skipped_and_the_others_are_read(service):
     service.create("a.md", "text")
     service.create("b.md", "text")
-    if isinstance(service, S3Bucket):
-        denied: Any = s3_server.Fault(403, "AccessDenied", only="a.md")
-    else:
-        denied = gcs_server.Fault(403, only="a.md")
+    code = {S3Bucket: {"code": "AccessDenied"}, AzureServer: {"code": "AuthorizationFailure"}}
+    denied = FAKES[type(service)].Fault(403, only="a.md", **code.get(type(service), {}))
     with source_of(service) as source:
         first, second = source.discover()
         service.fail_next(denied)
@@ -353,7 +363,7 @@ def test_a_public_bucket_needs_no_keys_and_a_private_one_says_so(service):
 
 
 def test_where_nobody_is_logged_in_it_says_what_to_set(service):
-    with pytest.raises(SourceRefused, match=r"needs an identity.*set connection\.(access|cred)"):
+    with pytest.raises(SourceRefused, match=r"needs an identity.*set connection\.(access|cred|account_key)"):
         listed(service, connection=service.connected())
 
 
@@ -522,7 +532,9 @@ def test_no_secret_of_google_is_in_an_error(gcs):
     assert refused.value.__cause__ is None
 
 
-@pytest.mark.parametrize(("name", "needed"), [("s3", "botocore"), ("gcs", "google.auth")])
+@pytest.mark.parametrize(
+    ("name", "needed"), [("s3", "botocore"), ("gcs", "google.auth"), ("azure", "azure.identity")]
+)
 def test_a_missing_client_is_told_with_the_command_that_installs_it(request, monkeypatch, name, needed):
     service = request.getfixturevalue(name)
     imported = builtins.__import__
@@ -534,16 +546,21 @@ def test_a_missing_client_is_told_with_the_command_that_installs_it(request, mon
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=rf"pip install 'knowledge-pipeline\[{name}\]'"):
-        listed(service)
+        listed(service, connection=service.connected())
 
 
-def test_a_bucket_has_pages_where_it_is_the_service_s_own(s3, gcs):
+def test_a_bucket_has_pages_where_it_is_the_service_s_own(s3, gcs, azure):
+    blobs = f"https://{ACCOUNT}.blob.core.windows.net/the-container/my%20docs/"
+    public = {"prefix": "my docs", "endpoint_url": None, "anonymous": True}
     own = {"bucket": "the-bucket", "prefix": "my docs", "endpoint_url": None}
     for connection, page in (
         (s3.connection, None),
         (gcs.connection, None),
         (s3.connected(**own), "https://console.aws.amazon.com/s3/object/the-bucket?prefix=my%20docs/"),
         (gcs.connected(**own), "https://storage.cloud.google.com/the-bucket/my%20docs/"),
+        (azure.connection, None),
+        (azure.connected(**public), blobs),
+        (azure.connected(**public | {"anonymous": False}), None),
     ):
         source = SourceConfig(id="kept", type="markdown", connection=connection)
         assert build_web_location(source) == WebLocation(web_prefix=page)
@@ -554,3 +571,51 @@ def test_times_are_those_of_the_service(s3):
     last_modified = read(s3)["a.md"].last_modified
     assert last_modified is not None
     assert abs(last_modified - datetime.now(UTC)) < timedelta(minutes=5)
+
+
+def test_a_container_is_read_with_a_key_a_shared_signature_or_the_identity_of_the_machine(azure, monkeypatch):
+    azure.create("dir/a b é.md", "text")
+    for given in ({"account_key": azure.key}, {"sas_token": azure.sas}, {"sas_token": f"?{azure.sas}"}):
+        assert set(read(azure, connection=azure.connected(prefix="dir", **given))) == {"a b é.md"}
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "ManagedIdentityCredential")
+    for name, value in azure.identity.items():
+        monkeypatch.setenv(name, value)
+    assert set(read(azure, connection=azure.connected())) == {"dir/a b é.md"}
+    assert azure.requests[-1].authorization == f"Bearer {azure.token}"
+    for given in ({"account_key": azure.key, "anonymous": True}, {"account_key": "k", "sas_token": "s"}):
+        with pytest.raises(ValueError, match="exclude each other: give one, or none"):
+            azure.connected(**given)
+
+
+def test_a_folder_of_a_hierarchical_account_is_no_file_and_an_archived_blob_is_skipped(azure):
+    azure.create("README", "", kind="directory")
+    azure.create("README/a.md", "text")
+    azure.create("\uffff.md", "an odd name")
+    assert {document.text for document in read(azure).values()} == {"text", "an odd name"}
+    with source_of(azure) as source:
+        first, *_ = source.discover()
+        azure.fail_next(azure_server.Fault(409, "BlobArchived"))
+        with pytest.raises(DocumentSkipped, match="has to be rehydrated"):
+            source.fetch(first)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault", "said"),
+    [
+        ({"account_key": "b3RoZXI="}, None, r"AuthenticationFailed\): correct .*connection\.account_key"),
+        ({"account_key": "no key"}, None, "is not the key of an account"),
+        ({"sas_token": "sv=1&sig=canary"}, None, r"make a new SAS for connection\.sas_token"),
+        ({}, (403, "AuthorizationPermissionMismatch"), "does not let us list .*Storage Blob Data Reader"),
+        ({}, (403, "KeyBasedAuthenticationNotPermitted"), r"takes no account keys: leave out"),
+        ({"anonymous": True}, (409, "PublicAccessNotPermitted"), r"leave out connection\.anonymous"),
+        ({}, (400, "InvalidResourceName"), r"refuses to answer \(InvalidResourceName\): correct"),
+        ({}, (302, "Found"), r"refuses to answer"),
+    ],
+)
+def test_azure_s_refusals_name_what_to_correct_and_no_secret(azure, given, fault, said):
+    if fault:
+        azure.fail_next(azure_server.Fault(*fault))
+    with pytest.raises(SourceRefused, match=said) as refused:
+        listed(azure, connection=azure.connected(**given) if given else None)
+    secrets = [azure.key, *(value for value in given.values() if isinstance(value, str))]
+    assert refused.value.__cause__ is None and not [each for each in secrets if each in repr(refused.value)]

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from knowledge_pipeline_tests.fakes.bucket import gcs_server, s3_server
+from knowledge_pipeline_tests.fakes.bucket import azure_server, gcs_server, s3_server
 from knowledge_pipeline_tests.stages.lives.files import FilePlace, changed
 
 
@@ -69,6 +69,30 @@ class GcsPlace(FilePlace):
 
     def __exit__(self, *error: object) -> None:
         self._server.__exit__(*error)
+
+
+class AzurePlace(GcsPlace):
+    """A container of Azure, listed in short pages."""
+
+    def __init__(self, root: Path) -> None:
+        del root
+        self._server = azure_server.AzureServer(page_size=2)
+        self.secrets = [self._server.key]
+        self.names = [self._server.bucket, self._server.address.removeprefix("http://")]
+        self.faults = {
+            "missing": lambda: changed(self._server, containers={}),
+            "denied": lambda: changed(self._server, key="b3RoZXI="),
+            "forbidden": lambda: changed(self._server, permitted=False),
+            "unavailable": lambda: self._fail(40, 503),
+            "unreachable": self._server.refusing_connections,
+            "partial": self._break_off,
+            "busy": lambda: self._fail(2, 429),
+        }
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        told = {"type": "azure", "account": azure_server.ACCOUNT, "container": "the-container"}
+        return told | {"endpoint_url": self._server.url, "account_key": self.secrets[0]}
 
 
 class S3Place(FilePlace):

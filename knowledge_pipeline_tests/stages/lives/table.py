@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline_tests.stages.lives.buckets import GcsPlace, S3Place
+from knowledge_pipeline_tests.stages.lives.buckets import AzurePlace, GcsPlace, S3Place
 from knowledge_pipeline_tests.stages.lives.exports import SlackExportOrigin
 from knowledge_pipeline_tests.stages.lives.files import FileOrigin, FilePlace, Folder
 from knowledge_pipeline_tests.stages.lives.origin import Origin
@@ -58,10 +58,11 @@ _FILE_PLACES: Mapping[str, tuple[str, type[FilePlace]]] = {
     "gitlab": ("gitlab", GitlabPlace),
     "s3": ("s3", S3Place),
     "gcs": ("gcs", GcsPlace),
+    "azure": ("azure", AzurePlace),
 }
 _READ_FROM: Mapping[SourceType, tuple[str, ...]] = {
     **dict.fromkeys(("code", "markdown", "openapi"), tuple(_FILE_PLACES)),
-    "files": ("folder", "s3", "gcs"),
+    "files": ("folder", "s3", "gcs", "azure"),
     "archive": ("folder",),
 }
 _WAYS_OF_READING = ("folder", "git server", "s3")
