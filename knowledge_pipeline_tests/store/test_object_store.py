@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from knowledge_pipeline.errors import NotFound, StoreError, StoreUnavailable
+from knowledge_pipeline.config.store import ObjectStore
+from knowledge_pipeline.errors import KnowledgeError, NotFound, StoreError, StoreUnavailable
 from knowledge_pipeline.maintenance import maintain, purge
 from knowledge_pipeline.maintenance.work import MaintenanceOptions
 from knowledge_pipeline.query.access import Access
@@ -15,8 +16,10 @@ from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import compute_size
+from knowledge_pipeline.store.object_store import ObjectPath, open_client
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, tables
+from knowledge_pipeline_tests.fakes.bucket.azure_server import AzureServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import Fault, S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject, store_in
 
@@ -126,6 +129,48 @@ def test_a_store_that_cannot_be_used_is_told_in_a_sentence(s3: S3Bucket, tmp_pat
     for ask in (Lake(absent).list_stored_sources, Lake(absent).lock_source("docs").__enter__):
         with pytest.raises(StoreError, match=r"^there is no bucket 'absent-bucket' for s3://absent-bucket/x"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        (
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "b3RoZXI=",
+            r"refuses access to .*: check the keys, .*Storage Blob Data",
+        ),
+        (
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            None,
+            r"there are no credentials for .*: set AZURE_STORAGE_ACCOUNT_NAME",
+        ),
+        ("AZURE_STORAGE_ACCOUNT_NAME", None, r"cannot be set up .*: correct AZURE_STORAGE_ACCOUNT_NAME"),
+    ],
+)
+def test_a_store_at_azure_that_cannot_be_used_names_the_variables(
+    azure_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, variable: str, value: str | None, said: str
+) -> None:
+    monkeypatch.delenv(variable)
+    if value:
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(KnowledgeError, match=said):
+        Lake(azure_store).list_stored_sources()
+
+
+def test_what_another_process_removes_meanwhile_is_removed_at_azure(
+    azure_store: ObjectStore, azure_server: AzureServer
+) -> None:
+    table, client = ObjectPath("x.lance", azure_store), open_client(azure_store)
+    for name in ("_versions/1", "_versions/2", "data/1", "data/2"):
+        client.put(f"x.lance/{name}", b"x", use_multipart=False)
+
+    def take() -> None:
+        azure_server.before_batch = None
+        azure_server.delete("team/knowledge/x.lance/_versions/2")
+
+    azure_server.before_batch = take
+    table.remove()
+    assert not table.is_dir()
 
 
 def test_a_store_that_fails_for_a_moment_is_asked_again(s3: S3Bucket, tmp_path: Path) -> None:

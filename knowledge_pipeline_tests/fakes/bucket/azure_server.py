@@ -91,6 +91,7 @@ class AzureServer(Served):
         self.requests: list[Asked] = []
         self.before_page: Callable[[int], None] | None = None
         self.after_put: Callable[[str], None] | None = None  # called with the path, before the answer
+        self.before_batch: Callable[[], None] | None = None  # called before blobs are deleted together
         self.faults: deque[Fault] = deque()
         self._pages = 0
         self._blocks: dict[tuple[str, str], dict[str, bytes]] = {}
@@ -179,6 +180,8 @@ class AzureServer(Served):
             return _refused(404, "ContainerNotFound")
         blobs = self.containers[container]
         if asked.verb == "POST" and query.get("comp") == "batch":
+            if self.before_batch:
+                self.before_batch()
             return self._delete_many(asked)
         if query.get("comp") == "list":
             return Sent(200, self._list(container, query).encode(), {"Content-Type": "application/xml"})
