@@ -119,6 +119,8 @@ def _handler(server: Served) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.end_headers()
             self.close_connection = self.close_connection or sent.cut_off
+            if self.command == "HEAD":
+                return
             with suppress(ConnectionError):  # the client did not wait
                 self.wfile.write(sent.body[: len(sent.body) // 2] if sent.cut_off else sent.body)
 
