@@ -8,8 +8,8 @@ would send what it finds to the services, and without its search for updates.
 
 The first table has the secrets of the tests, each in several lines as code and configuration have them. The
 second has ordinary source code, by default Python files of this environment, where a finding is a mistake or
-a password in an example. Speed is megabytes by a second of the processor, of all threads; Kingfisher's time for
-an empty file, which it takes to load its rules, is told apart.
+a password in an example. Speed is megabytes by a second of the processor; Kingfisher's time for
+an empty file, in which it loads its rules, is told apart.
 """
 
 from __future__ import annotations

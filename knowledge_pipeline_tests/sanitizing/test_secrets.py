@@ -29,7 +29,7 @@ _ORACLES = {
     "sendgrid_key": SendGridDetector,
     "twilio_key": TwilioKeyDetector,
 }
-_UNKNOWN_TO_ORACLE = ("github" + "_pat_", "rk" + "_test_")
+_UNKNOWN_TO_ORACLE = ("github" + "_pat_", "rk" + "_test_", "ABS" + "K")
 
 
 def cleaned(text):
@@ -42,14 +42,12 @@ def assert_left_alone(text):
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: f"{TOKENS[token]}-{token[:6]}")
-@pytest.mark.parametrize(
-    "around", ["{}", "x = '{}'\n", "({})", "curl -H {} now", "é {}.", "a\n{}\nb", "<b>{}</b>"]
-)
-def test_a_token_of_a_known_form_is_redacted_and_nothing_beside_it(token, around):
+def test_a_token_of_a_known_form_is_redacted_and_nothing_beside_it(token):
     kind = TOKENS[token]
-    result = cleaned(around.format(token))
-    assert result.text == around.format(f"[REDACTED:{kind}]")
-    assert dict(result.findings_by_kind) == {kind: 1}
+    for around in ("{}", "x = '{}'\n", "({})", "curl -H {} now", "é {}.", "a\n{}\nb", "<b>{}</b>"):
+        result = cleaned(around.format(token))
+        assert result.text == around.format(f"[REDACTED:{kind}]")
+        assert dict(result.findings_by_kind) == {kind: 1}
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: f"{TOKENS[token]}-{token[:6]}")
