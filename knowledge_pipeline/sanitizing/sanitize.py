@@ -17,7 +17,7 @@ from knowledge_pipeline.sanitizing.findings import Finding, merge_overlapping, r
 from knowledge_pipeline.sanitizing.personal_data import find_personal_data
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 
-VERSION = 1
+VERSION = 2
 """Raised when a detector changes: chunks are built again."""
 
 _MAX_PASSES = 8  # a redaction may reveal another finding; two passes nearly always suffice
