@@ -59,6 +59,9 @@ _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "git_history": "commit",
     "github_pr": "conversation",
     "github_issues": "conversation",
+    "discussions": "conversation",
+    "releases": "semantic",
+    "snippets": "sentence",
     "jira": "conversation",
     "confluence": "semantic",
     "slack": "conversation",
@@ -202,7 +205,7 @@ def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerN
         return "notebook"
     if document.language == "notebook" and document.metadata.get("note"):
         return "lines"
-    if source.type in ("files", "custom"):
+    if source.type in ("snippets", "files", "custom"):
         if document.language in PARSED_LANGUAGES:
             return "ast_aware"
         if has_headings(document):

@@ -13,7 +13,7 @@ ChunkingStrategy = Literal[
     "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
 ]
 
-_PARSED_TYPES = ("code", "files", "custom")
+_PARSED_TYPES = ("code", "snippets", "files", "custom")
 """The types whose documents may be cut by their syntax without being told to."""
 
 _SYNTAX_KEYS = ("granularity", "include_imports", "include_comments", "preserve_signatures")

@@ -97,6 +97,14 @@ class GitConnection(BaseConnection):
         return None
 
 
+class WikiConnection(GitConnection):
+    """The git repository of a wiki; never written in the file: a connection with `wiki: true` becomes it."""
+
+    repository: str  # that it belongs to: "owner/name"
+    pages: str  # URL that the name of a page follows
+    is_flat: bool  # a page's address has no folders
+
+
 class ServiceConnection(BaseConnection):
     """A service over HTTP."""
 
@@ -113,6 +121,34 @@ class ServiceConnection(BaseConnection):
         return urlsplit(self.url).hostname
 
 
+class CodeHostConnection(ServiceConnection):
+    """A repository at a service, read by the service's API or by git."""
+
+    branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
+    token: SecretStr | None = None
+    wiki: bool = False  # markdown: the pages of its wiki, not its files
+
+    def require_readable_wiki(self, source_type: str) -> None:
+        """Raises ValueError if a wiki is asked for as another type than Markdown."""
+        if self.wiki and source_type != "markdown":
+            raise ValueError(
+                f"connection.wiki does not apply to type {source_type!r}: a wiki is read as type 'markdown'"
+            )
+
+    def _to_git(self, pages: str, *, is_flat: bool) -> GitConnection:
+        if not self.wiki:
+            return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
+        return WikiConnection(
+            type="git",
+            url=f"{self.location}.wiki.git",
+            branch=self.branch,
+            token=self.token,
+            repository=urlsplit(self.location).path.strip("/"),
+            pages=f"{self.location}/{pages}/",
+            is_flat=is_flat,
+        )
+
+
 class GithubApp(SettingsModel):
     """A GitHub App that is installed for the repository."""
 
@@ -121,14 +157,12 @@ class GithubApp(SettingsModel):
     installation_id: int | None = None  # None: that of the repository
 
 
-class GithubConnection(ServiceConnection):
+class GithubConnection(CodeHostConnection):
     """A repository on GitHub, or on GitHub Enterprise by the URL of its API."""
 
     type: Literal["github"]
     repository: str = Field(pattern=_GITHUB_REPOSITORY)  # "owner/name"
-    branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
     url: HttpUrl = _GITHUB_API  # Enterprise: https://HOST/api/v3
-    token: SecretStr | None = None
     app: GithubApp | None = None
 
     @model_validator(mode="after")
@@ -152,17 +186,15 @@ class GithubConnection(ServiceConnection):
         """The repository over git. Raises ValueError for an App, which cannot clone by its key."""
         if self.app:
             raise ValueError("git cannot read with a GitHub App: give connection.token")
-        return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
+        return self._to_git("wiki", is_flat=True)
 
 
-class GitlabConnection(ServiceConnection):
+class GitlabConnection(CodeHostConnection):
     """A project on GitLab, hosted anywhere."""
 
     type: Literal["gitlab"]
     project: str = Field(pattern=_GITLAB_PROJECT)  # "group/subgroup/name"
-    branch: str | None = None  # code, markdown, openapi, git_history: None is the default branch
     url: HttpUrl = "https://gitlab.com"
-    token: SecretStr | None = None
 
     @property
     def location(self) -> str:
@@ -171,7 +203,7 @@ class GitlabConnection(ServiceConnection):
 
     def to_git(self) -> GitConnection:
         """The repository over git."""
-        return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
+        return self._to_git("-/wikis", is_flat=False)
 
 
 class JiraConnection(ServiceConnection):

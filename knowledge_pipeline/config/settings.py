@@ -19,6 +19,7 @@ from knowledge_pipeline.config.chunking import (
     require_read_keys,
 )
 from knowledge_pipeline.config.connections import (
+    CodeHostConnection,
     Connection,
     GithubConnection,
     GitlabConnection,
@@ -71,7 +72,11 @@ MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
     **dict.fromkeys(
-        ("github_pr", "github_issues", "jira", "confluence", "slack", "files", "table", "custom"), "daily"
+        (
+            *("github_pr", "github_issues", "discussions", "releases", "snippets"),
+            *("jira", "confluence", "slack", "files", "table", "custom"),
+        ),
+        "daily",
     ),
     "git_history": "weekly",
     "archive": "realtime",
@@ -82,7 +87,9 @@ _BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs", "azure")
 _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     **dict.fromkeys(("code", "markdown", "openapi"), (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS)),
     "git_history": _GIT_CONNECTIONS,
-    **dict.fromkeys(("github_pr", "github_issues"), ("github", "gitlab")),
+    **dict.fromkeys(("github_pr", "github_issues", "releases"), ("github", "gitlab")),
+    "discussions": ("github",),
+    "snippets": ("gitlab",),
     "jira": ("jira",),
     "confluence": ("confluence",),
     "slack": ("slack", "slack_export"),
@@ -94,7 +101,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
 """The connections that each type can be read over."""
 
 _CONVERSATION_TYPES: frozenset[SourceType] = frozenset(
-    {"github_pr", "github_issues", "jira", "confluence", "slack", "archive"}
+    {"github_pr", "github_issues", "discussions", "jira", "confluence", "slack", "archive"}
 )
 """Types that hold conversations: personal data is redacted unless the file says otherwise."""
 
@@ -145,6 +152,8 @@ class SourceConfig(SourceFilters):
             )
         require_supported_filters(self, self.type)
         require_read_keys(self.type, self.chunking, self.metadata)
+        if isinstance(self.connection, CodeHostConnection):
+            self.connection.require_readable_wiki(self.type)
         self._permission_connection = find_permission_connection(self.type, self.connection, self.access)
         if self.type in GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
             object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git

@@ -14,7 +14,7 @@ from knowledge_pipeline.records import hash_strings
 
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
     """A hash of each kind of settings of a source, without secrets."""
-    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings"})
+    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings", "wiki"})
     if isinstance(source.connection, CustomConnection):
         plain["settings"] = describe_settings(source.connection.use, source.connection.settings)
     connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})

@@ -72,20 +72,27 @@ class SourceFilters(SettingsModel):
     columns: TableColumns = TableColumns()
 
 
-_TICKET_TYPES = ("github_pr", "github_issues", "jira")
+_TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")
 _SERVICE_TYPES = (*_TICKET_TYPES, "confluence")
+_ISSUE_STATES = ("open", "closed", "all")
+_STATES: dict[str, tuple[str, ...]] = {
+    "github_issues": _ISSUE_STATES,
+    "discussions": _ISSUE_STATES,
+    "releases": ("all",),  # also what is not final
+}
+"""The states of the types that have not all of them."""
 
 _FILE_TYPES = ("code", "markdown", "openapi", "files", "archive")
 
 FILTER_TYPES: dict[str, tuple[str, ...]] = {
     # of a commit or a pull request, by the files that it changes
     **dict.fromkeys(("include", "exclude"), (*_FILE_TYPES, "git_history", "github_pr")),
-    "max_bytes": (*_FILE_TYPES, "confluence", "table", "custom"),
+    "max_bytes": (*_FILE_TYPES, "snippets", "confluence", "table", "custom"),
     "languages": ("code",),
     "depth": ("git_history",),
-    "since": ("git_history", *_SERVICE_TYPES, "slack"),
-    "max_results": (*_SERVICE_TYPES, "slack"),
-    "state": ("github_pr", "github_issues"),
+    "since": ("git_history", *_SERVICE_TYPES, "releases", "slack"),
+    "max_results": (*_SERVICE_TYPES, "releases", "slack"),
+    "state": ("github_pr", *_STATES),
     "parts": tuple(PARTS_BY_TYPE),
     "labels": _SERVICE_TYPES,
     **dict.fromkeys(("projects", "jql", "issue_types", "statuses", "custom_fields"), ("jira",)),
@@ -109,5 +116,8 @@ def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
     if filters.parts != DEFAULT_PARTS and (others := sorted({*filters.parts} - {*allowed})):
         own = ", ".join(allowed)
         raise ValueError(f"parts {', '.join(others)} do not apply to type {source_type!r}: use {own}")
-    if filters.state == "merged" and source_type == "github_issues":
-        raise ValueError("state 'merged' applies to pull requests; allowed for issues: open, closed, all")
+    states = _STATES.get(source_type)
+    if filters.state and states and filters.state not in states:
+        raise ValueError(
+            f"state {filters.state!r} does not apply to type {source_type!r}: use {', '.join(states)}"
+        )

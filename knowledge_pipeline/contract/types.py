@@ -14,6 +14,9 @@ SourceType = Literal[
     "git_history",
     "github_pr",
     "github_issues",
+    "discussions",
+    "releases",
+    "snippets",
     "jira",
     "confluence",
     "slack",
@@ -22,8 +25,18 @@ SourceType = Literal[
     "table",
     "custom",
 ]
-TicketType = Literal["github_issues", "github_pr", "jira"]
-DocumentType = Literal["markdown", "openapi", "confluence", "files", "archive", "table", "custom"]
+TicketType = Literal["github_issues", "github_pr", "discussions", "jira"]
+DocumentType = Literal[
+    "markdown",
+    "openapi",
+    "releases",
+    "snippets",
+    "confluence",
+    "files",
+    "archive",
+    "table",
+    "custom",
+]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
 

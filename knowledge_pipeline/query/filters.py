@@ -164,7 +164,10 @@ def _compile_creation(
     return _join_with_or([*conditions, commits])
 
 
-_CREATION_KEYS = {"created_at": ("github_pr", "github_issues", "slack", "table"), "created": ("jira",)}
+_CREATION_KEYS = {
+    "created_at": ("github_pr", "github_issues", "discussions", "releases", "snippets", "slack", "table"),
+    "created": ("jira",),
+}
 """Keys of the metadata that have the time of creation, in UTC, and the types that have it there."""
 
 PATTERN_FIELDS = frozenset(

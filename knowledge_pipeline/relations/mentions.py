@@ -33,7 +33,10 @@ _KIND_WORDS = tuple(
 )
 _KIND_WINDOW_CHARS = 40  # before a target, that may say how it is related
 _LIST_SEPARATOR = re.compile(r"^\)?\s*(?:,|;|&|and|,\s*and)\s*\(?$", re.I)
-_NUMBERED_SOURCE_TYPES = ("github_pr", "github_issues", "git_history", "markdown", "archive", "files")
+_NUMBERED_SOURCE_TYPES = (
+    *("github_pr", "github_issues", "discussions", "releases", "snippets"),
+    *("git_history", "markdown", "archive", "files"),
+)
 _SOURCE_TYPES_WITHOUT_SHAS = frozenset({"code", "openapi"})
 _NUMBER_IN_CODE = re.compile(r"(?:issue|bug|pr|pull request|gh-?|see|clos\w+|fix\w*|resolv\w+)[\s:(]*$", re.I)
 

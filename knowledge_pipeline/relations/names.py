@@ -65,8 +65,10 @@ def list_names(
             names.append(f"page:{context.host}/{uri.partition('/')[2]}".lower())
             if space := metadata.get("wiki_space"):
                 names.append(f"page:{context.host}/{space}/{title}".lower())
-        case "github_pr" | "github_issues" | "slack":
+        case "github_pr" | "github_issues" | "releases" | "snippets" | "slack":
             pass  # the address says it
+        case "discussions":  # numbered like the issues of its repository
+            names.append(f"issue:{context.repo}#{uri.partition('/')[2]}".lower())
         case _:
             names += _iter_file_names(context, title, metadata)
     return list(dict.fromkeys(spelling for name in names for spelling in iter_spellings(name)))

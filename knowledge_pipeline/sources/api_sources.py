@@ -10,13 +10,13 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.base import BatchSource
 from knowledge_pipeline.sources.code_host import ConversationFilters
 from knowledge_pipeline.sources.jira.query import TicketCriteria
 from knowledge_pipeline.sources.patterns import build_changed_paths
 
 
-def open_api_source(source: SourceConfig) -> ApiSource:
+def open_api_source(source: SourceConfig) -> BatchSource:
     """The source behind a `ServiceConnection`; nothing is sent yet.
 
     Raises:
@@ -50,17 +50,32 @@ def open_api_source(source: SourceConfig) -> ApiSource:
             )
             return ConfluencePages(connection, pages)
         case GithubConnection() as connection:
+            from knowledge_pipeline.sources.github.discussions import GithubDiscussions
             from knowledge_pipeline.sources.github.issues import GithubIssues
             from knowledge_pipeline.sources.github.pull_requests import GithubPullRequests
+            from knowledge_pipeline.sources.github.releases import GithubReleases
 
-            github_type = GithubPullRequests if source.type == "github_pr" else GithubIssues
-            return github_type(connection, conversations)
+            github_types = {
+                "github_pr": GithubPullRequests,
+                "github_issues": GithubIssues,
+                "discussions": GithubDiscussions,
+                "releases": GithubReleases,
+            }
+            return github_types[source.type](connection, conversations)
         case GitlabConnection() as connection:
             from knowledge_pipeline.sources.gitlab.issues import GitlabIssues
             from knowledge_pipeline.sources.gitlab.merge_requests import GitlabMergeRequests
+            from knowledge_pipeline.sources.gitlab.releases import GitlabReleases
+            from knowledge_pipeline.sources.gitlab.snippets import GitlabSnippets
 
-            gitlab_type = GitlabMergeRequests if source.type == "github_pr" else GitlabIssues
-            return gitlab_type(connection, conversations)
+            if source.type == "snippets":
+                return GitlabSnippets(connection, source.max_bytes)
+            gitlab_types = {
+                "github_pr": GitlabMergeRequests,
+                "github_issues": GitlabIssues,
+                "releases": GitlabReleases,
+            }
+            return gitlab_types[source.type](connection, conversations)
         case SlackConnection() as connection:
             from knowledge_pipeline.sources.slack.channels import SlackChannels
             from knowledge_pipeline.sources.slack.threads import ChannelFilters

@@ -1,4 +1,4 @@
-"""Pull requests and issues of GitHub and GitLab: listed, then read in batches.
+"""Pull requests, issues and discussions of GitHub and GitLab: listed, then read in batches.
 
 A subclass lists and reads them, and writes the turns of one. The GraphQL nodes of both use the same
 names, by aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`,
@@ -116,7 +116,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
     full_listing_interval = timedelta(days=1)
 
     kind: ClassVar[str]
-    """The first part of a document's uri: "pull", "merge_request", "issue"."""
+    """The first part of a document's uri: "pull", "merge_request", "issue", "discussion"."""
     number_prefix: ClassVar[str] = "#"
     """Stands before its number."""
     batch_size: ClassVar[int]
@@ -271,7 +271,7 @@ def build_base_metadata(node: Node, project: str, state: str, labels: Iterable[N
         "state": state,
         "status": state,
         "labels": sorted(label["name"] for label in labels),
-        "milestone": node["milestone"]["title"] if node["milestone"] else None,
+        "milestone": node["milestone"]["title"] if node.get("milestone") else None,
         "created_at": node["createdAt"],
         "closed_at": node.get("closedAt"),
     }

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Literal
 
 from pathspec import GitIgnoreSpec
 
+from knowledge_pipeline.config.connections import WikiConnection
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError
@@ -45,6 +47,11 @@ _OTHER_CODE_FILE = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.
 _MARKUP_FILE = re.compile(
     r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I
 )
+_WIKI_PAGE = re.compile(
+    r"\.(?:md|markdown|mdx|mkdn?|mdown|rst|rest|adoc|asc|asciidoc|org|textile|mediawiki|wiki|creole|rdoc|pod"
+    r"|txt)$",
+    re.I,
+)
 _STRUCTURED_FILE = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
 _RECORD_FILE = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
 _OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbox|html?|txt)$", re.IGNORECASE)
@@ -60,7 +67,7 @@ class SelectionDefaults:
     excluded_files: re.Pattern[str] | None = None
 
 
-SELECTION_DEFAULTS: dict[SourceType, SelectionDefaults] = {
+SELECTION_DEFAULTS: dict[SourceType | Literal["wiki"], SelectionDefaults] = {
     "code": SelectionDefaults(
         accepts=lambda name: is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None,
         max_bytes=1_000_000,
@@ -71,6 +78,11 @@ SELECTION_DEFAULTS: dict[SourceType, SelectionDefaults] = {
         accepts=lambda name: _MARKUP_FILE.search(name) is not None and not is_code(detect_language(name)),
         max_bytes=1_000_000,
         excluded_folders=_VENDORED_FOLDERS,
+    ),
+    "wiki": SelectionDefaults(
+        accepts=lambda name: _WIKI_PAGE.search(name) is not None,
+        max_bytes=1_000_000,
+        excluded_folders=_TOOL_FOLDERS,
     ),
     "openapi": SelectionDefaults(
         accepts=lambda name: _STRUCTURED_FILE.search(name) is not None,
@@ -179,12 +191,16 @@ def build_selection(source: SourceConfig) -> FileSelection:
     _require_valid_patterns(source, "include", source.include)
     _require_valid_patterns(source, "exclude", source.exclude)
     languages = frozenset(source.languages) if source.type == "code" else frozenset[str]()
-    return _build_selection(source.type, tuple(source.include), tuple(source.exclude), languages)
+    kind = "wiki" if isinstance(source.connection, WikiConnection) else source.type
+    return _build_selection(kind, tuple(source.include), tuple(source.exclude), languages)
 
 
 @lru_cache(maxsize=64)
 def _build_selection(
-    source_type: SourceType, include: tuple[str, ...], exclude: tuple[str, ...], languages: frozenset[str]
+    source_type: SourceType | Literal["wiki"],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    languages: frozenset[str],
 ) -> FileSelection:
     """Kept from one listing to the next: most paths have been judged already."""
     return FileSelection(

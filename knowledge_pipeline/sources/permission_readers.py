@@ -45,7 +45,16 @@ def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
         case GitlabConnection() as connection:
             from knowledge_pipeline.sources.gitlab.permissions import ProjectPart, read_project_permissions
 
-            parts: dict[str, ProjectPart] = {"github_issues": "issue", "github_pr": "merge_request"}
-            return read_project_permissions(connection, parts.get(source.type, "repository"), uris)
+            if source.type == "snippets":
+                from knowledge_pipeline.sources.gitlab.snippets import read_snippet_permissions
+
+                return read_snippet_permissions(connection, uris)
+            parts: dict[str, ProjectPart] = {
+                "github_issues": "issue",
+                "github_pr": "merge_request",
+                "releases": "release",
+            }
+            part = "wiki" if connection.wiki else parts.get(source.type, "repository")
+            return read_project_permissions(connection, part, uris)
         case None:
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other

@@ -10,6 +10,7 @@ from knowledge_pipeline.config.connections import (
     LocalConnection,
     ServiceConnection,
     SlackExportConnection,
+    WikiConnection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.api_sources import open_api_source
@@ -35,6 +36,7 @@ from knowledge_pipeline.sources.git.history import FolderHistory, GitHistorySour
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.git.tree import GitTree
+from knowledge_pipeline.sources.git.wiki import WikiPages
 from knowledge_pipeline.sources.patterns import (
     SELECTION_DEFAULTS,
     FileSelection,
@@ -102,7 +104,8 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
         accepts = build_code_filter(tree, selection)
     elif source.type == "openapi":
         accepts = build_openapi_filter(tree)
-    return FileSource(tree, accepts, read_text, text_version, max_bytes)
+    files = FileSource(tree, accepts, read_text, text_version, max_bytes)
+    return WikiPages(files, source.connection) if isinstance(source.connection, WikiConnection) else files
 
 
 def _office_version(path: str) -> str:

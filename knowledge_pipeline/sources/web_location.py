@@ -8,7 +8,9 @@ from urllib.parse import quote
 from knowledge_pipeline.config.connections import (
     GitConnection,
     GithubConnection,
+    GitlabConnection,
     LocalConnection,
+    WikiConnection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.bucket.tree import BucketConnection, build_bucket_web_prefix
@@ -33,6 +35,10 @@ def build_web_location(source: SourceConfig) -> WebLocation:
     connection = source.connection
     if isinstance(connection, GithubConnection):
         return WebLocation(repo=connection.repository)
+    if isinstance(connection, WikiConnection):  # its pages know their addresses
+        return WebLocation(connection.repository, connection.branch)
+    if isinstance(connection, GitlabConnection) and source.type in ("releases", "snippets"):
+        return WebLocation(repo=connection.project)
     if isinstance(connection, BucketConnection):
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))
     if isinstance(connection, LocalConnection):

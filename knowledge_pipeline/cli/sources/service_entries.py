@@ -17,6 +17,8 @@ _AZURE_ADDRESS = re.compile(
     r"https://(?P<account>[a-z0-9]+)\.blob\.core\.windows\.net/(?P<container>[^/?#]+)/?(?P<prefix>[^?#]*)"
 )
 _GITHUB, _GITLAB = "github.com", "gitlab.com"
+_REPOSITORY_PROMPT = "Repository on GitHub or GitLab (its address)"
+_HOSTED_KINDS = ("github_pr", "github_issues", "discussions", "releases", "snippets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,11 @@ class ServiceKind:
 
 
 SERVICE_KINDS = {
-    "github_pr": ServiceKind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "pulls"),
-    "github_issues": ServiceKind("Repository on GitHub or GitLab (its address)", "GITHUB_TOKEN", "issues"),
+    "github_pr": ServiceKind(_REPOSITORY_PROMPT, "GITHUB_TOKEN", "pulls"),
+    "github_issues": ServiceKind(_REPOSITORY_PROMPT, "GITHUB_TOKEN", "issues"),
+    "discussions": ServiceKind("Repository on GitHub (its address)", "GITHUB_TOKEN", "discussions"),
+    "releases": ServiceKind(_REPOSITORY_PROMPT, "GITHUB_TOKEN", "releases"),
+    "snippets": ServiceKind("Project on GitLab (its address)", "GITLAB_TOKEN", "snippets"),
     "jira": ServiceKind("Address of the Jira site", "JIRA_TOKEN", "tickets"),
     "confluence": ServiceKind("Address of the Confluence site", "CONFLUENCE_TOKEN", "pages"),
     "slack": ServiceKind("", "SLACK_TOKEN", "slack"),
@@ -46,7 +51,7 @@ def build_service_entry(
     Raises:
         WrongUsage: the address is invalid, or the service takes no e-mail.
     """
-    hosted = _parse_repository_address(address) if kind in ("github_pr", "github_issues") else None
+    hosted = _parse_repository_address(address) if kind in _HOSTED_KINDS else None
     usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else SERVICE_KINDS[kind].token_variable
     variable = usual if token_variable is None else token_variable
     identity = {**({"email": email} if email else {}), **({"token": f"${{{variable}}}"} if variable else {})}

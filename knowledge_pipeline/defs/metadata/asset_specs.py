@@ -46,6 +46,9 @@ DOCUMENT_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "commit",
     "github_pr": "pull request with its reviews and comments",
     "github_issues": "issue with its comments",
+    "discussions": "discussion with its comments and replies",
+    "releases": "release with its notes and the names of its assets",
+    "snippets": "snippet's description, or one of its files",
     "jira": "ticket with its comments",
     "confluence": "page or blog post",
     "slack": "thread, or the other messages of a channel on one day",
@@ -63,6 +66,9 @@ CHUNK_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "commit, or part of a long one",
     "github_pr": "turns of a pull request, title repeated",
     "github_issues": "turns of an issue, title repeated",
+    "discussions": "turns of a discussion, title repeated",
+    "releases": "section of a release's notes",
+    "snippets": "definition or part of a snippet's file",
     "jira": "turns of a ticket, key and title repeated",
     "confluence": "section of a page",
     "slack": "turns of a thread or of a channel's day",
@@ -80,6 +86,9 @@ _ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "the newest commits of a branch: message, author, changed files, excerpts of the diff",
     "github_pr": "the pull requests of a repository, read by GitHub's API",
     "github_issues": "the issues of a repository, read by GitHub's API",
+    "discussions": "the discussions of a repository, read by GitHub's API",
+    "releases": "the releases of a repository, read by GitHub's or GitLab's API",
+    "snippets": "the snippets of a project, read by GitLab's API",
     "jira": "the tickets of a Jira site, read by its API",
     "confluence": "the pages of a Confluence site, read by its API",
     "slack": "the channels of a Slack workspace, read by its API or from an export",
@@ -91,8 +100,12 @@ _ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
 _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history adds new rows and archives the old ones.",
     **dict.fromkeys(
-        ("github_pr", "github_issues", "jira", "confluence", "slack"),
+        ("github_pr", "github_issues", "discussions", "jira", "confluence", "slack"),
         "Most refreshes list only updates; a periodic full listing archives what the service no longer has.",
+    ),
+    **dict.fromkeys(
+        ("releases", "snippets"),
+        "Each refresh lists all of them, text and all; what is not listed any more is archived.",
     ),
     "table": "A row changes with its column `updated`, or else with any column that is read; a row "
     "that is gone is archived.",
@@ -119,6 +132,7 @@ _PROVIDER_KINDS = {"local": "huggingface", "openai": "openai", "vertex": "google
 _SOURCE_KINDS: Mapping[SourceType, str] = {
     **{"code": "source", "markdown": "markdown", "openapi": "yaml", "archive": "markdown", "files": "pdf"},
     **{"git_history": "git", "github_pr": "github", "github_issues": "github"},
+    **{"discussions": "github", "releases": "github", "snippets": "gitlab"},
     **{"jira": "jira", "confluence": "confluence", "slack": "slack", "table": "table", "custom": "python"},
 }
 _CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {

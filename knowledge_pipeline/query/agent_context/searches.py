@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import get_args
 
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
-from knowledge_pipeline.contract.types import SearchName, TaskKind
+from knowledge_pipeline.contract.types import DocumentType, SearchName, TaskKind
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS, WeightedResults
@@ -42,9 +43,9 @@ _TYPES: Mapping[SearchName, SearchType] = {
 }
 _SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
     "code": ("code",),
-    "documents": ("markdown", "openapi", "files", "confluence", "archive", "table", "custom"),
+    "documents": get_args(DocumentType),
     "history": ("git_history", "github_pr"),
-    "tickets": ("github_issues", "jira", "slack"),
+    "tickets": ("github_issues", "discussions", "jira", "slack"),
 }
 _FILE_SEARCHES = ("code", "history")  # searches whose query names the file
 _MAX_ATTEMPTS = 3  # to search one release with all

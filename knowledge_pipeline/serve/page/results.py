@@ -21,7 +21,9 @@ _PREVIEW_LINES = 14  # of code that are shown at first
 _FOLD_TOLERANCE = 4  # lines that are not worth a click
 _CONTEXT_LINES = 1  # lines around a marked one
 _FOLD_PROSE_CHARS = 900  # characters above which prose is folded
-_MARKDOWN_TYPES = frozenset({"markdown", "github_issues", "github_pr", "archive", "openapi"})
+_MARKDOWN_TYPES = frozenset(
+    {"markdown", "github_issues", "github_pr", "discussions", "releases", "archive", "openapi"}
+)
 _TYPE_LABELS = {
     "code": "code",
     "markdown": "docs",
@@ -29,6 +31,9 @@ _TYPE_LABELS = {
     "git_history": "commit",
     "github_pr": "pull request",
     "github_issues": "issue",
+    "discussions": "discussion",
+    "releases": "release",
+    "snippets": "snippet",
     "jira": "ticket",
     "confluence": "wiki",
     "slack": "chat",

@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from knowledge_pipeline.config.connections import SCP_ADDRESS, GitConnection, strip_credentials
+from knowledge_pipeline.config.connections import (
+    SCP_ADDRESS,
+    GitConnection,
+    WikiConnection,
+    strip_credentials,
+)
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git.command import GitError
 
 FETCH_TIMEOUT_S = 3600.0
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
+_WIKI_REMEDY = (
+    "a wiki is there once its first page is written: write one, correct the connection and its token, or "
+    "remove connection.wiki (nothing is deleted meanwhile)"
+)
 _TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
 _HTTP_STATUS = re.compile(r"returned error: (\d{3})")
 _TRANSIENT_CLIENT_ERRORS = frozenset({"408", "425", "429"})
@@ -40,6 +49,7 @@ class Remote:
 
     url: str
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    remedy: str = "check connection.url and token"  # where it refuses us
 
 
 def build_remote(connection: GitConnection) -> Remote:
@@ -66,7 +76,8 @@ def build_remote(connection: GitConnection) -> Remote:
         raise ConfigError(
             f"connection.url {clean!r} is not https, so that its token would be sent unencrypted: use https"
         )
-    return Remote(clean, _build_environment(clean, secret))
+    remote = Remote(clean, _build_environment(clean, secret))
+    return replace(remote, remedy=_WIKI_REMEDY) if isinstance(connection, WikiConnection) else remote
 
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
@@ -76,9 +87,7 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
     repository, reason = f"git repository {remote.url}", "; ".join(errors[:3])[:500] or "git said nothing"
     if _is_permanent(message, timed_out=failure.timed_out):
-        return SourceRefused(
-            f"{repository} refuses us or does not exist ({reason}): check connection.url and token"
-        )
+        return SourceRefused(f"{repository} refuses us or does not exist ({reason}): {remote.remedy}")
     return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again later")
 
 

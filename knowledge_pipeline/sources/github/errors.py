@@ -82,12 +82,16 @@ class GithubErrors:
             f"or give the {self._identity} access to it (nothing is deleted meanwhile)"
         )
 
-    def issues_disabled(self) -> SourceRefused:
-        """A repository whose issues are switched off shows none, though it may have many."""
+    def documents_disabled(self, documents: str) -> SourceRefused:
+        """A repository whose issues or discussions are switched off shows none, though it may have many."""
         return SourceRefused(
-            f"{self._repository} has its issues switched off: switch them on in its settings, "
+            f"{self._repository} has its {documents} switched off: switch them on in its settings, "
             "or remove this source (nothing is deleted meanwhile)"
         )
+
+    def listing_incomplete(self, problem: str) -> SourceUnavailable:
+        """A listing that cannot be trusted to be whole."""
+        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
 
     def api_not_found(self) -> SourceRefused:
         """The address leads elsewhere."""
@@ -99,8 +103,8 @@ class GithubErrors:
     def identity_missing(self) -> SourceRefused:
         """GraphQL answers no anonymous queries."""
         return SourceRefused(
-            f"{self.service} answers queries about pull requests and issues only from authenticated callers, "
-            "for public repositories too: set connection.token or connection.app"
+            f"{self.service} answers these queries only from authenticated callers, for public "
+            "repositories too: set connection.token or connection.app"
         )
 
     def from_app_status(self, status: int) -> KnowledgeError | None:

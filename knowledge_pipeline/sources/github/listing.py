@@ -1,4 +1,4 @@
-"""Which pull requests or issues a repository has: ids and times, a hundred a call.
+"""Which pull requests, issues or discussions a repository has: ids and times, a hundred a call.
 
 The newest update comes first, so that a listing ends where the wanted span does and costs what
 changed, not what there is. What is updated while it is paged jumps to the front, before the page
@@ -18,13 +18,15 @@ from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubCl
 from knowledge_pipeline.times import parse_time
 
 _MAX_PASSES = 20
+_SWITCHES = {"issues": "hasIssuesEnabled", "discussions": "hasDiscussionsEnabled"}
+_UNLABELLED = "discussions"  # which GitHub does not select by label
 
 
 @dataclass(frozen=True, slots=True)
 class ListingSpec:
     """How one kind of conversation is listed."""
 
-    connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues"
+    connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues", "discussions"
     state_type: str  # of GraphQL: "PullRequestState"
     fields: str  # fields besides id, number and updatedAt
     states: tuple[str, ...] | None  # None: any
@@ -33,12 +35,14 @@ class ListingSpec:
     @property
     def query(self) -> str:
         """One page, the newest update first."""
+        is_labelled = self.connection != _UNLABELLED
+        declared, given = (", $labels: [String!]", ", labels: $labels") if is_labelled else ("", "")
         return f"""
-query($owner: String!, $name: String!, $after: String, $states: [{self.state_type}!], $labels: [String!]) {{
+query($owner: String!, $name: String!, $after: String, $states: [{self.state_type}!]{declared}) {{
   {RATE_LIMIT_FIELDS}
   repository(owner: $owner, name: $name) {{
-    hasIssuesEnabled
-    listed: {self.connection}(first: 100, after: $after, states: $states, labels: $labels,
+    shown: {_SWITCHES.get(self.connection, "id")}
+    listed: {self.connection}(first: 100, after: $after, states: $states{given},
         orderBy: {{field: UPDATED_AT, direction: DESC}}) {{
       totalCount
       pageInfo {{ hasNextPage endCursor }}
@@ -103,25 +107,43 @@ class ConversationLister:
         raise AssertionError("the last page has no next one")
 
     def _iter_pages(self) -> Iterator[dict[str, Any]]:
-        """Every page, whole, until the one that has no next; a cursor holds a time, not an offset."""
-        client, spec = self._client, self._spec
-        variables: dict[str, Any] = {"owner": client.owner, "name": client.name, "states": spec.states}
-        variables |= {"labels": spec.labels or None, "after": None}
-        more = True
-        while more:
-            answer = client.execute(spec.query, variables)
-            repository = answer.data.get("repository")
-            if answer.errors or repository is None:
-                raise client.errors.from_graphql_errors(answer.errors or [{"type": "NOT_FOUND"}])
-            if spec.connection == "issues" and not repository["hasIssuesEnabled"]:
-                raise client.errors.issues_disabled()
-            page = repository["listed"]
-            yield page
-            more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
-            if more and (cursor == variables["after"] or not page["nodes"]):
-                raise self._build_listing_error("repeats a page of a listing")
-            variables["after"] = cursor
+        spec = self._spec
+        variables: dict[str, Any] = {"states": spec.states}
+        if spec.connection != _UNLABELLED:
+            variables["labels"] = spec.labels or None
+        return iter_pages(self._client, spec.query, variables, spec.connection)
 
     def _build_listing_error(self, problem: str) -> SourceUnavailable:
-        service = self._client.errors.service
-        return SourceUnavailable(f"{service} {problem}: nothing is deleted: try again later")
+        return self._client.errors.listing_incomplete(problem)
+
+
+def iter_pages(
+    client: GithubClient, query: str, variables: dict[str, Any], documents: str
+) -> Iterator[dict[str, Any]]:
+    """Every page, whole, until the one that has no next; a cursor holds a time, not an offset.
+
+    Args:
+        client: of the repository.
+        query: it takes `$owner`, `$name` and `$after`, and gives the list as `listed`, and as `shown` whether
+            the repository shows it.
+        variables: the others that it takes.
+        documents: what is listed, for errors.
+
+    Raises:
+        SourceRefused, SourceUnavailable: as `GithubClient.execute`; or pages repeat.
+    """
+    variables = {**variables, "owner": client.owner, "name": client.name, "after": None}
+    more = True
+    while more:
+        answer = client.execute(query, variables)
+        repository = answer.data.get("repository")
+        if answer.errors or repository is None:
+            raise client.errors.from_graphql_errors(answer.errors or [{"type": "NOT_FOUND"}])
+        if not repository["shown"]:
+            raise client.errors.documents_disabled(documents)
+        page = repository["listed"]
+        yield page
+        more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
+        if more and (cursor == variables["after"] or not page["nodes"]):
+            raise client.errors.listing_incomplete("repeats a page of a listing")
+        variables["after"] = cursor

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +37,8 @@ _TIMEOUT_HINTS = ("timeout", "timed out")
 _ACCESS_FIELDS = {
     "issues": "shown: issuesEnabled",
     "mergeRequests": "shown: mergeRequestsEnabled permitted: userPermissions { all: readMergeRequest }",
+    "releases": "shown: id",  # GraphQL does not say
+    "snippets": "shown: snippetsEnabled",
 }
 _UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType")
 
@@ -45,7 +47,10 @@ class GitlabClient:
     """One project's API. Nothing is sent before the first query."""
 
     def __init__(self, connection: GitlabConnection, documents: str, *, sleep: Sleep = time.sleep) -> None:
-        """`documents`: "issues" or "mergeRequests"; each response says whether the token may read them."""
+        """Each response says whether the token may read the documents.
+
+        `documents`: "issues", "mergeRequests", "releases" or "snippets".
+        """
         self.errors = GitlabErrors(connection)
         self._connection = connection
         self._documents = documents
@@ -90,6 +95,36 @@ class GitlabClient:
         if not project.get("shown") or not (project.get("permitted") or {"all": True})["all"]:
             raise self.errors.documents_hidden(self._documents)
         return project
+
+    def iter_pages(
+        self, definitions: str, selection: str, variables: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Every page of a list until the one that has no next.
+
+        Args:
+            definitions: of the variables but `$after`; `$first`, if it is there, is true for the first page.
+            selection: the list as `listed`, with its `pageInfo`.
+            variables: values of the others.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `execute`; or there is no list, or pages repeat.
+        """
+        after, more = None, True
+        while more:
+            place = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
+            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **place})["listed"]
+            if page is None:
+                raise self.errors.listing_incomplete(f"does not list the {self._documents}")
+            yield page
+            more, before = page["pageInfo"]["hasNextPage"], after
+            after = self.next_cursor(page, before) if more else None
+
+    def next_cursor(self, page: Mapping[str, Any], previous_cursor: str | None) -> str:
+        """Where the next page begins; SourceUnavailable where it begins where this one did."""
+        cursor = page["pageInfo"]["endCursor"]
+        if not cursor or cursor == previous_cursor:
+            raise self.errors.listing_incomplete("repeats a page of a listing")
+        return cursor
 
     def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
         """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
@@ -199,7 +234,7 @@ class GitlabErrors:
 
     def documents_hidden(self, documents: str) -> SourceRefused:
         """The project is shown, but not its merge requests or issues, whose list would be empty."""
-        what = "issues" if documents == "issues" else "merge requests"
+        what = "merge requests" if documents == "mergeRequests" else documents
         way = "give the token's owner the role Reporter" if self._has_token else "set connection.token"
         return SourceRefused(
             f"{self.service} does not show the {what} of {self._project}: {way}, switch them on in the "

@@ -133,7 +133,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     def _iter_pages(self, sort: str, oldest: datetime) -> Iterator[Node]:
         """Every page until the one that has no next; the first has the `count` of all."""
         states, sorts = self.enum_types
-        definitions = f"$after: String, $state: {states}, $sort: {sorts}, $since: Time, $first: Boolean!"
+        definitions = f"$state: {states}, $sort: {sorts}, $since: Time, $first: Boolean!"
         selection = (
             f"listed: {self.field}(first: 100, after: $after, state: $state, sort: $sort, "
             "updatedAfter: $since) { count @include(if: $first) pageInfo { hasNextPage endCursor } nodes { "
@@ -141,21 +141,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
             f"{self.listing_fields} }} }}"
         )
         variables = {"state": self.state_values[self._state], "sort": sort, "since": oldest.isoformat()}
-        after, more = None, True
-        while more:
-            place = {"after": after, "first": after is None}
-            page = self._client.execute(definitions, selection, variables | place)["listed"]
-            if page is None:
-                raise self._client.errors.listing_incomplete(f"does not list the {self.field}")
-            yield page
-            more, before = page["pageInfo"]["hasNextPage"], after
-            after = self._next_cursor(page, before) if more else None
-
-    def _next_cursor(self, page: Node, previous_cursor: str | None) -> str:
-        cursor = page["pageInfo"]["endCursor"]
-        if not cursor or cursor == previous_cursor:
-            raise self._client.errors.listing_incomplete("repeats a page of a listing")
-        return cursor
+        return self._client.iter_pages(definitions, selection, variables)
 
     def fetch_batch(self, items: Sequence[Item]) -> dict[str, Node]:
         """Those that are still there, by their address."""
@@ -199,7 +185,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
             yield from (note for note in page["nodes"] if not note["system"] and not note["internal"])
             if not page["pageInfo"]["hasNextPage"]:
                 return
-            after = self._next_cursor(page, after)
+            after = self._client.next_cursor(page, after)
             selection = self._build_selection(_build_notes_field(", after: $after"))
             variables = {"iids": [node["number"]], "after": after}
             project = self._client.execute("$iids: [String!], $after: String", selection, variables)

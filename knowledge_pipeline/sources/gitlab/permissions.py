@@ -24,20 +24,23 @@ from knowledge_pipeline.sources.repository_permissions import (
     list_pages,
 )
 
-ProjectPart = Literal["issue", "merge_request", "repository"]
+ProjectPart = Literal["issue", "merge_request", "release", "snippet", "wiki", "repository"]
 """What has readers of its own; the name of its audience."""
 
 _LEAST_LEVELS: dict[ProjectPart, int] = {
-    "issue": 10,
-    "merge_request": 20,
-    "repository": 20,
-}  # guest, reporter
+    **dict.fromkeys(("issue", "snippet", "wiki"), 10),  # guest
+    **dict.fromkeys(("merge_request", "repository"), 20),  # reporter
+    "release": 20,  # guests see none of the tag and the commit that its document names
+}
 _FEATURES: dict[ProjectPart, str] = {
     "issue": "issues_access_level",
     "merge_request": "merge_requests_access_level",
+    "release": "releases_access_level",
+    "snippet": "snippets_access_level",
+    "wiki": "wiki_access_level",
     "repository": "repository_access_level",
 }
-_UNREADABLE = "members of the project are not shown: give connection.token the scope read_api"
+UNREADABLE = "members of the project are not shown: give connection.token the scope read_api"
 
 
 def read_project_permissions(
@@ -51,26 +54,55 @@ def read_project_permissions(
     """
     client = GitlabClient(connection, "issues", sleep=sleep)
     try:
-        readers = _read_readers(client, f"projects/{quote(connection.project, safe='')}", part)
-        return build_permissions(part, readers, uris, Counter(), _UNREADABLE)
+        readers = _read_readers(client, connection.project, part)
+        return build_permissions(part, readers, uris, Counter(), UNREADABLE)
     finally:
         client.close()
 
 
-def _read_readers(client: GitlabClient, path: str, part: ProjectPart) -> Readers | None:
-    """None: they are not shown."""
-    project = client.get_or_status(path, {})
-    if not is_object(project):
-        raise client.errors.project_not_found()
-    visibility = project.get("visibility")
-    is_open = project.get(_FEATURES[part]) in ("enabled", "public")  # else for members alone
-    if visibility == "public" and is_open:
-        return EVERYBODY
-    members = list_pages(client, f"{path}/members/all")
+def read_snippet_readers(client: GitlabClient, project: str) -> dict[str, Readers] | None:
+    """The readers of snippets by visibility, which narrows whom the project lets read; None: not shown."""
+    of_project = _read_openness(client, project, "snippet")
+    members = _read_members(client, project, "snippet")
     if members is None:
         return None
-    everyone_inside = {INTERNAL} if visibility == "internal" and is_open else set[Member]()
-    return frozenset({*_select(members, _LEAST_LEVELS[part]), *everyone_inside})
+    levels = ("private", "internal", "public")
+    return {
+        level: _admit(members, min(of_project, level, key=levels.index))  # the stricter one
+        for level in levels
+    }
+
+
+def _read_readers(client: GitlabClient, project: str, part: ProjectPart) -> Readers | None:
+    """None: they are not shown."""
+    openness = _read_openness(client, project, part)
+    members = frozenset[Member]() if openness == "public" else _read_members(client, project, part)
+    return None if members is None else _admit(members, openness)
+
+
+def _admit(members: Readers, openness: str) -> Readers:
+    if openness == "public":
+        return EVERYBODY
+    return members | {INTERNAL} if openness == "internal" else members
+
+
+def _read_openness(client: GitlabClient, project: str, part: ProjectPart) -> str:
+    """Whom the project shows the part to: "public", "internal"; "private": members alone."""
+    facts = client.get_or_status(_project_path(project), {})
+    if not is_object(facts):
+        raise client.errors.project_not_found()
+    is_open = facts.get(_FEATURES[part]) in ("enabled", "public")  # else for members alone
+    visibility = facts.get("visibility")
+    return str(visibility) if is_open and visibility in ("public", "internal") else "private"
+
+
+def _read_members(client: GitlabClient, project: str, part: ProjectPart) -> Readers | None:
+    members = list_pages(client, f"{_project_path(project)}/members/all")
+    return None if members is None else frozenset(_select(members, _LEAST_LEVELS[part]))
+
+
+def _project_path(project: str) -> str:
+    return f"projects/{quote(project, safe='')}"
 
 
 def _select(members: Sequence[dict[str, Any]], level: int) -> Iterator[Member]:

@@ -30,6 +30,12 @@ from graphql.utilities import value_from_ast_untyped
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository
 
 MOST_NODES = 500_000
+_TYPES = {
+    "pullRequests": "PullRequest",
+    "issues": "Issue",
+    "discussions": "Discussion",
+    "releases": "Release",
+}
 
 
 class Refused(GraphQLError):
@@ -113,7 +119,7 @@ class Answerer:
             raise Refused("FORBIDDEN", "Resource not accessible by personal access token")
         if owner == "Query" and name != "rateLimit":
             return getattr(self, f"_{name}")(**arguments)
-        if owner == "Repository" and name in ("pullRequests", "issues"):
+        if owner == "Repository" and name in _TYPES:
             return self._listed(name, **arguments)
         if name == "totalCommentsCount":
             return len(source["comments"]) + sum(len(each["comments"]) for each in source["reviewThreads"])
@@ -131,7 +137,11 @@ class Answerer:
         if self.hidden or f"{owner}/{name}".lower() != self.repository.full_name.lower():
             told = f"Could not resolve to a Repository with the name '{owner}/{name}'."
             raise Refused("NOT_FOUND", told)
-        facts = {"nameWithOwner": self.repository.full_name, "hasIssuesEnabled": self.repository.has_issues}
+        facts = {
+            "nameWithOwner": self.repository.full_name,
+            "hasIssuesEnabled": self.repository.has_issues,
+            "hasDiscussionsEnabled": self.repository.has_discussions,
+        }
         return {"__typename": "Repository", "id": "R_1", **facts}
 
     def _node(self, id: str) -> Record:
@@ -157,8 +167,11 @@ class Answerer:
         return record
 
     def _listed(self, name: str, **arguments: Any) -> Record:
-        kind = "PullRequest" if name == "pullRequests" else "Issue"
-        if kind == "Issue" and not self.repository.has_issues:
+        kind, repository = _TYPES[name], self.repository
+        if (kind, True) in (
+            ("Issue", not repository.has_issues),
+            ("Discussion", not repository.has_discussions),
+        ):
             return _page([], **{**arguments, "after": None}) | {"totalCount": 0}
         states, labels = arguments.get("states"), set(arguments.get("labels") or ())
         records = [

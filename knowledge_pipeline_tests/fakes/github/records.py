@@ -1,4 +1,5 @@
-"""The state of a fake GitHub: one repository with pull requests and issues, changed as people do.
+"""The state of a fake GitHub: one repository with pull requests, issues, discussions
+and releases, changed as people do.
 
 Records are dictionaries with GitHub's own field names; lists within them are what GraphQL pages.
 The clock is the repository's: it goes on a minute with every change.
@@ -40,7 +41,7 @@ class Repository:
         noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
         self.clock = noon - timedelta(days=20)
         self.records: dict[str, Record] = {}  # by uri
-        self.has_issues = True
+        self.has_issues = self.has_discussions = True
         self.private = True
         self.visibility: str | None = None  # "internal"; None: as `private` says
         self.collaborators: list[Record] = []  # as REST has them
@@ -98,6 +99,69 @@ class Repository:
         self.records[uri] = record | {"stateReason": None, "timelineItems": []} | facts
         return uri
 
+    def discussion(
+        self, title: str, body: str = "", *, category: str = "Q&A", author: Any = ADA, **facts: Any
+    ) -> str:
+        record = self._conversation("Discussion", "discussions", title, body, author)
+        uri = f"discussion/{record['number']}"
+        self.records[uri] = (
+            record
+            | {
+                "closed": False,
+                "stateReason": None,
+                "isAnswered": False,
+                "upvoteCount": 1,
+                "category": {
+                    "__typename": "DiscussionCategory",
+                    "id": _id("category", category),
+                    "name": category,
+                },
+            }
+            | facts
+        )
+        return uri
+
+    def discuss(self, uri: str, body: str, *, to: Record | None = None, **facts: Any) -> Record:
+        """A comment on a discussion, or, with `to`, a reply to a comment."""
+        known = {"isAnswer": False, "replies": []} | facts
+        remark = self._remark(uri, "DiscussionComment", body, ADA, self._touch(uri)) | known
+        (to["replies"] if to else self.records[uri]["comments"]).append(remark)
+        return remark
+
+    def answer(self, uri: str, remark: Record) -> None:
+        """Mark a comment or reply as the answer."""
+        self._touch(uri)
+        remark["isAnswer"] = self.records[uri]["isAnswered"] = True
+
+    def release(self, name: str, description: str = "", *, tag: str = "", **facts: Any) -> str:
+        """Publish a release; `tag`, "": the next version."""
+        self._last_number += 1
+        tag, at = tag or f"v{self._last_number}.0", self._tick()
+        sha = hashlib.sha1(tag.encode()).hexdigest()
+        self.records[f"release/{tag}"] = {
+            "__typename": "Release",
+            "id": self._next_id("Release"),
+            "number": self._last_number,
+            "tagName": tag,
+            "name": name,
+            "description": description,
+            "isDraft": False,
+            "isPrerelease": False,
+            **dict.fromkeys(("createdAt", "publishedAt", "updatedAt"), at),
+            "author": ADA,
+            "tagCommit": {"__typename": "Commit", "id": _id("commit", sha), "oid": sha},
+            "releaseAssets": [],
+        } | facts
+        return f"release/{tag}"
+
+    def attach(self, uri: str, *names: str) -> None:
+        """Upload assets of a release."""
+        self._touch(uri)
+        self.records[uri]["releaseAssets"] += [
+            {"__typename": "ReleaseAsset", "id": self._next_id("ReleaseAsset"), "name": name}
+            for name in names
+        ]
+
     def merge(self, uri: str) -> None:
         at = self._touch(uri)
         sha = hashlib.sha1(uri.encode()).hexdigest()
@@ -106,16 +170,16 @@ class Repository:
 
     def close(self, uri: str, reason: str = "COMPLETED") -> None:
         at = self._touch(uri)
-        self.records[uri] |= {"state": "CLOSED", "closedAt": at}
+        self.records[uri] |= {"state": "CLOSED", "closed": True, "closedAt": at}
         if uri.startswith("issue/"):
             self.records[uri]["stateReason"] = reason
 
     def edit(self, uri: str, text: str) -> None:
         self._touch(uri)
-        self.records[uri]["body"] = text
+        self.records[uri]["description" if uri.startswith("release/") else "body"] = text
 
     def delete(self, uri: str) -> None:
-        """Only issues can be deleted, but a repository may lose a pull request too, by support."""
+        """Pull requests too: a repository may lose one by support."""
         del self.records[uri]
 
     def label(self, uri: str, *names: str) -> None:
@@ -180,9 +244,9 @@ class Repository:
         for record in self.records.values():
             if record["id"] == node_id:
                 return record
-            for thread in record.get("reviewThreads", ()):
-                if thread["id"] == node_id:
-                    return thread
+            for part in (*record.get("reviewThreads", ()), *record.get("comments", ())):
+                if part["id"] == node_id:
+                    return part
         return None
 
     def _conversation(self, kind: str, place: str, title: str, body: str, author: Any) -> Record:

@@ -65,7 +65,7 @@ class GithubServer(Served):
         repository: str = "octo/engine",
         token: str = "-".join(("not", "a", "token")),
         enterprise: bool = False,
-        kind: Literal["pull", "issue"] = "pull",
+        kind: Literal["pull", "issue", "discussion", "release"] = "pull",
         app_key: str = "",
     ) -> None:
         super().__init__()
@@ -112,8 +112,7 @@ class GithubServer(Served):
         return self.connection(token=None, app=app)
 
     def create(self, title: str, text: str) -> str:
-        made = self.repository.pull if self.kind == "pull" else self.repository.issue
-        return made(title, text)
+        return getattr(self.repository, self.kind)(title, text)
 
     def edit(self, uri: str, text: str) -> None:
         self.repository.edit(uri, text)

@@ -34,8 +34,19 @@ MOST_A_PAGE = 100
 MOST_COUNTED = 1000
 COMPLEXITY = {"anonymous": 200, "known": 250}
 
-_RESOLVED = {"project", "mergeRequests", "issues", "notes", "userNotesCount", "Issue.labels"}
-_OWN = {"MergeRequest.mergedAt": 5, "MergeRequest.labels": 5, "MergeRequest.diffStats": 2}
+_TYPES = {
+    "mergeRequests": "merge_request",
+    "issues": "issue",
+    "releases": "release",
+    "snippets": "snippet",
+}
+_RESOLVED = {"project", *_TYPES, "notes", "userNotesCount", "Issue.labels", "Snippet.blobs"}
+_OWN = {
+    "MergeRequest.mergedAt": 5,
+    "MergeRequest.labels": 5,
+    "MergeRequest.diffStats": 2,
+    "Release.commit": 10,
+}
 
 
 @lru_cache(1)
@@ -67,7 +78,7 @@ def _complexity(selected: Any, owner: Any, variables: Mapping[str, Any]) -> int:
         if key in _OWN or not _RESOLVED.intersection((name, key)):
             total += _OWN.get(key, 1) + below
             continue
-        sorts = name in ("mergeRequests", "issues")  # they have an order, asked for or not
+        sorts = name in _TYPES  # they have an order, asked for or not
         cost = below + 1 + sorts
         is_list = field.selection_set and name != "project"
         entries = min(given.get("first") or MOST_A_PAGE, MOST_A_PAGE) if is_list else 0
@@ -81,7 +92,7 @@ class Answerer:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.hidden = False  # as after losing access
-        self.disabled: set[str] = set()  # "issues", "mergeRequests"
+        self.disabled: set[str] = set()  # "issues", "mergeRequests", "releases", "snippets"
         self.guest = False  # of a private project: sees no merge requests, though they are enabled
         self.missing: set[str] = set()  # fields of an older server: "Note.internal"
         self.miscounted = 0  # added to count
@@ -127,7 +138,7 @@ class Answerer:
             return name.removesuffix("Enabled") not in self.disabled
         if name in ("userPermissions", "readMergeRequest"):
             return {} if owner == "Project" else not self.guest
-        if owner == "Project" and name in ("mergeRequests", "issues"):
+        if owner == "Project" and name in _TYPES:
             return self._listed(name, **arguments)
         if name == "count":
             limit = arguments.get("limit")
@@ -136,13 +147,17 @@ class Answerer:
             return sum(not note["system"] for note in source["notes"])
         if name == "notes":
             return _page([note for note in source["notes"] if _shown(note, arguments["filter"])], **arguments)
+        if owner == "Snippet" and name == "id":
+            return f"gid://gitlab/ProjectSnippet/{source['id']}"
+        if name == "blobs":
+            return _page(source["blobs"], **arguments) | {"hasUnretrievableBlobs": source["unretrievable"]}
         value = source.get(name)
         if isinstance(value, list) and "first" in info.parent_type.fields[name].args:
             return _page(value, **arguments)
         return value
 
     def _listed(self, name: str, **asked: Any) -> Record:
-        kind = "merge_request" if name == "mergeRequests" else "issue"
+        kind = _TYPES[name]
         state, iids = asked.get("state") or "all", asked.get("iids")
         since = datetime.fromisoformat(asked.get("updatedAfter") or "1970-01-01T00:00:00Z")
         records = [
@@ -155,8 +170,9 @@ class Answerer:
             and datetime.fromisoformat(record["updatedAt"]) >= since
             and (iids is None or record["iid"] in iids)
         ]
-        field, _, direction = (asked.get("sort") or "CREATED_DESC").partition("_")
-        key, down = f"{field.lower()}At", direction == "DESC"
+        field, _, direction = (asked.get("sort") or "CREATED_DESC").rpartition("_")
+        field = field.removesuffix("_AT").lower()
+        key, down = f"{field}At", direction == "DESC"
         records.sort(key=lambda record: (record[key], record["id"]), reverse=down)
         total = len(records) + self.miscounted
         if after := asked.pop("after", None):
@@ -167,7 +183,7 @@ class Answerer:
         page = _page(records, **asked)
         if page["nodes"]:
             last = page["nodes"][-1]
-            page["pageInfo"]["endCursor"] = _cursor({f"{field.lower()}_at": last[key], "id": last["id"]})
+            page["pageInfo"]["endCursor"] = _cursor({f"{field}_at": last[key], "id": last["id"]})
         return page | {"count": total}
 
 

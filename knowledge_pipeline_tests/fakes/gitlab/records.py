@@ -1,4 +1,5 @@
-"""The state of a fake GitLab: one project with merge requests and issues, changed as people do.
+"""The state of a fake GitLab: one project with merge requests, issues, releases and
+snippets, changed as people do.
 
 Records are dictionaries with the field names of GitLab's GraphQL; lists within them are what it pages.
 The clock is the project's: it goes on a minute with every change.
@@ -30,6 +31,9 @@ class Project:
             "issues_access_level": "enabled",
             "merge_requests_access_level": "enabled",
             "repository_access_level": "enabled",
+            **dict.fromkeys(
+                ("releases_access_level", "snippets_access_level", "wiki_access_level"), "enabled"
+            ),
         }
         self.members: list[Record] = []  # as REST has them
         self._last_id = 0
@@ -67,6 +71,46 @@ class Project:
         record |= {"reference": f"{self.full_path}#{record['iid']}"} | facts
         return uri
 
+    def release(self, name: str, description: str = "", *, tag: str = "", **facts: Any) -> str:
+        """Publish a release; `tag`, "": the next version."""
+        number = self._id()
+        tag, at = tag or f"v{number}.0", self.touch("")
+        self.records[f"release/{tag}"] = {
+            "id": number,
+            "kind": "release",
+            "tagName": tag,
+            "name": name,
+            "description": description,
+            "author": ADA,
+            **dict.fromkeys(("createdAt", "releasedAt", "updatedAt"), at),
+            "upcomingRelease": False,
+            "commit": {"sha": hashlib.sha1(tag.encode()).hexdigest()},
+            "assets": {"links": []},
+        } | facts
+        return f"release/{tag}"
+
+    def attach(self, uri: str, *names: str) -> None:
+        """Link assets of a release."""
+        self.records[uri]["assets"]["links"] += [{"name": name} for name in names]
+
+    def snippet(self, title: str, text: str = "", *, path: str = "snippet.md", **facts: Any) -> str:
+        """A snippet with one file; more are put into its `blobs`."""
+        number, at = self._id(), self.touch("")
+        self.records[f"snippet/{number}"] = {
+            "id": number,
+            "kind": "snippet",
+            "title": title,
+            "description": None,
+            "visibilityLevel": "private",
+            "author": ADA,
+            "createdAt": at,
+            "updatedAt": at,
+            "webUrl": f"{self.web_url}/-/snippets/{number}",
+            "blobs": [{"path": path, "rawPlainData": text}],
+            "unretrievable": False,
+        } | facts
+        return f"snippet/{number}"
+
     def merge(self, uri: str) -> None:
         sha = hashlib.sha1(uri.encode()).hexdigest()
         self.records[uri] |= {"state": "merged", "mergedAt": self.touch(uri), "mergeCommitSha": sha}
@@ -80,7 +124,10 @@ class Project:
 
     def edit(self, uri: str, text: str) -> None:
         self.touch(uri)
-        self.records[uri]["description"] = text
+        if uri.startswith("snippet/"):
+            self.records[uri]["blobs"][0]["rawPlainData"] = text
+        else:
+            self.records[uri]["description"] = text
 
     def delete(self, uri: str) -> None:
         del self.records[uri]

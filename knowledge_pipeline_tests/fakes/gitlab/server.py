@@ -64,7 +64,7 @@ class GitlabServer(Served):
         project: str = "octo/core/engine",
         token: str = "-".join(("not", "a", "token")),
         prefix: str = "",
-        kind: Literal["merge_request", "issue"] = "merge_request",
+        kind: Literal["merge_request", "issue", "release", "snippet"] = "merge_request",
     ) -> None:
         super().__init__()
         self.project = Project(project)
@@ -96,8 +96,7 @@ class GitlabServer(Served):
         return GitlabConnection.model_validate(told | {"token": SecretStr(self.token)} | changed)
 
     def create(self, title: str, text: str) -> str:
-        made = self.project.merge_request if self.kind == "merge_request" else self.project.issue
-        return made(title, text)
+        return getattr(self.project, self.kind)(title, text)
 
     def edit(self, uri: str, text: str) -> None:
         self.project.edit(uri, text)
@@ -160,8 +159,9 @@ class GitlabServer(Served):
         project, _, below = path.partition("/")
         if unquote(project) != self.project.full_path:
             return 404, {"message": "404 Project Not Found"}, {}
-        if below in self.forbidden:
-            return self.forbidden[below], {"message": "403 Forbidden"}, {}
+        refused = {**dict.fromkeys(self.answerer.disabled, 403), **self.forbidden}
+        if below in refused:
+            return refused[below], {"message": "403 Forbidden"}, {}
         if not below:
             return 200, self.project.facts, {}
         if (whole := self._list(below)) is None:
@@ -175,6 +175,9 @@ class GitlabServer(Served):
         """The whole list at a path below the project."""
         if below == "members/all":
             return self.project.members
+        if below == "releases":
+            records = self.project.records.values()
+            return [{"tag_name": each["tagName"]} for each in records if each["kind"] == "release"]
         record = self.project.records.get(
             below.replace("merge_requests/", "merge_request/").removesuffix("/diffs")
         )
