@@ -12,6 +12,9 @@ from knowledge_pipeline.extending import Document, DocumentSkipped, Item, Source
 _CONNECTIONS: dict[str, dict[str, Any]] = {
     "github_pr": {"type": "github", "repository": "ann/app"},
     "github_issues": {"type": "github", "repository": "ann/app"},
+    "discussions": {"type": "github", "repository": "ann/app"},
+    "releases": {"type": "github", "repository": "ann/app"},
+    "snippets": {"type": "gitlab", "project": "ann/app"},
     "jira": {"type": "jira", "url": "https://example.atlassian.net"},
     "confluence": {"type": "confluence", "url": "https://example.atlassian.net/wiki"},
     "custom": {"type": "custom", "use": "knowledge_pipeline_tests.connections:EmptySource"},

@@ -39,7 +39,7 @@ def test_every_type_has_the_default_trigger_of_the_specification():
         "openapi": "on_commit",
         "git_history": "weekly",
         "github_pr": "daily",
-        "github_issues": "daily",
+        **dict.fromkeys(("github_issues", "discussions", "releases", "snippets"), "daily"),
         "jira": "daily",
         "confluence": "daily",
         "slack": "daily",
@@ -107,7 +107,7 @@ def test_secrets_are_redacted_and_personal_data_kept_by_default():
     assert (sanitize.secrets, sanitize.personal_data) == ("redact", "off")
 
 
-@pytest.mark.parametrize("kind", ["github_pr", "github_issues", "jira", "confluence", "slack", "archive"])
+@pytest.mark.parametrize("kind", ["github_pr", "discussions", "jira", "confluence", "slack", "archive"])
 def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_says_otherwise(kind):
     assert resolve_sanitize(source(kind)).personal_data == "redact"
     assert resolve_sanitize(source(kind, sanitize={"personal_data": "off"})).personal_data == "off"
@@ -124,7 +124,13 @@ def test_personal_data_is_redacted_where_people_write_to_people_unless_the_file_
             {"parts": ["diff"]},
             "parts does not apply to type 'github_issues', only to github_pr",
         ),
-        ("github_issues", {"state": "merged"}, "state 'merged' applies to pull requests"),
+        (
+            "github_issues",
+            {"state": "merged"},
+            "state 'merged' does not apply to type 'github_issues': use open",
+        ),
+        ("releases", {"state": "open"}, "state 'open' does not apply to type 'releases': use all"),
+        ("snippets", {"labels": ["x"]}, "labels does not apply to type 'snippets'"),
     ],
 )
 def test_a_filter_of_another_type_is_refused(kind, filters, said):

@@ -18,18 +18,18 @@ from knowledge_pipeline_tests.connections import connection
 
 TYPES = get_args(SourceType)
 FILES = ("code", "markdown", "openapi", "files", "archive")
-TICKETS = ("github_pr", "github_issues", "jira")
-SERVICES = (*TICKETS, "confluence", "slack")
+TICKETS = ("github_pr", "github_issues", "discussions", "jira")
+SERVICES = (*TICKETS, "releases", "confluence", "slack")
 
 READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "include": (["src/"], (*FILES, "git_history", "github_pr")),
     "exclude": (["vendor/"], (*FILES, "git_history", "github_pr")),
-    "max_bytes": (100, (*FILES, "confluence", "table", "custom")),
+    "max_bytes": (100, (*FILES, "snippets", "confluence", "table", "custom")),
     "languages": (["python"], ("code",)),
     "depth": (10, ("git_history",)),
     "since": ("30 days", ("git_history", *SERVICES)),
     "max_results": (3, SERVICES),
-    "state": ("closed", ("github_pr", "github_issues")),
+    "state": ("all", ("github_pr", "github_issues", "discussions", "releases")),
     "parts": (["description", "comments"], ("github_pr", "jira")),
     "labels": (["bug"], (*TICKETS, "confluence")),
     "projects": (["OPS"], ("jira",)),
@@ -56,6 +56,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
 OTHER_PLACES: dict[str, dict[str, object]] = {
     "github_pr": {"type": "gitlab", "project": "ann/app"},
     "github_issues": {"type": "gitlab", "project": "ann/app"},
+    "releases": {"type": "gitlab", "project": "ann/app"},
     "slack": {"type": "slack", "token": "t0ken"},
     "git_history": {"type": "git", "url": "https://example.org/app.git"},
     "code": {"type": "git", "url": "https://example.org/app.git"},
@@ -139,7 +140,7 @@ SYNTAX_KEYS: dict[str, object] = {
 @pytest.mark.parametrize("key", SYNTAX_KEYS)
 def test_how_code_is_cut_is_refused_where_no_code_is_cut(key, source_type, tmp_path):
     chunking = {key: SYNTAX_KEYS[key]}
-    if source_type in ("code", "files", "custom"):
+    if source_type in ("code", "snippets", "files", "custom"):
         source_of(source_type, tmp_path, chunking=chunking)
     else:
         said = rf"chunking\.{key} does not apply to type '{source_type}': use max_tokens"

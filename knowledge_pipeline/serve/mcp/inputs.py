@@ -130,8 +130,7 @@ class GraphTraversalInput(GraphTargetInput):
     depth: int | None = Field(
         default=None,
         ge=1,
-        description="At most this many steps from the target; by default 1, for a hierarchy 5, for the "
-        "impact of a change 3.",
+        description="Steps at most; by default 1, for a hierarchy 5, for the impact of a change 3.",
     )
 
 

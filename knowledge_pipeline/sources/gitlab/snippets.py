@@ -31,7 +31,9 @@ _FIELDS = """
 
 
 class GitlabSnippets(ListedSource):
-    """A document for each snippet, "snippet/12", and one for each of its files, "snippet/12/parse.py".
+    """A document for each file, "snippet/12/parse.py", and one for a snippet's description, "snippet/12".
+
+    The path is of a folder with the snippet's title, which is all that says what most files are for.
 
     API: https://docs.gitlab.com/api/graphql/reference/#snippet
     """
@@ -48,7 +50,7 @@ class GitlabSnippets(ListedSource):
         self._client.close()
 
     def iter_entries(self) -> Iterator[tuple[Item, Node]]:
-        """Each snippet, then its files."""
+        """What each snippet says of itself, if anything, then its files."""
         for snippet in _iter_snippets(self._client, _FIELDS, page_size=20):
             blobs = snippet.pop("blobs")
             if blobs["hasUnretrievableBlobs"]:
@@ -56,8 +58,9 @@ class GitlabSnippets(ListedSource):
                     f"does not show the files of snippet {snippet['number']}"
                 )
             uri = f"snippet/{snippet['number']}"
-            described = snippet | {"paths": [blob["path"] for blob in blobs["nodes"]]}
-            yield Item(uri, build_revision(FORMAT_VERSION, described)), described
+            if (snippet["description"] or "").strip():
+                described = snippet | {"paths": [blob["path"] for blob in blobs["nodes"]]}
+                yield Item(uri, build_revision(FORMAT_VERSION, described)), described
             for blob in blobs["nodes"]:
                 file = {**snippet, "path": blob["path"], "text": blob["text"]}
                 revision, skip = build_revision(FORMAT_VERSION, file), self._find_skip_reason(blob["text"])
@@ -65,15 +68,18 @@ class GitlabSnippets(ListedSource):
 
     def build_document(self, item: Item, node: Node) -> Document:
         """A file as it is; or the title as the heading, the description, and the names of the files."""
-        text, language = node.get("text"), detect_language(node.get("path", ""), node.get("text") or "")
-        if text is None:
-            about = clean_gitlab_markdown(node["description"] or "", self._connection).strip()
-            files = "\n".join(f"- {path}" for path in node["paths"])
-            text, language = "\n\n".join(filter(None, [f"# {node['title']}", about, files])), "markdown"
+        folder = " ".join(node["title"].replace("/", " ").split())
+        if "text" in node:
+            path, text = f"{folder}/{node['path']}", node["text"]
+            language = detect_language(path, text)
+        else:
+            about = clean_gitlab_markdown(node["description"], self._connection).strip()
+            files = "\n".join(f"- {each}" for each in node["paths"])
+            path, text, language = folder, f"# {folder}\n\n{about}\n\n{files}", "markdown"
         return Document(
             uri=item.uri,
             text=text,
-            path=item.uri,
+            path=path,
             title=node["title"],
             language=language,
             url=node["webUrl"],
@@ -88,8 +94,8 @@ class GitlabSnippets(ListedSource):
         )
 
     def _find_skip_reason(self, text: str | None) -> str | None:
-        if text is None:
-            return "binary file"
+        if not text:
+            return "binary file" if text is None else "empty"
         size = len(text.encode())
         return format_too_large(size, self._max_bytes) if size > self._max_bytes else None
 

@@ -166,7 +166,7 @@ class Answerer:
             if record["kind"] == kind
             and name not in self.disabled
             and not (self.guest and kind == "merge_request")
-            and state in ("all", record["state"])
+            and state in ("all", record.get("state"))
             and datetime.fromisoformat(record["updatedAt"]) >= since
             and (iids is None or record["iid"] in iids)
         ]

@@ -152,6 +152,20 @@ class GitlabPlace(ServedRepository):
         return told | {"url": self._server.url}
 
 
+class WikiPlace(ServedRepository):
+    """The wiki of a repository of GitHub, which is a repository of its own."""
+
+    def __init__(self, root: Path) -> None:
+        server = GithubServer()
+        server.repositories = root / "served"
+        super().__init__(root, server, f"{server.repository.full_name}.wiki")
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        told = {"type": "github", "repository": self._path.removesuffix(".wiki"), "token": self.secrets[0]}
+        return told | {"url": self._server.url, "wiki": True}
+
+
 class CommitOrigin(Origin):
     """The commits of a repository. A change of one is a forced push of it and all that follow."""
 

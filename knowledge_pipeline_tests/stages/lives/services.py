@@ -91,7 +91,7 @@ class ServiceOrigin(Origin):
 
 
 class CodeHostOrigin(ServiceOrigin):
-    """Issues, or pull or merge requests; those with a label are read."""
+    """Issues, discussions, pull or merge requests; those with a label are read."""
 
     filters: ClassVar[Mapping[str, Any]] = {"labels": ["wanted"], "state": "all"}
     cannot: ClassVar[Mapping[str, str]] = {"spoil": _WHOLE}
@@ -126,10 +126,66 @@ class CodeHostOrigin(ServiceOrigin):
         self._records.label(key, "wanted")
 
 
+class ReleaseOrigin(CodeHostOrigin):
+    """Releases; those that are final are read."""
+
+    filters: ClassVar[Mapping[str, Any]] = {}
+
+    def rename(self, key: str, title: str) -> str:
+        self._records.records[key]["name"] = title
+        return key
+
+    def hide(self, key: str) -> dict[str, Any]:
+        return self._set_final(key, False)
+
+    def show(self, key: str) -> None:
+        self._set_final(key, True)
+
+    def _set_final(self, key: str, is_final: bool) -> dict[str, Any]:
+        self._records.records[key] |= {"isPrerelease": not is_final, "upcomingRelease": not is_final}
+        return {}
+
+
+class SnippetOrigin(CodeHostOrigin):
+    """Snippets of one file."""
+
+    filters: ClassVar[Mapping[str, Any]] = {"max_bytes": 4000}
+    cannot: ClassVar[Mapping[str, str]] = {"hide": "nothing chooses snippets"}
+
+    def rename(self, key: str, title: str) -> str:
+        self._records.records[key]["title"] = title
+        return key
+
+    def show(self, key: str) -> None:
+        """They are not labelled."""
+
+    def spoil(self, key: str) -> None:
+        self.edit(key, "word " * 4000)
+
+
 def open_github(kind: str) -> CodeHostOrigin:
-    """Pull requests, or issues, of GitHub."""
-    server = GithubServer(kind="pull" if kind == "github_pr" else "issue")
+    """Pull requests, issues or discussions of GitHub."""
+    kinds: dict[str, Any] = {"github_pr": "pull", "discussions": "discussion"}
+    server = GithubServer(kind=kinds.get(kind, "issue"))
     return CodeHostOrigin(server, server.repository, GithubFault, kind)
+
+
+def open_github_releases() -> ReleaseOrigin:
+    """Releases of GitHub."""
+    server = GithubServer(kind="release")
+    return ReleaseOrigin(server, server.repository, GithubFault, "releases")
+
+
+def open_gitlab_releases() -> ReleaseOrigin:
+    """Releases of GitLab."""
+    server = GitlabServer(kind="release")
+    return ReleaseOrigin(server, server.project, GitlabFault, "releases")
+
+
+def open_snippets() -> SnippetOrigin:
+    """Snippets of GitLab."""
+    server = GitlabServer(kind="snippet")
+    return SnippetOrigin(server, server.project, GitlabFault, "snippets")
 
 
 def open_gitlab(kind: str) -> CodeHostOrigin:

@@ -19,13 +19,17 @@ from knowledge_pipeline_tests.stages.lives.repositories import (
     RepositoryFolder,
     RepositoryPlace,
     RepositoryUrl,
+    WikiPlace,
 )
 from knowledge_pipeline_tests.stages.lives.services import (
     ConfluenceOrigin,
     JiraOrigin,
     SlackOrigin,
     open_github,
+    open_github_releases,
     open_gitlab,
+    open_gitlab_releases,
+    open_snippets,
 )
 
 
@@ -112,6 +116,11 @@ KINDS: Mapping[str, Kind] = {
         "github_issues", "github", lambda root: open_github("github_issues"), is_cheapest=True
     ),
     "gitlab issues": Kind("github_issues", "gitlab", lambda root: open_gitlab("github_issues")),
+    "discussions": Kind("discussions", "github", lambda root: open_github("discussions")),
+    "github releases": Kind("releases", "github", lambda root: open_github_releases()),
+    "gitlab releases": Kind("releases", "gitlab", lambda root: open_gitlab_releases()),
+    "snippets": Kind("snippets", "gitlab", lambda root: open_snippets()),
+    "wiki": Kind("markdown", "github", lambda root: FileOrigin("markdown", WikiPlace(root)), is_whole=False),
     "jira cloud": Kind("jira", "jira", lambda root: JiraOrigin(cloud=True), is_cheapest=True),
     "jira server": Kind("jira", "jira", lambda root: JiraOrigin(cloud=False)),
     "confluence cloud": Kind(
