@@ -82,7 +82,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class TicketFilters(Filters):
-    """Filters of a search of issues, tickets and pull requests."""
+    """Filters of a search of issues, discussions, tickets and pull requests."""
 
     source_types: tuple[TicketType, ...] = field(default=get_args(TicketType), metadata={"min_length": 1})
 

@@ -84,7 +84,7 @@ class SearchRequest(QueryRequest):
 
 @dataclass(frozen=True, slots=True)
 class TicketQueryRequest(QueryRequest):
-    """A query of issues, tickets and pull requests."""
+    """A query of issues, discussions, tickets and pull requests."""
 
     filters: TicketFilters = field(default_factory=TicketFilters)
 

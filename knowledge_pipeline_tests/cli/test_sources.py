@@ -199,11 +199,24 @@ def test_an_unknown_source_is_not_found(indexed: Path, run: Run, command: list[s
             },
         ),
         (
-            ["github_pr", "--url", "https://gitlab.com/team/sub/app"],
+            ["releases", "--url", "https://gitlab.com/team/sub/app"],
             {
-                "id": "app-pulls",
-                "type": "github_pr",
+                "id": "app-releases",
+                "type": "releases",
                 "connection": {"type": "gitlab", "project": "team/sub/app", "token": "${GITLAB_TOKEN}"},
+            },
+        ),
+        (
+            ["markdown", "--url", "https://github.com/pallets/flask/wiki/Home", "--token-env", "GHE"],
+            {
+                "id": "flask-wiki",
+                "type": "markdown",
+                "connection": {
+                    "type": "github",
+                    "repository": "pallets/flask",
+                    "wiki": True,
+                    "token": "${GHE}",
+                },
             },
         ),
         (

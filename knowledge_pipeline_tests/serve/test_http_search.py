@@ -76,7 +76,7 @@ def test_the_shortcuts_search_what_they_are_named_after(asking, path, expected):
 def test_a_shortcut_takes_no_other_types(asking):
     body = {"query": "payment", "filters": {"source_types": ["code"]}}
     answer = asking("ann").post(f"{API}/query/tickets", json=body)
-    assert "'github_issues', 'github_pr' or 'jira'" in refused(answer, 422, "InvalidQuery")
+    assert "'github_issues', 'github_pr', 'discussions' or 'jira'" in refused(answer, 422, "InvalidQuery")
 
 
 def test_a_query_for_an_implementation_searches_code(asking):

@@ -20,6 +20,7 @@ from knowledge_pipeline.cli.sources.service_entries import (
     build_service_entry,
     derive_service_name,
     parse_bucket_url,
+    parse_wiki_url,
 )
 from knowledge_pipeline.cli.sources.source_entries import (
     RepositoryLocation,
@@ -145,6 +146,12 @@ def add(
             raise WrongUsage("a bucket takes --url alone, and keys such as --set connection.region=eu-west-1")
         entry = {"type": type, "connection": bucket}
         name = f"{derive_service_name(entry)}-{USUAL_IDS.get(type, type)}"
+    elif url is not None and (wiki := parse_wiki_url(url)):
+        if path is not None or branch or email:
+            raise WrongUsage("a wiki takes --url, and --token-env with the variable of its token")
+        token = {"token": f"${{{token_env}}}"} if token_env else {}
+        entry = {"type": type, "connection": {**wiki, **token}}
+        name = f"{derive_service_name(entry)}-wiki"
     else:
         if email:
             raise WrongUsage("--email is for Jira and Confluence")

@@ -68,6 +68,16 @@ def build_service_entry(
     return {"type": kind, "connection": {"type": kind, "url": address.rstrip("/"), **identity}}
 
 
+def parse_wiki_url(address: str) -> SourceEntry | None:
+    """The connection of a wiki of GitHub or GitLab, by its address in a browser; None for any other."""
+    for mark in ("/-/wikis", "/wiki"):
+        repository, found, rest = address.partition(mark)
+        host = urlsplit(repository).hostname or ""
+        if found and rest[:1] in ("", "/") and ("github" in host or "gitlab" in host):
+            return {**_parse_repository_address(repository), "wiki": True}
+    return None
+
+
 def parse_bucket_url(address: str) -> SourceEntry | None:
     """The connection of `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or a container of Azure; else None.
 

@@ -71,7 +71,7 @@ async def query_code(body: QueryRequest, ctx: CurrentContext) -> Response:
     responses=STREAMED_RESPONSES,
 )
 async def query_tickets(body: TicketQueryRequest, ctx: CurrentContext) -> Response:
-    """Search issues, tickets and pull requests alone."""
+    """Search issues, discussions, tickets and pull requests alone."""
     return await _run_search(ctx, body, "semantic")
 
 
