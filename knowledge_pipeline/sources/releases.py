@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import islice
 from typing import ClassVar
 
 from knowledge_pipeline.records import Document, Item
@@ -46,11 +47,9 @@ class ReleaseSource(ListedSource):
 
     def iter_entries(self) -> Iterator[tuple[Item, Node]]:
         """Those that the filters want."""
-        count = 0
-        for node in self.iter_releases():
-            if self._is_wanted(node) and (not self._filters.max_results or count < self._filters.max_results):
-                count += 1
-                yield Item(f"release/{node['tag']}", build_revision(FORMAT_VERSION, node)), node
+        wanted = filter(self._is_wanted, self.iter_releases())
+        for node in islice(wanted, self._filters.max_results):
+            yield Item(f"release/{node['tag']}", build_revision(FORMAT_VERSION, node)), node
 
     def build_document(self, item: Item, node: Node) -> Document:
         """Its name as the heading, its notes, its assets."""

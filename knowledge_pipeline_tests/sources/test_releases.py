@@ -62,9 +62,11 @@ def test_what_is_not_final_or_too_old_is_left_out(host):
     assert uris(open_source(max_results=2).discover()) == ["release/v59", "release/v58"]
     since = records.records["release/v58"]["createdAt"]
     assert uris(open_source(since=since).discover()) == ["release/v59", "release/v58"]
-    before, [item] = len(server.requests), list(open_source(max_results=1).discover())
+    [item] = open_source(max_results=1).discover()
+    before = len(server.requests)
     assert len(list(open_source().fetch_many([item]))) == 1
-    assert len(server.requests) - before <= 6  # the list is read no further than to the last that is wanted
+    pages = [request for request in server.requests[before:] if request.query]
+    assert len(pages) == 1  # the list is read no further than to the last that is wanted
 
 
 def test_every_change_makes_another_revision_and_what_is_gone_is_skipped(host):
