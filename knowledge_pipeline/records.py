@@ -35,6 +35,21 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that hangs on a document, as the document's service names it; it is not read yet."""
+
+    id: str  # unique at its document
+    name: str  # of the file: its extension says which format it has
+    address: str  # where its bytes are
+    revision: str = ""  # opaque: another one, and the file is read again
+    size_bytes: int | None = None  # where the service says it
+    url: str | None = None  # where a person opens it
+    author: str | None = None
+    created: datetime | None = None  # with time zone
+    skip: str | None = None  # a reason not to read it: "kept by another service"
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One document as it was read: its canonical text and its metadata."""
 
@@ -47,6 +62,7 @@ class Document:
     author: str | None = None
     last_modified: datetime | None = None  # with time zone
     metadata: Metadata = field(default_factory=dict[str, Any])
+    attachments: tuple[Attachment, ...] = ()  # documents of their own, where their source reads them
 
 
 @dataclass(frozen=True, slots=True)

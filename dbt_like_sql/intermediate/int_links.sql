@@ -65,9 +65,9 @@ grouped as (
         select
             unnest([
                 'links', 'imports', 'references', 'related', 'changes', 'implements', 'supersedes', 'duplicates',
-                'closes'
+                'closes', 'attached_to'
             ]) as kind,
-            unnest([1, 2, 4, 8, 16, 32, 64, 128, 256]) as bit
+            unnest([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]) as bit
     ) as kinds on kinds.kind = found.kind
     where target is not null and target <> '' and (found.mentioned or not starts_with(target, '#'))
     group by source, source_type, uri, path, target
@@ -77,7 +77,7 @@ select
     grouped.source_type,
     grouped.uri, -- of the document that refers to the target
     grouped.path,
-    kinds.kind, -- links, imports, changes, closes, implements, supersedes, duplicates, references, related
+    kinds.kind, -- links, imports, changes, closes, implements, supersedes, duplicates, attached_to, references, related
     grouped.target, -- as it is written there
     grouped.name, -- of the target in all sources; null where it has none
     grouped.declared_as & kinds.bit = 0 as mentioned -- only mentioned in text, where what looks like an id may be none
@@ -85,9 +85,10 @@ from grouped
 cross join (
     select
         unnest([
-            'links', 'imports', 'references', 'related', 'changes', 'implements', 'supersedes', 'duplicates', 'closes'
+            'links', 'imports', 'references', 'related', 'changes', 'implements', 'supersedes', 'duplicates', 'closes',
+            'attached_to'
         ]) as kind,
-        unnest([1, 2, 4, 8, 16, 32, 64, 128, 256]) as bit -- from 16 on a kind says how, which a plain link does not
+        unnest([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]) as bit -- from 16 on a kind says how, which a plain link does not
 ) as kinds
 where
     (grouped.declared_as & kinds.bit <> 0 and (kinds.kind <> 'links' or grouped.mentioned_as < 16))

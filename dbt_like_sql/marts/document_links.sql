@@ -44,7 +44,7 @@ select
     int_links.source,
     int_links.source_type,
     int_links.uri,
-    int_links.kind, -- links, imports, changes, closes, implements, supersedes, duplicates, references, related
+    int_links.kind, -- links, imports, changes, closes, implements, supersedes, duplicates, attached_to, references, related
     int_links.target, -- as it is written in the document
     candidates.target_source,
     candidates.target_uri,

@@ -33,7 +33,8 @@ class DocumentMetadataExtractor:
         page_starts: Any = document.metadata.get("page_starts", ())
         self._page_starts = sorted(int(start) for start in page_starts)
         self._front_matter: Metadata = parse_front_matter(document.text) if has_headings(document) else {}
-        self._title = find_title(document)
+        # an attachment's own title says which document it hangs on
+        self._title = "" if "attached_to" in document.metadata else find_title(document)
         self.tags = _parse_tags(self._front_matter)
 
     def extract(self, chunk: Chunk) -> Metadata:

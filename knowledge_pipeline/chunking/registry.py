@@ -205,7 +205,7 @@ def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerN
         return "notebook"
     if document.language == "notebook" and document.metadata.get("note"):
         return "lines"
-    if source.type in ("snippets", "files", "custom"):
+    if source.type in ("snippets", "files", "custom") or "attached_to" in document.metadata:
         if document.language in PARSED_LANGUAGES:
             return "ast_aware"
         if has_headings(document):

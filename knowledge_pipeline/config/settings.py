@@ -151,6 +151,10 @@ class SourceConfig(SourceFilters):
                 f"allowed: {', '.join(allowed)}"
             )
         require_supported_filters(self, self.type)
+        if self.attachments and self.connection.type == "slack_export":
+            raise ValueError(
+                "attachments are not part of a Slack export: remove the key, or read over the API"
+            )
         require_read_keys(self.type, self.chunking, self.metadata)
         if isinstance(self.connection, CodeHostConnection):
             self.connection.require_readable_wiki(self.type)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.config.source_filters import dump_filters
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import hash_strings
 
@@ -18,7 +18,7 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     if isinstance(source.connection, CustomConnection):
         plain["settings"] = describe_settings(source.connection.use, source.connection.settings)
     connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
-    own = source.model_dump(mode="json", include={"type", *FILTER_TYPES})
+    own = {"type": source.type, **dump_filters(source)}
     chunking = {"chunking": source.chunking.to_json(), "metadata": source.metadata.model_dump(mode="json")}
     embedding = settings.resolve_embedding(source)
     model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})

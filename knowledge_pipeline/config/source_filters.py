@@ -46,6 +46,15 @@ class TableColumns(SettingsModel):
     filters: Annotated[NameList, BeforeValidator(_to_list)] = ()  # each value a tag: `region:emea`
 
 
+class AttachmentSettings(SettingsModel):
+    """Which of the files that hang on a document are read."""
+
+    include: NameList = ()  # of file names, gitignore syntax; empty: the formats of type `files`
+    exclude: NameList = ()
+    max_bytes: int = Field(default=20_000_000, ge=1)  # of one file
+    max_count: int = Field(default=50, ge=1)  # at one document
+
+
 class SourceFilters(SettingsModel):
     """The filters of all types; `FILTER_TYPES` says which types each applies to. Empty means all."""
 
@@ -70,6 +79,14 @@ class SourceFilters(SettingsModel):
     content_types: tuple[ContentType, ...] = ()  # empty: pages and blog posts
     channels: NameList = ()  # names or ids
     columns: TableColumns = TableColumns()
+    attachments: bool | AttachmentSettings = False  # what hangs on a document, as documents of its own
+
+    @property
+    def attachment_settings(self) -> AttachmentSettings | None:
+        """Which attachments are read; None: none."""
+        if isinstance(self.attachments, AttachmentSettings):
+            return self.attachments
+        return AttachmentSettings() if self.attachments else None
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")
@@ -99,8 +116,18 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("spaces", "comments", "exclude_labels", "content_types"), ("confluence",)),
     "channels": ("slack",),
     "columns": ("table",),
+    "attachments": (*_SERVICE_TYPES, "slack"),
 }
 """The types that each filter applies to."""
+
+_LATER_KEYS = ("attachments",)
+
+
+def dump_filters(filters: SourceFilters) -> dict[str, Any]:
+    """The filters as JSON values; later keys only where they are set, so that others keep their hashes."""
+    defaults = {name: SourceFilters.model_fields[name].default for name in _LATER_KEYS}
+    unset = {name for name, default in defaults.items() if getattr(filters, name) == default}
+    return filters.model_dump(mode="json", include=FILTER_TYPES.keys() - unset)
 
 
 def require_supported_filters(filters: SourceFilters, source_type: str) -> None:

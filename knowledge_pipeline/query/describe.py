@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
     **{"duplicates": "duplicated by", "changes": "changed by", "references": "referenced by"},
+    "attached_to": "has attachment",
 }
 _SURE = 0.95  # in a line of a result, the others alone say how they were resolved
 _NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports")
@@ -45,7 +46,8 @@ def format_share(share: float) -> str:
 
 def describe_relation(relation: Relation) -> str:
     """`closes`, or `closed by`: how the requested document is related to the other one."""
-    return relation.kind if relation.direction == "to" else _INCOMING_KINDS[relation.kind]
+    outgoing = relation.direction == "to"
+    return relation.kind.replace("_", " ") if outgoing else _INCOMING_KINDS[relation.kind]
 
 
 def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[str]:

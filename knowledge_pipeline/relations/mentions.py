@@ -10,7 +10,7 @@ from knowledge_pipeline.records import Mention, Metadata
 from knowledge_pipeline.relations.names import KEY, NUMBER, SHA, URL, DocumentContext, resolve_name
 
 VERSION = "1"  # of what is found in a text, and of how names are spelled
-KINDS = ("closes", "implements", "supersedes", "duplicates", "changes", "references")
+KINDS = ("closes", "implements", "supersedes", "duplicates", "changes", "attached_to", "references")
 """How one document may be related to another, the most telling first."""
 
 MAX_MENTIONS = 300  # of one text, or of one document's metadata

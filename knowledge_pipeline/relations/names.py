@@ -57,6 +57,8 @@ def list_names(
     """Every name of a document, each once."""
     names = [name_from_url(url)] if url else []
     match context.source_type:
+        case _ if "attached_to" in metadata:  # its document's names are not its own
+            pass
         case "jira":
             names.append(f"key:{metadata.get('key', '')}")
         case "git_history":

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 
 Sleep = Callable[[float], None]
 
@@ -97,3 +97,12 @@ class ApiSource(BatchSource):
         Raises:
             SourceRefused, SourceUnavailable: as `discover`.
         """
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of a file that a document of this source has; a source without any is never asked.
+
+        Raises:
+            DocumentSkipped: it cannot be taken: gone, larger than `max_bytes`, not for us.
+            SourceRefused, SourceUnavailable: as `discover`.
+        """
+        raise NotImplementedError(f"{attachment.name} of {max_bytes} bytes at most")

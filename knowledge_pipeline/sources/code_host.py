@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from knowledge_pipeline.config.source_filters import DEFAULT_PARTS, Part
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceUnavailable
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.diffs import FileDiff, iter_diff_turns
@@ -167,6 +167,11 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         """Clean Markdown of a text."""
         return clean_markdown(markdown)
 
+    def find_attachments(self, text: str) -> Iterator[Attachment]:
+        """The uploads that a document's text links to."""
+        del text
+        return iter(())
+
     def is_wanted(self, node: Node, oldest: datetime) -> bool:
         """Whether it is recent enough: by its merge where only merged ones are wanted, else by its update."""
         merged = node["mergedAt"] if self._state == "merged" else None
@@ -211,6 +216,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
             author=author_name(node),
             last_modified=parse_time(node["listedAt"]),
             metadata={**known, "segments": segments},
+            attachments=tuple(self.find_attachments(text)),
         )
 
     def discover(self) -> Iterator[Item]:

@@ -18,6 +18,7 @@ from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.config.connections import WikiConnection
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.source_filters import AttachmentSettings
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.languages import (
@@ -188,11 +189,22 @@ def build_selection(source: SourceConfig) -> FileSelection:
                 f"source {source.id!r}: languages has {name!r}, which is not known: "
                 f"did you mean {', '.join(near)}?"
             )
-    _require_valid_patterns(source, "include", source.include)
-    _require_valid_patterns(source, "exclude", source.exclude)
+    _require_valid_patterns(source.id, "include", source.include)
+    _require_valid_patterns(source.id, "exclude", source.exclude)
     languages = frozenset(source.languages) if source.type == "code" else frozenset[str]()
     kind = "wiki" if isinstance(source.connection, WikiConnection) else source.type
     return _build_selection(kind, tuple(source.include), tuple(source.exclude), languages)
+
+
+def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> FileSelection:
+    """The attachments that are taken, by name: the formats of type `files`, or as the patterns say.
+
+    Raises:
+        ConfigError: a pattern is not one that gitignore knows.
+    """
+    _require_valid_patterns(source_id, "attachments.include", settings.include)
+    _require_valid_patterns(source_id, "attachments.exclude", settings.exclude)
+    return _build_selection("files", settings.include, settings.exclude, frozenset())
 
 
 @lru_cache(maxsize=64)
@@ -237,19 +249,19 @@ def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:
     """
     if not source.include and not source.exclude:
         return None
-    _require_valid_patterns(source, "include", source.include)
-    _require_valid_patterns(source, "exclude", source.exclude)
+    _require_valid_patterns(source.id, "include", source.include)
+    _require_valid_patterns(source.id, "exclude", source.exclude)
     include = GitIgnoreSpec.from_lines(source.include) if source.include else None
     digest = hash_strings(*source.include, "", *source.exclude)[:8]
     return ChangedPaths(include, GitIgnoreSpec.from_lines(source.exclude), digest)
 
 
-def _require_valid_patterns(source: SourceConfig, key: str, patterns: Sequence[str]) -> None:
+def _require_valid_patterns(source_id: str, key: str, patterns: Sequence[str]) -> None:
     for pattern in patterns:
         try:
             GitIgnoreSpec.from_lines([pattern])
         except ValueError as error:
             raise ConfigError(
-                f"source {source.id!r}: {key} has the pattern {pattern!r}, "
+                f"source {source_id!r}: {key} has the pattern {pattern!r}, "
                 f"which is not gitignore syntax ({error})"
             ) from error

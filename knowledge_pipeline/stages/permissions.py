@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from knowledge_pipeline.config.access import AccessSettings
+from knowledge_pipeline.sources.attachments.reading import find_owner_uri
 from knowledge_pipeline.sources.permission_readers import read_permissions
 from knowledge_pipeline.sources.permissions import GROUP_PREFIX, Member
 from knowledge_pipeline.stages.context import RefreshContext, Stats
@@ -56,7 +57,7 @@ def refresh_permissions(
         for name, requires in permissions.audiences.items()
     }
     changed = write_audiences(table, audiences)
-    moved = _update_audiences(snapshot, permissions.audience_by_uri)
+    moved = _update_audiences(snapshot, permissions.audience_by_uri, ctx.source.type)
     stats.notes += permissions.problems
     notes = {
         "documents without readable permissions are closed": permissions.count_closed(uris),
@@ -111,13 +112,16 @@ def load_audiences(ctx: RefreshContext) -> dict[str, str]:
     }
 
 
-def _update_audiences(snapshot: Table, desired: Mapping[str, str]) -> int:
-    """Set the audiences of documents that are stored, in one commit; returns how many differed."""
+def _update_audiences(snapshot: Table, desired: Mapping[str, str], source_type: str) -> int:
+    """Set the audiences of documents that are stored, in one commit; returns how many differed.
+
+    What hangs on a document has the document's.
+    """
     stored = snapshot.read_rows(["uri", "audience"]).to_pydict()
     changed = {
-        uri: desired.get(uri)
+        uri: wanted
         for uri, audience in zip(stored["uri"], stored["audience"], strict=True)
-        if audience != desired.get(uri)
+        if audience != (wanted := desired.get(find_owner_uri(source_type, uri)))
     }
     if changed:
         columns = {"uri": list(changed), "audience": list(changed.values())}

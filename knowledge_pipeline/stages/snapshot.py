@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,14 +22,16 @@ import pyarrow as pa
 
 from knowledge_pipeline.config.connections import CustomConnection, GitConnection, LocalConnection
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
-from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.config.source_filters import dump_filters
+from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.plugins import describe_settings
-from knowledge_pipeline.records import Document, Item, hash_strings
-from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
+from knowledge_pipeline.records import Item, hash_strings
+from knowledge_pipeline.sources.attachments.reading import find_owner_uri, open_attachment_reader
+from knowledge_pipeline.sources.base import ApiSource, Source
 from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
+from knowledge_pipeline.stages.document_rows import DocumentRows, Row, StoredAttachments
 from knowledge_pipeline.stages.permissions import refresh_permissions
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
@@ -56,10 +58,13 @@ def refresh(ctx: RefreshContext) -> Stats:
         measure_stage("snapshot", ctx.source.id) as stats,
         ctx.claim_slot(host) if host else nullcontext(),
         open_source(ctx.source, cache=ctx.lake.cache) as source,
+        open_attachment_reader(ctx.source) as reader,
     ):
-        listing = _list_items(ctx, source, table)
+        listing = _list_items(ctx, source, table, reader.version if reader else "")
         items, stored = listing.items, table.read_rows(["uri", "revision", "archived_at", "skipped"])
-        actual = _build_fingerprints(stored)
+        attached = StoredAttachments(ctx.source.type, source, reader, table, full=ctx.options.full)
+        documents = attached.take_from(stored)
+        actual = _build_fingerprints(documents)
         desired = {uri: item_fingerprint(item) for uri, item in items.items()}
         if listing.is_full:
             live = sum(1 for fingerprint in actual.values() if fingerprint != _ARCHIVED)
@@ -70,7 +75,7 @@ def refresh(ctx: RefreshContext) -> Stats:
                     "empty now"
                 )
             # others have no content
-            readable: list[Any] = stored.filter(stored["skipped"].is_null())["uri"].to_pylist()
+            readable: list[Any] = documents.filter(documents["skipped"].is_null())["uri"].to_pylist()
             desired |= dict.fromkeys((uri for uri in readable if uri not in items), _ARCHIVED)
         else:
             desired = actual | desired
@@ -78,15 +83,22 @@ def refresh(ctx: RefreshContext) -> Stats:
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
         audiences = refresh_permissions(ctx, table, live_uris, stats)
-        reconcile(table, plan, lambda uris: _build_batches(ctx, source, table, items, audiences, uris))
+        attached.removed = plan.removed  # which grows while the rows are built
+        builder, total = DocumentRows(source, table, attached), len(plan.keys_to_write)
+        reconcile(
+            table,
+            replace(plan, changed=[*plan.changed, *attached.list_uris(plan.changed)]),
+            lambda uris: _build_batches(ctx, table, builder.build(items, uris), audiences, total),
+        )
         if plan:
             ctx.upkeep.tend(table)
         stats.seen = len(items)
         stats.add_plan(plan)
         archived = sum(1 for uri in plan.changed if desired[uri] == _ARCHIVED)
         stats.removed, stats.changed = stats.removed + archived, stats.changed - archived
+        attached.add_to(stats)
         stats.notes += listing.notes
-        listing.save_progress(table)
+        listing.save_progress(table, ctx.source.type)
         if plan:
             stored = table.read_rows(["skipped", "archived_at"])
         reasons: list[Any] = stored["skipped"].drop_null().to_pylist()
@@ -121,18 +133,21 @@ class _Listing:
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])
 
-    def save_progress(self, table: Table) -> None:
+    def save_progress(self, table: Table, source_type: str) -> None:
         """Note up to when the updates of a service are known."""
         if self.started_at is None or not table.exists:
             return
-        times = table.read_rows(["last_modified"], ~is_null("last_modified")).to_pydict()["last_modified"]
+        rows = table.read_rows(["uri", "last_modified"], ~is_null("last_modified")).to_pydict()
+        dated = zip(rows["uri"], rows["last_modified"], strict=True)
+        times = [at for uri, at in dated if find_owner_uri(source_type, uri) == uri]  # of files others tell
         notes = {_KNOWN_UNTIL: max(times).isoformat()} if times else {}
         if self.is_full:
             notes |= {_FULL_LISTING_AT: self.started_at.isoformat(), _LISTED_WITH: self.settings_digest}
         table.write_notes(**notes)
 
 
-def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
+def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: str) -> _Listing:
+    """`attachments`: the version of what reads them; "": they are not read."""
     if not isinstance(source, ApiSource):
         if ctx.listing and ctx.listing.error:
             raise ctx.listing.error
@@ -143,16 +158,24 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table) -> _Listing:
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     if isinstance(connection, CustomConnection):
         location += json.dumps(describe_settings(connection.use, connection.settings), sort_keys=True)
-    filters = ctx.source.model_dump(mode="json", include=set(FILTER_TYPES))
     # Changes where a service may list other, also older, documents.
-    digest = hash_strings(ctx.source.type, location, json.dumps(filters))
+    digest = hash_strings(
+        ctx.source.type,
+        location,
+        json.dumps(dump_filters(ctx.source)),
+        *([attachments] if attachments else []),
+    )
+
+    def list_all(listed: Iterable[Item]) -> Mapping[str, Item]:
+        """Those that may have attachments are read again where these would be read in another way."""
+        mark = f"+{attachments}" if attachments else ""
+        return {each.uri: replace(each, revision=each.revision + mark) for each in _report_items(ctx, listed)}
+
     listed_at, since = notes.get(_FULL_LISTING_AT), notes.get(_KNOWN_UNTIL)
     is_due = not listed_at or datetime.fromisoformat(listed_at) + source.full_listing_interval <= started_at
     if ctx.options.full or is_due or since is None or notes.get(_LISTED_WITH) != digest:
-        items = {item.uri: item for item in _report_items(ctx, source.discover())}
-        return _Listing(items, True, started_at, digest)
-    updated = source.discover_updated(datetime.fromisoformat(since))
-    items = {item.uri: item for item in _report_items(ctx, updated)}
+        return _Listing(list_all(source.discover()), True, started_at, digest)
+    items = list_all(source.discover_updated(datetime.fromisoformat(since)))
     return _Listing(items, False, started_at, digest, Counter({f"listed since {since}": 1}))
 
 
@@ -180,12 +203,7 @@ def _require_any_readable(ctx: RefreshContext, stats: Stats) -> None:
 
 
 def _build_batches(
-    ctx: RefreshContext,
-    source: Source,
-    table: Table,
-    items: Mapping[str, Item],
-    audiences: Mapping[str, str],
-    uris: list[str],
+    ctx: RefreshContext, table: Table, documents: Iterable[Row], audiences: Mapping[str, str], total: int
 ) -> Iterator[pa.RecordBatch]:
     """Read the listed documents and archive the vanished ones; each batch is one commit.
 
@@ -193,10 +211,10 @@ def _build_batches(
     """
     rows, chars, error = list[dict[str, Any]](), 0, None
     try:
-        for count, row in enumerate(_iter_rows(source, table, items, uris), start=1):
-            rows.append(row | {"audience": audiences.get(row["uri"])})
+        for count, row in enumerate(documents, start=1):
+            rows.append(row | {"audience": audiences.get(find_owner_uri(ctx.source.type, row["uri"]))})
             chars += len(row["text"])
-            ctx.report("snapshot", count, len(uris))
+            ctx.report("snapshot", count, max(count, total))
             if len(rows) >= _DOCUMENTS_PER_COMMIT or chars >= _CHARS_PER_COMMIT:
                 yield pa.RecordBatch.from_pylist(rows, schema=table.schema)
                 rows, chars = [], 0
@@ -206,45 +224,3 @@ def _build_batches(
         yield pa.RecordBatch.from_pylist(rows, schema=table.schema)
     if error:
         raise error
-
-
-def _iter_rows(
-    source: Source, table: Table, items: Mapping[str, Item], uris: list[str]
-) -> Iterator[dict[str, Any]]:
-    now, vanished = datetime.now(UTC), [uri for uri in uris if uri not in items]
-    for rows in table.iter_rows_by_values("uri", vanished, table.schema.names):
-        for row in rows.to_pylist():
-            yield {**row, "archived_at": row["archived_at"] or now}
-    readable: list[Item] = []
-    for item in (items[uri] for uri in uris if uri in items):
-        if item.skip:
-            yield _build_row(item, DocumentSkipped(item.skip))
-        elif isinstance(source, BatchSource):
-            readable.append(item)
-        else:
-            try:
-                result = source.fetch(item)
-            except DocumentSkipped as reason:
-                result = reason
-            yield _build_row(item, result)
-    if not isinstance(source, BatchSource):
-        return
-    missing = {item.uri for item in readable}
-    for item, result in source.fetch_many(readable):
-        missing.discard(item.uri)
-        yield _build_row(item, result)
-    if missing:
-        raise SourceUnavailable(
-            f"the source did not return {len(missing)} listed documents, such as {min(missing)}: "
-            "refresh again"
-        )
-
-
-def _build_row(item: Item, result: Document | DocumentSkipped) -> dict[str, Any]:
-    """One snapshot row: the document, or the reason for skipping it."""
-    row: dict[str, Any] = {"uri": item.uri, "revision": item_fingerprint(item), "archived_at": None}
-    is_skipped = isinstance(result, DocumentSkipped)
-    columns = asdict(Document(uri=item.uri, text="", path=item.uri) if is_skipped else result)
-    columns["metadata"] = json.dumps(columns["metadata"], sort_keys=True, default=str)
-    columns["content_hash"] = hash_strings(*(f"{name}={value}" for name, value in sorted(columns.items())))
-    return row | columns | {"skipped": str(result) if is_skipped else None}

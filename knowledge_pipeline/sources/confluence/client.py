@@ -15,6 +15,8 @@ import requests
 from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.records import Attachment
+from knowledge_pipeline.sources.attachments.download import Downloader, build_identity
 from knowledge_pipeline.sources.http_retry import (
     TIMEOUT_S,
     format_retries_exhausted,
@@ -48,12 +50,26 @@ class ConfluenceClient:
         self.is_cloud = connection.email is not None or host.endswith((".atlassian.net", "api.atlassian.com"))
         self._connection = connection
         self._client: Any = None
+        identity = build_identity(connection.token, connection.email)
+        self._downloader = Downloader(self.service, [self.base_url], identity)
 
     def close(self) -> None:
         """Close the connections."""
+        self._downloader.close()
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of a page's file; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
+
+    def build_file_address(self, page_id: str, file_id: str, path: str) -> str:
+        """Where the bytes of a page's file are; `path` is where the site has them, below its address."""
+        if self.is_cloud:  # where an API gateway has them, too
+            id_ = file_id if file_id.startswith("att") else f"att{file_id}"
+            path = f"/rest/api/content/{page_id}/child/attachment/{id_}/download"
+        return f"{self.base_url}{path}"
 
     def get(self, path: str, parameters: Parameters) -> Json:
         """The JSON object at a path; raises SourceRefused, SourceUnavailable."""

@@ -57,6 +57,8 @@ class ChildContent:
     author: str | None = None
     storage: str = ""  # a comment's text
     quoted_text: str = ""  # the words of the page that it is about
+    size_bytes: int | None = None  # of a file
+    download_path: str = ""  # of a file, below the site's address
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.confluence.content import BOARD_KINDS, ChildContent, Page, PageLocator
 from knowledge_pipeline.sources.confluence.storage import storage_to_markdown
 
@@ -19,6 +20,7 @@ class PageDocumentBuilder:
 
     site: str
     people: Mapping[str, str]  # display names by account
+    build_file_address: Callable[[str, str, str], str]  # by ids of page and file, and the site's path
 
     def build_document(
         self, item: Item, page: Page, children: Sequence[ChildContent]
@@ -61,7 +63,24 @@ class PageDocumentBuilder:
                 "page_type": page.kind,
                 "mentions": [{"kind": "references", "target": target} for target in sorted(references)],
             },
+            attachments=tuple(self._iter_attachments(children)),
         )
+
+    def _iter_attachments(self, children: Sequence[ChildContent]) -> Iterator[Attachment]:
+        """The files of a page; a new version of one has the same id."""
+        for each in sorted(children, key=lambda child: (len(child.id), child.id)):
+            if each.kind == "attachment" and each.title:
+                name = quote(each.title, safe="")
+                yield Attachment(
+                    id=each.id,
+                    name=each.title,
+                    address=self.build_file_address(each.page_id, each.id, each.download_path),
+                    revision=str(each.version),
+                    size_bytes=each.size_bytes,
+                    url=f"{self.site}/download/attachments/{each.page_id}/{name}",
+                    author=each.author,
+                    created=each.updated,
+                )
 
     def _convert(self, storage: str, space: str, references: set[str]) -> str:
         converted = storage_to_markdown(storage, space=space, site=self.site, people=self.people)

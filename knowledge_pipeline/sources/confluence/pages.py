@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import ApiSource
 from knowledge_pipeline.sources.confluence.client import ConfluenceClient
 from knowledge_pipeline.sources.confluence.cloud import CloudEdition
@@ -162,6 +162,10 @@ class ConfluencePages(ApiSource):
         for several in split_batches(items, _PAGES_PER_BATCH):
             yield from self._fetch_batch(several)
 
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """A page's file; raises as `Downloader.read`."""
+        return self._client.download(attachment, max_bytes)
+
     def _fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         kinds = {item.uri.partition("/")[2]: item.uri.partition("/")[0] for item in items}
         pages: dict[str, Page | DocumentSkipped] = {page.id: page for page in self._edition.read_pages(kinds)}
@@ -171,7 +175,7 @@ class ConfluencePages(ApiSource):
         parents = [item.uri.partition("/")[2] for item in items if PageLocator.from_item(item).has_children]
         children = self._load_children(parents)
         people = self._edition.resolve_people(set(_iter_accounts(pages.values(), children)))
-        builder = PageDocumentBuilder(self._client.public_url, people)
+        builder = PageDocumentBuilder(self._client.public_url, people, self._client.build_file_address)
         for item in items:
             page_id = item.uri.partition("/")[2]
             page = pages[page_id]

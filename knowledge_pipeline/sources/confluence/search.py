@@ -68,5 +68,7 @@ def parse_child_content(content: Json) -> ChildContent | None:
         updated=parse_time(str(version["when"])) if version.get("when") else None,
         author=author,
         storage=storage_of(content),
+        size_bytes=size if isinstance(size := extensions.get("fileSize"), int) else None,
+        download_path=str((content.get("_links") or Json()).get("download") or ""),
         quoted_text=str((extensions.get("inlineProperties") or Json()).get("originalSelection") or ""),
     )

@@ -5,16 +5,19 @@ A subclass defines how they are listed, their fields, and their turns.
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import ClassVar
+from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources import code_host
+from knowledge_pipeline.sources.attachments.download import Downloader
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.code_host import ConversationFilters, Node, QueryTooLarge, author_name
 from knowledge_pipeline.sources.conversation import Turn
@@ -24,6 +27,8 @@ from knowledge_pipeline.sources.github.listing import ConversationLister, Listin
 from knowledge_pipeline.sources.github.nested_lists import NestedList, build_list_selections, load_all_entries
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 from knowledge_pipeline.times import parse_time
+
+_FILE_NAME = r"[^\s()<>\[\]\"'`|\\?#/]{1,300}"
 
 
 class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
@@ -47,10 +52,27 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
         self.repository = connection.repository
         self._listing_spec = ListingSpec(*self.listing_spec, self.state_values[self._state], filters.labels)
         self._client = GithubClient(connection, sleep=sleep)
+        site, repository = re.escape(connection.web_url), re.escape(connection.repository)
+        self._upload = re.compile(
+            rf"{site}/(?:user-attachments|{repository})/files/(\d{{1,20}})/({_FILE_NAME})"
+        )
+        # Without our token, which GitHub does not take there, and with which whoever writes here could have
+        # files of other repositories read.
+        self._downloader = Downloader(f"GitHub at {urlsplit(connection.web_url).hostname}", (), sleep=sleep)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+        self._downloader.close()
+
+    def find_attachments(self, text: str) -> Iterator[Attachment]:
+        """The files that were uploaded to its texts."""
+        for found in self._upload.finditer(text):
+            yield Attachment(found[1], unquote(found[2]), found[0], found[0], url=found[0])
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """An uploaded file; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
 
     @abstractmethod
     def build_revision(self, node: Node) -> str:

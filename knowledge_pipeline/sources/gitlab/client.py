@@ -14,13 +14,15 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.records import Attachment
+from knowledge_pipeline.sources.attachments.download import Downloader, build_identity
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.code_host import QueryTooLarge
 from knowledge_pipeline.sources.http_retry import (
@@ -61,9 +63,27 @@ class GitlabClient:
         if connection.token:  # as a bearer's, which is taken for tokens of every kind
             self._session.headers["Authorization"] = f"Bearer {connection.token.get_secret_value()}"
 
+        self._downloader = Downloader(
+            self.errors.service, [connection.url], build_identity(connection.token), sleep=sleep
+        )
+
     def close(self) -> None:
         """Close the connections; a later query opens new ones."""
         self._session.close()
+        self._downloader.close()
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of an upload of the project; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
+
+    def build_upload_address(self, secret: str, name: str) -> str:
+        """Where an upload is by the API, which takes our token; its page takes a browser's session alone.
+
+        Source: https://docs.gitlab.com/api/project_markdown_uploads/
+        """
+        project = quote(self._connection.project, safe="")
+        site = self._connection.url.rstrip("/")
+        return f"{site}/api/v4/projects/{project}/uploads/{secret}/{quote(name, safe='')}"
 
     def execute(
         self, definitions: str, selection: str, variables: Mapping[str, Any], *, can_split: bool = False

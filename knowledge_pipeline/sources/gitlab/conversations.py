@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources import code_host
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.code_host import (
@@ -24,7 +25,7 @@ from knowledge_pipeline.sources.code_host import (
     is_incomplete,
 )
 from knowledge_pipeline.sources.gitlab.client import GitlabClient
-from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown
+from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown, find_uploads
 from knowledge_pipeline.times import parse_time
 
 CONFIDENTIAL_REASON = "confidential"
@@ -68,6 +69,16 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def find_attachments(self, text: str) -> Iterator[Attachment]:
+        """The files that were uploaded to its texts; each is known by its secret, which never changes."""
+        for secret, name in find_uploads(text, self.connection):
+            url = f"{self.connection.location}/uploads/{secret}/{quote(name)}"
+            yield Attachment(secret, name, self._client.build_upload_address(secret, name), secret, url=url)
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """An uploaded file; raises as `Downloader.read`."""
+        return self._client.download(attachment, max_bytes)
 
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown, with links to uploads."""

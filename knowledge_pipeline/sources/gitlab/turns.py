@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import unquote
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.sources.code_host import Node, author_name, build_mentions
@@ -12,6 +13,7 @@ from knowledge_pipeline.sources.markdown_cleaning import clean_markdown
 from knowledge_pipeline.times import parse_time
 
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
+_UPLOADED = re.compile(r"([0-9a-f]{32})/([^\s()<>\[\]\"'`|\\?#/]{1,300})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _INLINE_CODE = re.compile(r"(?<!`)`[^`]{1,500}`(?!`)")
 _REFERENCE = (
@@ -28,6 +30,14 @@ _CLOSING = re.compile(
 def clean_gitlab_markdown(markdown: str, connection: GitlabConnection) -> str:
     """GitLab Flavored Markdown as clean Markdown; what was uploaded is linked to where it lies."""
     return clean_markdown(_UPLOAD.sub(lambda _: connection.location, markdown))
+
+
+def find_uploads(text: str, connection: GitlabConnection) -> Iterator[tuple[str, str]]:
+    """Secret and name of each file of the project that a clean text links to."""
+    prefix = f"{connection.location}/uploads/"
+    for part in text.split(prefix)[1:]:
+        if found := _UPLOADED.match(part):
+            yield found[1], unquote(found[2])
 
 
 def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:

@@ -16,6 +16,8 @@ import requests
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.records import Attachment
+from knowledge_pipeline.sources.attachments.download import Downloader, build_identity
 from knowledge_pipeline.sources.http_retry import mount_retries, to_source_error
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ class JiraClient:
         self._connection = connection
         self._jira: JIRA | None = None
         self._is_cloud: bool | None = True if connection.email else None
+        self._downloader = Downloader(
+            self.service, [self.url], build_identity(connection.token, connection.email)
+        )
 
     @property
     def is_authenticated(self) -> bool:
@@ -72,8 +77,16 @@ class JiraClient:
         """The JSON that a query posted to a path returns. Raises as `get`."""
         return self._request(path, dict(body), None, post=True)
 
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of a ticket's file; raises as `Downloader.read`."""
+        address = attachment.address
+        if self.is_cloud:  # by the address that a scoped token's gateway has, too
+            address = f"{self.url}/rest/api/3/attachment/content/{attachment.id}"
+        return self._downloader.read(address, attachment.name, max_bytes)
+
     def close(self) -> None:
         """Free the connections."""
+        self._downloader.close()
         if self._jira is not None:
             self._jira.close()
         self._jira = None

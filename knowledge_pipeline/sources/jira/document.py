@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from knowledge_pipeline import times
 from knowledge_pipeline.json_values import is_list, is_object
-from knowledge_pipeline.records import Document
+from knowledge_pipeline.records import Attachment, Document
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline.sources.jira.adf import adf_to_markdown
 from knowledge_pipeline.sources.jira.fields import SiteFields, format_field_value, parse_sprint_name
@@ -69,6 +70,7 @@ def build_ticket_document(ticket: Ticket) -> Document:
         author=_display_name(ticket.get_field("creator")) or _display_name(ticket.get_field("reporter")),
         last_modified=parse_time(ticket.get_field("updated")),
         metadata=_build_metadata(ticket, project, custom) | {"segments": segments},
+        attachments=tuple(_iter_attachments(ticket)),
     )
 
 
@@ -274,6 +276,24 @@ def _list_names(ticket: Ticket, field: str) -> list[str]:
 def _list_attachments(ticket: Ticket) -> list[str]:
     files = (each.get("filename") for each in _list_dicts(ticket.get_field("attachment")))
     return sorted(str(name) for name in files if name)
+
+
+def _iter_attachments(ticket: Ticket) -> Iterator[Attachment]:
+    """The files of a ticket; a new upload is another one, whatever it is called."""
+    for each in _list_dicts(ticket.get_field("attachment")):
+        id_, name, size = str(each.get("id") or ""), str(each.get("filename") or ""), each.get("size")
+        if not id_.isdecimal() or not name:
+            continue
+        yield Attachment(
+            id=id_,
+            name=name,
+            address=str(each.get("content") or ""),
+            revision=f"{size}",
+            size_bytes=size if isinstance(size, int) else None,
+            url=f"{ticket.site_url}/secure/attachment/{id_}/{quote(name, safe='')}",
+            author=_display_name(each.get("author")),
+            created=parse_time(each.get("created")),
+        )
 
 
 def _list_dicts(value: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused
 from knowledge_pipeline.sources.jira.document import Ticket, build_ticket_document, parse_time
@@ -108,6 +108,10 @@ class JiraTickets(ApiSource):
                     yield item, self._build_document(raw)
             for item in wanted.values():
                 yield item, self._fetch_one(item.locator)
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """A ticket's file; raises as `Downloader.read`."""
+        return self._api.download(attachment, max_bytes)
 
     def _list_wanted(self, since: datetime | None) -> Iterator[dict[str, Any]]:
         """The tickets that were updated since; with `max_results` so many of them."""

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource, Sleep
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.sources.slack.text import RawIds
@@ -105,6 +105,10 @@ class SlackChannels(ApiSource):
             yield from self._fetch_days(self._require_channel(channel_id), wanted)
         for item in threads:
             yield item, self._fetch_thread(item)
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """A message's file; raises as `Downloader.read`."""
+        return self._client.download(attachment, max_bytes)
 
     def _oldest_day(self) -> datetime:
         """The beginning of the first wanted day: a day is taken whole or not at all."""

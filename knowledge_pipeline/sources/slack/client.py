@@ -19,6 +19,8 @@ import requests
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.records import Attachment
+from knowledge_pipeline.sources.attachments.download import Downloader, build_identity
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,
@@ -64,9 +66,12 @@ class SlackClient:
         self._sleep = sleep
         self._session: requests.Session | None = None
         self._client: WebClient | None = None
+        origins = [connection.url, f"https://files.{host}"]  # whose files take the same token
+        self._downloader = Downloader(self.service, origins, build_identity(connection.token), sleep=sleep)
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
+        self._downloader.close()
         if self._session is not None:
             self._session.close()
         self._session = self._client = None
@@ -98,6 +103,10 @@ class SlackClient:
                 )
             cursors.add(cursor)
             parameters["cursor"] = cursor
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of a message's file; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
 
     def call(self, method: str, **parameters: Any) -> Json:
         """The response to one request.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import blake2b
@@ -16,9 +16,9 @@ from typing import Any, TypeGuard
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.json_values import is_object
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.conversation import Turn, format_conversation
-from knowledge_pipeline.sources.slack.blocks import Json, render_message, to_string
+from knowledge_pipeline.sources.slack.blocks import Json, list_dicts, render_message, to_string
 from knowledge_pipeline.sources.slack.text import NameLookup, replace_surrogates
 
 _FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
@@ -78,6 +78,7 @@ class SlackMessage:
     author: str | None
     text: str
     edited_ts: str = ""  # a `ts`
+    files: tuple[Attachment, ...] = ()
 
     @property
     def last_activity(self) -> float:
@@ -153,7 +154,32 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
         return None
     edited = message.get("edited")
     at = edited.get("ts") if is_object(edited) else None
-    return SlackMessage(message["ts"], _author_name(message, names), text, at if is_timestamp(at) else "")
+    author, edited_ts = _author_name(message, names), at if is_timestamp(at) else ""
+    return SlackMessage(message["ts"], author, text, edited_ts, tuple(_iter_files(message, author)))
+
+
+def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
+    """The files of a message that Slack itself keeps, or says why not; a deleted one is none."""
+    for file in list_dicts(message.get("files")):
+        id_, mode, size = to_string(file.get("id")), to_string(file.get("mode")), file.get("size")
+        name = replace_surrogates(to_string(file.get("name")) or to_string(file.get("title")))
+        if not id_ or not name or mode == "tombstone":
+            continue
+        address = to_string(file.get("url_private_download")) or to_string(file.get("url_private"))
+        is_kept = (
+            bool(address) and not file.get("is_external") and mode not in ("external", "hidden_by_limit")
+        )
+        yield Attachment(
+            id=id_,
+            name=name,
+            address=address,
+            revision=f"{size}",
+            size_bytes=size if isinstance(size, int) else None,
+            url=to_string(file.get("permalink")) or None,
+            author=author,
+            created=parse_timestamp(message["ts"]),
+            skip=None if is_kept else "kept by another service, or hidden by the workspace's plan",
+        )
 
 
 def _author_name(message: Json, names: NameLookup) -> str | None:
@@ -243,6 +269,7 @@ def build_document(
             "created_at": started.isoformat(timespec="seconds"),
             "segments": segments,
         },
+        attachments=tuple(file for each in messages for file in each.files),
     )
 
 
