@@ -11,8 +11,10 @@ from pydantic import ValidationError
 from knowledge_pipeline.chunking.registry import fingerprint
 from knowledge_pipeline.config.chunking import ChunkingSettings, MetadataSettings
 from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize, resolve_trigger
+from knowledge_pipeline.config.source_filters import AttachmentSettings, dump_filters
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.metadata.asset_specs import list_upstream_assets
+from knowledge_pipeline.sources.attachments.reading import open_attachment_reader
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.connections import connection
 
@@ -43,6 +45,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "content_types": (["page"], ("confluence",)),
     "channels": (["general"], ("slack",)),
     "columns": ({"text": "body"}, ("table",)),
+    "attachments": ({"include": ["*.pdf"]}, SERVICES),
     "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),
@@ -102,7 +105,7 @@ def test_a_key_is_read_or_refused(key, source_type, tmp_path):
         assert instead == own != [], "what it names instead is of the type"
         return
     for place in (connection(source_type, str(tmp_path)), OTHER_PLACES.get(source_type)):
-        if place is not None:
+        if place is not None and (key, place["type"]) != ("attachments", "slack_export"):
             source = source_of(source_type, tmp_path, RecordedSource, connection=place, **{key: value})
             assert key in read_keys(source, tmp_path), place
 
@@ -111,6 +114,8 @@ def read_keys(source: RecordedSource, cache: Path) -> set[str]:
     """What a refresh reads of the settings before it reads a document."""
     _READ.clear()
     open_source(source, cache=cache).close()
+    with open_attachment_reader(source):
+        pass
     fingerprint(source, model_tokens=256, tokenizer="")
     resolve_sanitize(source)
     resolve_trigger(source)
@@ -157,6 +162,18 @@ def test_a_coverage_report_is_refused_where_no_code_is_cut(tmp_path):
     ):
         source_of("jira", tmp_path, metadata={"coverage": "coverage.xml"})
     source_of("code", tmp_path, metadata={"coverage": "coverage.xml"})
+
+
+def test_attachments_are_switched_limited_and_refused_in_an_export(tmp_path):
+    assert source_of("jira", tmp_path).attachment_settings is None
+    assert source_of("jira", tmp_path, attachments=True).attachment_settings == AttachmentSettings()
+    limited = source_of("jira", tmp_path, attachments={"max_count": 2}).attachment_settings
+    assert limited == AttachmentSettings(max_count=2)
+    with pytest.raises(ValidationError, match="not part of a Slack export: remove the key"):
+        source_of("slack", tmp_path, attachments=True)
+    with pytest.raises(ValidationError, match="max_counts"):
+        source_of("jira", tmp_path, attachments={"max_counts": 2})
+    assert "attachments" not in dump_filters(source_of("jira", tmp_path)), "others keep their hashes"
 
 
 def test_the_keys_of_cutting_are_known_here():

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from urllib.parse import quote
 
 _CLAUSE = re.compile(
     r"\s*(?P<field>\w+)\s+(?:in\s*\((?P<many>(?:\"(?:[^\"\\]|\\.)*\"|[^()\"])*)\)|>=\s*\"(?P<time>[^\"]*)\")\s*"
@@ -41,6 +42,7 @@ class Content:
     hidden: int | None = None  # answered with this status where it is asked for, and listed nowhere
     indexed: bool = True  # whether the search knows it yet
     readers: list[str] = field(default_factory=list)  # account ids and "group:NAME"; none: not restricted
+    size: int = 0  # of a file, in bytes
 
 
 @dataclass
@@ -128,6 +130,12 @@ class Site:
         if content.container and "container" in expand:
             above = self.content[content.container]
             shown["container"] = {"id": above.id, "type": above.kind, "title": above.title}
+        if content.kind == "attachment":
+            path = (
+                f"/download/attachments/{content.container}/{quote(content.title)}?version={content.version}"
+            )
+            shown["_links"]["download"] = path
+            shown["extensions"] = {"mediaType": "application/octet-stream", "fileSize": content.size}
         if content.about and "extensions.inlineProperties" in expand:
             shown["extensions"] = {"inlineProperties": {"originalSelection": content.about}}
         return shown

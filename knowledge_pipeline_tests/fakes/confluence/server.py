@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from pydantic import SecretStr
 from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline_tests.fakes.confluence.content import Content, Space
 from knowledge_pipeline_tests.fakes.confluence.rest import Query, Rest
+from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
@@ -59,6 +60,7 @@ class ConfluenceServer(Rest, Served):
         self.token = "-".join(("wiki", "token", "canary"))
         self.requests: list[Request] = []
         self.now: datetime | None = None  # None: the present moment
+        self.files = KeptFiles()
         self.faults: deque[Fault] = deque()
         self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
         self._next_id = 1000
@@ -67,6 +69,8 @@ class ConfluenceServer(Rest, Served):
         self.person("u-ada", "Ada Lovelace")
 
     def send(self, asked: Asked) -> Sent:
+        if kept := self.files.send(asked, self._identity):
+            return kept
         fault, content = self.answer(asked.path, asked.query, asked.authorization)
         headers = {"Content-Type": fault.content_type, **fault.headers}
         return Sent(fault.status, content, headers, fault.wait_s, fault.cut_off)
@@ -155,9 +159,25 @@ class ConfluenceServer(Rest, Served):
         body = f"<p>{escape(text)}</p>"
         return self._add("comment", page.space, "Re: ", body, author, container=page.id, about=about)
 
-    def attach(self, uri: str, name: str) -> str:
+    def attach(self, uri: str, name: str, payload: bytes = b"", **more: Any) -> str:
+        """A file at a page; its uri. `more`: how its download is answered."""
         page = self._of(uri)
-        return self._add("attachment", page.space, name, "", "u-ada", container=page.id)
+        file = self._add("attachment", page.space, name, "", "u-ada", container=page.id)
+        self._keep(file, payload, **more)
+        return file
+
+    def replace_file(self, file: str, payload: bytes) -> None:
+        """A new version of it."""
+        self._change(file)
+        self._keep(file, payload)
+
+    def _keep(self, file: str, payload: bytes, **more: Any) -> None:
+        content = self._of(file)
+        content.size = len(payload)
+        path = f"/download/attachments/{content.container}/{content.title}"
+        if self.edition == "cloud":
+            path = f"/rest/api/content/{content.container}/child/attachment/att{content.id}/download"
+        self.files.by_path[f"{self.context}{path}"] = KeptFile(payload, **more)
 
     def folder(self, title: str, space: str = "OPS", under: str | None = None) -> str:
         parent = under.partition("/")[2] if under else None
@@ -203,6 +223,12 @@ class ConfluenceServer(Rest, Served):
         self._limited = None if reset_s <= 10 else self._limited
         told = {"Retry-After": str(int(reset_s)), "X-RateLimit-Remaining": "0"}
         return Fault(429, {**told, "X-RateLimit-Reset": until.isoformat(timespec="seconds")})
+
+    @property
+    def _identity(self) -> str:
+        if self.email is None:
+            return f"Bearer {self.token}"
+        return "Basic " + b64encode(f"{self.email}:{self.token}".encode()).decode()
 
     def _knows(self, authorization: str) -> bool:
         kind, _, given = authorization.partition(" ")

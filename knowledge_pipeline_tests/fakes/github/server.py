@@ -26,6 +26,7 @@ from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline_tests.fakes.git_server import GitFault, answer_git_with_token
 from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository
+from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 POINTS_AN_HOUR = 5000
@@ -87,6 +88,7 @@ class GithubServer(Served):
         self.before_answer: Callable[[Record], object] = lambda variables: None
         self.limited_status = 200  # or 403: how a spent limit is told
         self.requests: list[Request] = []
+        self.files = KeptFiles()
         self.faults: deque[Fault] = deque()
         self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
         self._tokens: list[str] = []
@@ -132,7 +134,15 @@ class GithubServer(Served):
         with self._lock:
             self._points_left, self._reset = after, time.time() + reset_s
 
+    def upload(self, name: str, payload: bytes, **more: Any) -> str:
+        """A file, as Markdown links to it. `more`: how its download is answered."""
+        path = f"/user-attachments/files/{len(self.files.by_path) + 1}/{name}"
+        self.files.by_path[path] = KeptFile(payload, **more)
+        return f"[{name}]({self.address}{path})"
+
     def send(self, asked: Asked) -> Sent:
+        if kept := self.files.send(asked, ""):  # it takes no token there
+            return kept
         fault = self.git_fault if ".git/" in asked.path else None
         if fault and (refused := fault.refuse(asked)):
             return refused

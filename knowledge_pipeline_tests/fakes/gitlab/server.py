@@ -26,6 +26,7 @@ from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline_tests.fakes.git_server import GitFault, answer_git_with_token
 from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
 from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record
+from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 CALLS_A_MINUTE = 2000
@@ -82,6 +83,7 @@ class GitlabServer(Served):
         self.before_answer: Callable[[Record], object] = lambda variables: None
         self.requests: list[Request] = []
         self.secrets_seen: list[str] = []  # Authorization headers
+        self.files = KeptFiles()
         self.faults: deque[Fault] = deque()
         self._left, self._reset = CALLS_A_MINUTE, time.time() + 60
         self._lock = threading.RLock()  # a hook may tell of faults
@@ -116,7 +118,16 @@ class GitlabServer(Served):
         with self._lock:
             self._left, self._reset = after, time.time() + reset_s
 
+    def upload(self, name: str, payload: bytes, **more: Any) -> str:
+        """A file of the project, as Markdown links to it. `more`: how its download is answered."""
+        secret = f"{len(self.files.by_path):032x}"
+        path = f"{self.prefix}/api/v4/projects/{self.project.full_path}/uploads/{secret}/{name}"
+        self.files.by_path[path] = KeptFile(payload, **more)
+        return f"[{name}](/uploads/{secret}/{name})"
+
     def send(self, asked: Asked) -> Sent:
+        if kept := self.files.send(asked, f"Bearer {self.token}"):
+            return kept
         fault = self.git_fault if ".git/" in asked.path else None
         if fault and (refused := fault.refuse(asked)):
             return refused

@@ -19,12 +19,14 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline_tests.fakes.jira.answers import JiraAnswers, said
 from knowledge_pipeline_tests.fakes.jira.site import JiraSite
+from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 
@@ -62,6 +64,7 @@ class JiraServer(JiraAnswers, Served):
         self.to_login = False  # every question is sent to a login page
         self.requests: list[Request] = []
         self.context = context
+        self.files, self._next_file = KeptFiles(), 90000
         self.faults: deque[Fault] = deque()
         self._limit: tuple[int, float, float | None] | None = None
         self._lock = threading.RLock()
@@ -111,7 +114,29 @@ class JiraServer(JiraAnswers, Served):
         """How many requests there were, to paths that begin like this."""
         return sum(request.path.startswith(path) for request in self.requests)
 
+    def attach(self, uri: str, name: str, payload: bytes, **more: Any) -> str:
+        """A new file at a ticket; its id. `more`: how its download is answered."""
+        ticket, at = self.site.of(uri), self.site.tick()
+        self._next_file += 1
+        id_ = str(self._next_file)
+        path = (
+            "/rest/api/3/attachment/content/" + id_ if self.site.cloud else f"/secure/attachment/{id_}/{name}"
+        )
+        self.files.by_path[f"{self.context}{path}"] = KeptFile(payload, **more)
+        told = {"id": id_, "filename": name, "size": len(payload), "content": f"{self.url}{quote(path)}"}
+        told |= {"author": self.site.person("Ada Lovelace"), "created": self.site.stamp(at)}
+        ticket["more"].setdefault("attachment", []).append(told)
+        ticket["updated"] = at
+        return id_
+
+    def detach(self, uri: str, id_: str) -> None:
+        ticket = self.site.of(uri)
+        ticket["more"]["attachment"] = [each for each in ticket["more"]["attachment"] if each["id"] != id_]
+        ticket["updated"] = self.site.tick()
+
     def send(self, asked: Asked) -> Sent:
+        if kept := self.files.send(asked, self._right()):
+            return kept
         told: dict[str, Any] = {name: ",".join(values) for name, values in asked.query.items()}
         told = json.loads(asked.content) if asked.verb == "POST" else told
         fault = self.answer(asked.verb, asked.path, told, asked.authorization)

@@ -17,11 +17,13 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qsl
 
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import SlackConnection
+from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 from knowledge_pipeline_tests.fakes.slack.site import Json, Room, SlackSite, padded
 
@@ -73,11 +75,31 @@ class SlackServer(SlackSite, Served):
         self.token_state: str | None = None  # "token_revoked", …
         self.before_page: Callable[[str, dict[str, str]], None] = lambda method, parameters: None
         self.requests: list[Request] = []
+        self.files, self._next_file = KeptFiles(), 0
         self.faults: deque[Fault] = deque()
         self._limited: tuple[int, float] | None = None  # requests left, and how long they are none
         self._lock = threading.RLock()
 
+    def attach(self, uri: str, name: str, payload: bytes, **more: Any) -> str:
+        """A file at the first message of a thread; its id. `more`: how its download is answered."""
+        _, channel, ts = uri.split("/")
+        self._next_file += 1
+        id_, path = f"F{self._next_file}", f"/files-pri/T1-F{self._next_file}/download/{name}"
+        self.files.by_path[path] = KeptFile(payload, **more)
+        told = {"id": id_, "name": name, "size": len(payload), "mode": "hosted"}
+        told |= {"url_private_download": f"{self.address}{path}", "permalink": f"{self.address}/files/{id_}"}
+        self.rooms[channel].messages[ts].setdefault("files", []).append(told)
+        return id_
+
+    def detach(self, uri: str, id_: str) -> None:
+        """Delete the file: a tombstone is left."""
+        _, channel, ts = uri.split("/")
+        files = self.rooms[channel].messages[ts]["files"]
+        files[:] = [{"id": id_, "mode": "tombstone"} if each["id"] == id_ else each for each in files]
+
     def send(self, asked: Asked) -> Sent:
+        if kept := self.files.send(asked, f"Bearer {self.token}"):
+            return kept
         method, parameters = asked.path.removeprefix("/api/"), dict(parse_qsl(asked.content.decode()))
         fault, content = self.answer(method, parameters, asked.authorization)
         headers = {"Content-Type": "application/json; charset=utf-8", **fault.headers}
