@@ -26,6 +26,11 @@ def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _read_switch(value: Any) -> Any:
+    """`true` is every default, `false` is nothing."""
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+
+
 class TableColumns(SettingsModel):
     """Which columns of a table say what of a document.
 
@@ -79,14 +84,7 @@ class SourceFilters(SettingsModel):
     content_types: tuple[ContentType, ...] = ()  # empty: pages and blog posts
     channels: NameList = ()  # names or ids
     columns: TableColumns = TableColumns()
-    attachments: bool | AttachmentSettings = False  # what hangs on a document, as documents of its own
-
-    @property
-    def attachment_settings(self) -> AttachmentSettings | None:
-        """Which attachments are read; None: none."""
-        if isinstance(self.attachments, AttachmentSettings):
-            return self.attachments
-        return AttachmentSettings() if self.attachments else None
+    attachments: Annotated[AttachmentSettings | None, BeforeValidator(_read_switch)] = None  # None: not read
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")

@@ -165,9 +165,10 @@ def test_a_coverage_report_is_refused_where_no_code_is_cut(tmp_path):
 
 
 def test_attachments_are_switched_limited_and_refused_in_an_export(tmp_path):
-    assert source_of("jira", tmp_path).attachment_settings is None
-    assert source_of("jira", tmp_path, attachments=True).attachment_settings == AttachmentSettings()
-    limited = source_of("jira", tmp_path, attachments={"max_count": 2}).attachment_settings
+    assert source_of("jira", tmp_path).attachments is None
+    assert source_of("jira", tmp_path, attachments=False).attachments is None
+    assert source_of("jira", tmp_path, attachments=True).attachments == AttachmentSettings()
+    limited = source_of("jira", tmp_path, attachments={"max_count": 2}).attachments
     assert limited == AttachmentSettings(max_count=2)
     with pytest.raises(ValidationError, match="not part of a Slack export: remove the key"):
         source_of("slack", tmp_path, attachments=True)

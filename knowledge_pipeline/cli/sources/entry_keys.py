@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from knowledge_pipeline.cli.session import WrongUsage
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.config.source_filters import FILTER_TYPES, AttachmentSettings
 from knowledge_pipeline.json_values import is_list, is_object
 
 _OPTIONS = {"id": "--id", "type": "TYPE", "connection.type": "--path or --url"}
@@ -93,7 +93,8 @@ def _read_value(text: str, annotation: Any) -> Any:
     parts = _list_types(annotation)
     if any(part in (tuple, list) for part in parts):
         return _parse_json(text) if text.startswith("[") else [each.strip() for each in text.split(",")]
-    is_plain = not parts.isdisjoint({bool, int, float}) or text.startswith("{")
+    is_switch = text in ("true", "false") and AttachmentSettings in parts  # of a whole section
+    is_plain = not parts.isdisjoint({bool, int, float}) or text.startswith("{") or is_switch
     return _parse_json(text) if is_plain else text
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.config.source_filters import FILTER_TYPES, AttachmentSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource
@@ -50,12 +50,10 @@ def find_owner_uri(source_type: str, uri: str) -> str:
 class AttachmentReader:
     """Reads attachments as a source's settings say; a parser of theirs starts with the first."""
 
-    def __init__(self, source: SourceConfig) -> None:
+    def __init__(self, source_id: str, settings: AttachmentSettings) -> None:
         """Raises ConfigError where a pattern is not one that gitignore knows."""
-        settings = source.attachment_settings
-        assert settings is not None  # `open_attachment_reader` makes none else
         self._settings = settings
-        self._selection = build_attachment_selection(source.id, settings)
+        self._selection = build_attachment_selection(source_id, settings)
         self._worker = ExtractionWorker()
 
     @property
@@ -141,7 +139,7 @@ def open_attachment_reader(source: SourceConfig) -> Generator[AttachmentReader |
     Raises:
         ConfigError: a pattern is not one that gitignore knows.
     """
-    reader = AttachmentReader(source) if source.attachment_settings else None
+    reader = AttachmentReader(source.id, source.attachments) if source.attachments else None
     try:
         yield reader
     finally:
