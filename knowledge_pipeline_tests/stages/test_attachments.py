@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from knowledge_pipeline.query.describe import describe_relation
+from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
-from knowledge_pipeline_tests.fakes.kept_files import FileStore
+from knowledge_pipeline_tests.fakes.kept_files import FileStore, KeptFile
 from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 from knowledge_pipeline_tests.stages.lives.script import quick_retries
 
 
-class Place:
+class Place(ABC):
     """A service, as those who attach files change it."""
 
     def __init__(self, source_type: str, server: Any) -> None:
@@ -183,3 +186,56 @@ def test_attachments_live_as_their_documents_do(attached, store):
     assert attached.refresh()["more.txt"].startswith("larger than 3 bytes")
     attached.configure(attachments=True)
     assert attached.refresh() == {"more.txt": "More of it."}
+
+
+@pytest.mark.parametrize("attached", ["jira server"], indirect=True)
+def test_an_attachment_says_what_it_hangs_on_and_follows_it(attached):
+    place, site = attached.place, attached.place.server.site
+    ticket = place.create("Fees")
+    place.attach(ticket, "fees.txt", "Fees are waived for albatrosses.")
+    attached.refresh(compared=False)
+    with KnowledgeBase(attached.project.settings) as base:
+        [hit] = base.search("albatrosses waived").results[:1]
+        told = hit.metadata
+        assert (told["title"], told["path"]) == (
+            "fees.txt (attached to PROJ-1 Fees)",
+            "PROJ/PROJ-1/fees.txt",
+        )
+        assert f"{place.server.url}/secure/attachment/90001/fees.txt#L1" == hit.citation.url
+        assert told["attached_to"]["uri"] == ticket
+        [relation] = base.related(f"a:{ticket}").relations
+        assert (describe_relation(relation), relation.document.path) == ("has attachment", told["path"])
+        assert describe_relation(base.related(f"a:{relation.document.uri}").relations[0]) == "attached to"
+
+    site.change(ticket, summary="Charges", status="Done")
+    attached.refresh(compared=False)
+    [row] = [row for row in attached.rows() if "/attachments/" in row["uri"]]
+    assert row["title"] == "fees.txt (attached to PROJ-1 Charges)"
+    assert json.loads(row["metadata"])["status"] == "Done"
+    assert len(place.server.files.downloads) == 1, "what it hangs on is not in the file"
+
+    place.attach(ticket, "broken.txt", "", status=503)
+    assert "answered 503" in str(attached.project.refresh().failures["a"])
+    [path] = [path for path in place.server.files.by_path if path.endswith("broken.txt")]
+    place.server.files.by_path[path] = KeptFile(b"It is whole.")
+    assert attached.refresh(compared=False)["broken.txt"] == "It is whole.", "the ticket counted as unread"
+
+
+@pytest.mark.parametrize("attached", ["jira server"], indirect=True)
+def test_an_attachment_is_read_by_whom_its_document_is_read_by(attached):
+    place, site = attached.place, attached.place.server.site
+    site.emails["Ada Lovelace"] = "ada@example.org"
+    site.browse("Ada Lovelace")
+    site.levels = {"7": []}
+    attached.configure(
+        attachments=True, access={"visibility": "from_source", "trust_emails": True, "tenant": "acme"}
+    )
+    ticket = place.create("Fees")
+    place.attach(ticket, "fees.txt", "Fees are waived.")
+    attached.refresh(compared=False)
+    first = {row["audience"] for row in attached.rows()}
+    assert len(first) == 1 and None not in first
+    site.change(ticket, security={"id": "7"})
+    attached.refresh(compared=False)
+    assert first.isdisjoint(changed := {row["audience"] for row in attached.rows()})
+    assert len(changed) == 1 and len(place.server.files.downloads) == 1
