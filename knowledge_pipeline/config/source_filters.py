@@ -27,8 +27,9 @@ def _to_list(value: Any) -> Any:
 
 
 def _read_switch(value: Any) -> Any:
-    """`true` is every default, `false` is nothing."""
-    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+    """`true` is every default, `false` is nothing; a file's values come as text."""
+    choices: dict[str, Any] = {"true": {}, "false": None}
+    return choices.get(str(value).lower(), value)
 
 
 class TableColumns(SettingsModel):

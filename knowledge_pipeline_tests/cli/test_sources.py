@@ -260,7 +260,7 @@ def test_an_unknown_source_is_not_found(indexed: Path, run: Run, command: list[s
 )
 def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, arguments, entry):
     added = run("sources", "add", *arguments, "--json").json["added"]
-    assert added == entry
+    assert added == ({**entry, "attachments": True} if "path" not in entry["connection"] else entry)
     listed = {each["source"]: each for each in run("sources", "list", "--json").json["sources"]}
     assert listed[entry["id"]]["type"] == entry["type"]
     assert "TOKEN" not in listed[entry["id"]]["where"]
@@ -374,12 +374,13 @@ def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, argu
             },
         ),
         (
-            ["slack", "--set", "channels=general,ops"],
+            ["slack", "--set", "channels=general,ops", "--set", "attachments=false"],
             {
                 "id": "workspace-slack",
                 "type": "slack",
                 "connection": {"type": "slack", "token": "${SLACK_TOKEN}"},
                 "channels": ["general", "ops"],
+                "attachments": False,
             },
         ),
         (
@@ -395,7 +396,9 @@ def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, argu
     ],
 )
 def test_every_key_of_a_type_can_be_set(home: Path, run: Run, arguments: list[str], entry: dict[str, object]):
-    assert run("sources", "add", *arguments, "--json").json["added"] == entry
+    added = run("sources", "add", *arguments, "--json").json["added"]
+    is_service = "url" in added["connection"] or entry["type"] in ("slack", "github_pr")
+    assert added == ({"attachments": True, **entry} if is_service else entry)
     listed = run("sources", "list", "--json").json["sources"]
     assert entry["id"] in [each["source"] for each in listed], "the file with it can be read"
 

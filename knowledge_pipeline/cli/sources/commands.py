@@ -162,7 +162,7 @@ def add(
     entry |= {"include": list(include)} if include else {}
     entry |= {"exclude": list(exclude)} if exclude else {}
     apply_assignments(entry, set or ())
-    if type in SERVICE_KINDS:
+    if type in SERVICE_KINDS and entry["connection"]["type"] != "slack_export":
         entry.setdefault("attachments", True)
     declared = load_settings(config, allow_unset=True).sources if config.exists() else ()
     free_id = id or choose_free_id(name, {source.id for source in declared})

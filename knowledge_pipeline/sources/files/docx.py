@@ -24,6 +24,8 @@ from knowledge_pipeline.sources.files.text_decoding import ExtractedText
 from knowledge_pipeline.sources.markdown_writing import MAX_COLUMNS, format_link, format_table, parse_span
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_V = "{urn:schemas-microsoft-com:vml}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _R_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -208,7 +210,10 @@ class _ParagraphText:
             elif tag == f"{_W}instrText":
                 self._fields[-1][0].append(element.text or "")
             elif tag in _DRAWING_TAGS:
-                self.boxes += _iter_text_boxes(element)
+                boxes = list(_iter_text_boxes(element))
+                self.boxes += boxes
+                if not boxes and (described := _describe_picture(element)):
+                    self._write(f"[image: {described}]")
             elif tag not in _SKIPPED_TAGS and not _is_hidden(element):
                 self.add(element)
 
@@ -247,6 +252,14 @@ def _iter_text_boxes(drawing: Any) -> Iterator[Any]:
             yield element
         else:
             yield from _iter_text_boxes(element)
+
+
+def _describe_picture(drawing: Any) -> str:
+    """The alternative text of a picture, if somebody wrote one."""
+    for element in drawing.iter(f"{_WP}docPr", f"{_V}shape"):
+        if written := element.get("descr") or element.get("alt"):
+            return " ".join(str(written).split())
+    return ""
 
 
 def _iter_nested(container: Any, name: str) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from knowledge_pipeline.sources.files.text_decoding import (
     limit_chars,
 )
 
-_FORMAT_VERSIONS = {"docx": "3"}  # of others "2"
+_FORMAT_VERSIONS = {"docx": "4"}  # of others "2"
 _SPREADSHEETS = frozenset({"xlsx", "xlsm", "xlsb", "xls", "ods"})
 _PAGES = frozenset({"html", "htm", "xhtml"})
 _PARSED = _SPREADSHEETS | _PAGES | {"pdf", "docx", "pptx", "csv", "tsv", "eml", "mbox", "ipynb"}

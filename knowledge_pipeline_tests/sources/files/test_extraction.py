@@ -1,5 +1,6 @@
 """PDF, DOCX, HTML and TXT files."""
 
+import base64
 import io
 import os
 import zipfile
@@ -43,6 +44,11 @@ def pdf(*pages: str, title: str | None = None, password: str | None = None) -> b
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
 
 
 def word(build) -> bytes:
@@ -116,6 +122,17 @@ def test_word_becomes_markdown():
         "| key | value |\n| --- | --- |\n| a\\|b | 1 |\n\n## Deeper"
     )
     assert (found.title, found.language) == ("Set title", "markdown")
+
+
+def test_pictures_are_told_by_what_is_written_of_them():
+    def build(document) -> None:
+        for described in ("The fee rises\nin May", ""):
+            document.add_paragraph("See ").add_run().add_picture(io.BytesIO(PIXEL))
+            document.inline_shapes[-1]._inline.docPr.set("descr", described)
+
+    assert extract("a.docx", word(build)).text == "See [image: The fee rises in May]\n\nSee"
+    page = b"<figure><img src=a.png alt='Fees by month'><figcaption>Figure 1: fees</figcaption></figure>"
+    assert extract("a.html", page).text.split() == "Fees by month Figure 1: fees".split()
 
 
 def test_a_merged_cell_is_told_once():
