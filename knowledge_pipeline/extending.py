@@ -14,6 +14,7 @@ from knowledge_pipeline.sanitizing.custom import CustomSanitizer
 from knowledge_pipeline.sanitizing.findings import Finding
 from knowledge_pipeline.sources.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.sources.custom import CustomSource
+from knowledge_pipeline.sources.files.custom_extractor import FileExtractor
 from knowledge_pipeline.sources.http_retry import mount_retries, to_source_error
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "CustomSource",
     "Document",
     "DocumentSkipped",
+    "FileExtractor",
     "Finding",
     "Item",
     "MeasuredDocument",

@@ -19,17 +19,18 @@ from pydantic import BaseModel, ValidationError
 
 from knowledge_pipeline.errors import ConfigError
 
-PluginKind = Literal["source", "chunker", "extractor", "sanitizer"]
+PluginKind = Literal["source", "chunker", "extractor", "file_extractor", "sanitizer"]
 
 GROUPS: dict[PluginKind, str] = {
     "source": "knowledge_pipeline.sources",
     "chunker": "knowledge_pipeline.chunkers",
     "extractor": "knowledge_pipeline.extractors",
+    "file_extractor": "knowledge_pipeline.file_extractors",
     "sanitizer": "knowledge_pipeline.sanitizers",
 }
 """The groups of entry points, as packages declare them."""
 
-_SHOWN = {"extractor": "metadata extractor"}
+_SHOWN = {"extractor": "metadata extractor", "file_extractor": "file extractor"}
 
 
 @dataclass(frozen=True, slots=True)

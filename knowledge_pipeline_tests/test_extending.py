@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.config.settings import SourceConfig
@@ -20,9 +24,14 @@ from knowledge_pipeline.extending import ChunkSpan, Document, DocumentSkipped, F
 from knowledge_pipeline.plugins import load_plugin
 from knowledge_pipeline.sanitizing.custom import SanitizerFailed
 from knowledge_pipeline.sanitizing.sanitize import fingerprint, sanitize
+from knowledge_pipeline.sources.attachments.reading import open_attachment_reader
+from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
+from knowledge_pipeline.sources.jira.tickets import JiraTickets
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.testing import check_chunker, check_extractor, check_sanitizer
 from knowledge_pipeline_tests.connections import EmptySource
+from knowledge_pipeline_tests.fakes.jira.server import JiraServer
+from knowledge_pipeline_tests.sources.files.test_extraction import pdf
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 BLOCK = re.compile(r"```\w+\n(?:#|--) (\S+)\n(.*?)```", re.DOTALL)
@@ -39,7 +48,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text(text)
     (folder / "acme_knowledge" / "__init__.py").touch()
     groups = GROUP.findall(files["pyproject.toml"])
-    assert len(groups) == 4
+    assert len(groups) == 5
     points = "\n".join(f"[{group}]\n{lines.replace(chr(34), '')}" for group, lines in groups)
     info = folder / "acme_knowledge-1.0.dist-info"
     info.mkdir()
@@ -100,6 +109,69 @@ def test_the_package_of_the_page_is_refreshed_and_searched(installed: Path):
     shown = run(installed, "-c", code)
     assert "custom/index" in shown.stdout, shown.stderr
     assert "marts/long_reads" in shown.stdout
+
+
+def test_the_file_extractor_of_the_page_reads_files_and_attachments(installed: Path, tmp_path: Path):
+    for name, text in {"a.vcf": "FN:Ada Lovelace", "b.vcf": "", "c.txt": "Fees"}.items():
+        (tmp_path / name).write_text(text or "TEL:1")
+    told = {"id": "a", "type": "files", "connection": {"type": "local", "path": str(tmp_path)}}
+    told |= {"include": ["*.vcf", "*.txt"], "files": {"extractor": "acme_contacts"}}
+    with open_source(SourceConfig.model_validate(told), cache=tmp_path) as source:
+        first, broken, text = source.discover()
+        assert [source.fetch(each).text for each in (first, text)] == ["- Ada Lovelace", "Fees"]
+        with pytest.raises(DocumentSkipped, match="a card without a name"):
+            source.fetch(broken)
+    worker = ExtractionWorker(extractor="os:getcwd")
+    with closing(worker), pytest.raises(DocumentSkipped, match="os:getcwd failed: TypeError"):
+        worker("a.txt", b"text")
+    with pytest.raises(ConfigError, match=r"has a file extractor 'none'.*correct files\.extractor"):
+        open_source(SourceConfig.model_validate(told | {"files": {"extractor": "none"}}), cache=tmp_path)
+    jira = {"id": "b", "type": "jira", "connection": {"type": "jira", "url": "https://jira.example.org"}}
+    with pytest.raises(ValidationError, match="set attachments too"):
+        SourceConfig.model_validate(jira | {"files": {"extractor": "acme_contacts"}})
+    tickets = SourceConfig.model_validate(
+        jira | {"files": {"extractor": "acme_contacts"}, "attachments": {"include": ["*.vcf"]}}
+    )
+    with JiraServer(cloud=True) as server, open_attachment_reader(tickets) as reader:
+        assert reader is not None
+        uri = server.create("Fees", "Who knows?")
+        server.attach(uri, "ada.vcf", b"FN:Ada Lovelace")
+        server.attach(uri, "left.txt", b"out")
+        api = JiraTickets(server.connection())
+        [(_, ticket)] = api.fetch_many(list(api.discover()))
+        assert isinstance(ticket, Document)
+        [(item, attachment)] = reader.list_items(ticket)
+        assert reader.read(api, item, attachment).text == "- Ada Lovelace"
+        api.close()
+
+
+def test_pictures_are_read_by_the_page_where_tesseract_is_installed(installed: Path):
+    pytest.importorskip("pytesseract")
+    image, draw = pytest.importorskip("PIL.Image"), pytest.importorskip("PIL.ImageDraw")
+    if shutil.which("tesseract") is None:
+        pytest.skip("tesseract is not installed")
+    from acme_knowledge.scans import read_scan  # pyright: ignore[reportMissingImports]
+
+    picture, out = image.new("RGB", (400, 100), "white"), io.BytesIO()
+    draw.Draw(picture).text((20, 20), "FEES", fill="black", font_size=50)
+    picture.save(out, "PNG")
+    assert "FEES" in read_scan("a.png", out.getvalue())
+    assert read_scan("a.txt", b"") is None
+
+
+def test_layouts_are_read_by_the_page_where_docling_is_installed(installed: Path):
+    pytest.importorskip("docling")
+    from acme_knowledge.layouts import read_layout  # pyright: ignore[reportMissingImports]
+
+    assert "Fees" in read_layout("a.pdf", pdf("Fees are waived."))
+
+
+def test_names_are_found_by_the_page_where_presidio_is_installed(installed: Path):
+    pytest.importorskip("presidio_analyzer")
+    pytest.importorskip("en_core_web_lg")
+    from acme_knowledge.people import find_people  # pyright: ignore[reportMissingImports]
+
+    check_sanitizer(find_people, ["My name is Ada Lovelace."], hidden=["Lovelace"])
 
 
 def custom(**connection: Any) -> SourceConfig:

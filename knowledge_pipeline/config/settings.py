@@ -151,6 +151,8 @@ class SourceConfig(SourceFilters):
                 f"allowed: {', '.join(allowed)}"
             )
         require_supported_filters(self, self.type)
+        if self.files.extractor and self.type != "files" and self.attachments is None:
+            raise ValueError(f"files.extractor reads attachments of type {self.type!r}: set attachments too")
         if self.attachments and self.connection.type == "slack_export":
             raise ValueError(
                 "attachments are not part of a Slack export: remove the key, or read over the API"

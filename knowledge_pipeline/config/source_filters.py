@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import PluginName, SettingsModel
 
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost", "whiteboard", "database"]
@@ -61,6 +61,12 @@ class AttachmentSettings(SettingsModel):
     max_count: int = Field(default=50, ge=1)  # at one document
 
 
+class FileSettings(SettingsModel):
+    """How files are read, also those that hang on documents."""
+
+    extractor: PluginName | None = None  # of another package; what it leaves is read as usual
+
+
 class SourceFilters(SettingsModel):
     """The filters of all types; `FILTER_TYPES` says which types each applies to. Empty means all."""
 
@@ -86,6 +92,7 @@ class SourceFilters(SettingsModel):
     channels: NameList = ()  # names or ids
     columns: TableColumns = TableColumns()
     attachments: Annotated[AttachmentSettings | None, BeforeValidator(_read_switch)] = None  # None: not read
+    files: FileSettings = FileSettings()
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")
@@ -116,10 +123,11 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "channels": ("slack",),
     "columns": ("table",),
     "attachments": (*_SERVICE_TYPES, "slack"),
+    "files": ("files", *_SERVICE_TYPES, "slack"),
 }
 """The types that each filter applies to."""
 
-_LATER_KEYS = ("attachments",)
+_LATER_KEYS = ("attachments", "files")
 
 
 def dump_filters(filters: SourceFilters) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from knowledge_pipeline.config.connections import (
@@ -18,6 +19,7 @@ from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_rec
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketConnection, BucketTree
 from knowledge_pipeline.sources.custom import open_custom_source
+from knowledge_pipeline.sources.files.custom_extractor import fingerprint_file_extractor
 from knowledge_pipeline.sources.files.documents import (
     FORMAT_VERSION,
     FileSource,
@@ -97,8 +99,10 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     if source.type == "archive":
         return FileSource(tree, accept_all, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
     if source.type == "files":
-        worker = ExtractionWorker()
-        return FileSource(tree, accept_all, worker, _office_version, max_bytes, worker.close)
+        extractor = source.files.extractor
+        worker = ExtractionWorker(extractor=extractor)
+        version_of = partial(_office_version, own=fingerprint_file_extractor(extractor))
+        return FileSource(tree, accept_all, worker, version_of, max_bytes, worker.close)
     accepts = accept_all
     if source.type == "code":
         accepts = build_code_filter(tree, selection)
@@ -108,8 +112,9 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     return WikiPages(files, source.connection) if isinstance(source.connection, WikiConnection) else files
 
 
-def _office_version(path: str) -> str:
-    version = f"{FORMAT_VERSION}.{extraction_version(path)}"
+def _office_version(path: str, *, own: str) -> str:
+    """`own`: the fingerprint of a custom extractor; "" for none."""
+    version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
     return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
 

@@ -147,6 +147,7 @@ def test_a_wrong_source_changes_nothing(operator, own_world, entry):
         ({"metadata": {"custom": ["os:getcwd"]}}, "metadata.custom"),
         ({"chunking": {"custom": "os:getcwd"}}, "chunking.custom"),
         ({"sanitize": {"custom": ["os:getcwd"]}}, "sanitize.custom"),
+        ({"files": {"extractor": "os:getcwd"}}, "files.extractor"),
         ({"type": "table", "connection": {"type": "table_files", "path": "/etc/*.json"}}, "connection.path"),
         ({"connection": {"type": "local", "path": "/etc"}}, "connection.path"),
         ({"connection": {"type": "local", "path": "./shop-docs/../../elsewhere"}}, "connection.path"),

@@ -46,6 +46,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "channels": (["general"], ("slack",)),
     "columns": ({"text": "body"}, ("table",)),
     "attachments": ({"include": ["*.pdf"]}, SERVICES),
+    "files": ({"extractor": "knowledge_pipeline_tests.sources.test_keys:shout"}, ("files", *SERVICES)),
     "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),
@@ -55,6 +56,9 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "upstream": (["sql/report"], TYPES),
 }
 """Each key with a value, and the types that read it."""
+
+OF_ATTACHMENTS = ("attachments", "files")
+"""Keys that an export of Slack, which has no files, refuses."""
 
 OTHER_PLACES: dict[str, dict[str, object]] = {
     "github_pr": {"type": "gitlab", "project": "ann/app"},
@@ -104,9 +108,12 @@ def test_a_key_is_read_or_refused(key, source_type, tmp_path):
         own = [name for name in instead if source_type in READ_BY[name][1]]
         assert instead == own != [], "what it names instead is of the type"
         return
+    more = {"attachments": True} if key == "files" and source_type in SERVICES else {}
     for place in (connection(source_type, str(tmp_path)), OTHER_PLACES.get(source_type)):
-        if place is not None and (key, place["type"]) != ("attachments", "slack_export"):
-            source = source_of(source_type, tmp_path, RecordedSource, connection=place, **{key: value})
+        if place is not None and not (key in OF_ATTACHMENTS and place["type"] == "slack_export"):
+            source = source_of(
+                source_type, tmp_path, RecordedSource, connection=place, **{key: value}, **more
+            )
             assert key in read_keys(source, tmp_path), place
 
 
@@ -175,6 +182,10 @@ def test_attachments_are_switched_limited_and_refused_in_an_export(tmp_path):
     with pytest.raises(ValidationError, match="max_counts"):
         source_of("jira", tmp_path, attachments={"max_counts": 2})
     assert "attachments" not in dump_filters(source_of("jira", tmp_path)), "others keep their hashes"
+
+
+def shout(name: str, payload: bytes) -> str:
+    return f"{name}: {payload.decode().upper()}"
 
 
 def test_the_keys_of_cutting_are_known_here():

@@ -17,7 +17,13 @@ from knowledge_pipeline.json_values import is_list, is_object
 
 _PATH_KEYS = frozenset({("connection", "path"), ("connection", "credentials"), ("metadata", "coverage")})
 _CODE_KEYS = frozenset(
-    {("metadata", "custom"), ("chunking", "custom"), ("sanitize", "custom"), ("connection", "use")}
+    {
+        ("metadata", "custom"),
+        ("chunking", "custom"),
+        ("sanitize", "custom"),
+        ("files", "extractor"),
+        ("connection", "use"),
+    }
 )
 _QUERY_KEY = ("connection", "query")
 _LOCAL_URL = "file://"

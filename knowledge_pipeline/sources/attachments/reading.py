@@ -18,6 +18,7 @@ from knowledge_pipeline.config.source_filters import FILTER_TYPES, AttachmentSet
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource
+from knowledge_pipeline.sources.files.custom_extractor import fingerprint_file_extractor
 from knowledge_pipeline.sources.files.extraction import extraction_version
 from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
 from knowledge_pipeline.sources.files.trees import format_too_large
@@ -50,17 +51,22 @@ def find_owner_uri(source_type: str, uri: str) -> str:
 class AttachmentReader:
     """Reads attachments as a source's settings say; a parser of theirs starts with the first."""
 
-    def __init__(self, source_id: str, settings: AttachmentSettings) -> None:
-        """Raises ConfigError where a pattern is not one that gitignore knows."""
+    def __init__(self, source_id: str, settings: AttachmentSettings, extractor: str | None = None) -> None:
+        """`extractor`: of another package.
+
+        Raises:
+            ConfigError: a pattern is not one that gitignore knows, or the extractor cannot be loaded.
+        """
+        self._own = fingerprint_file_extractor(extractor)
         self._settings = settings
         self._selection = build_attachment_selection(source_id, settings)
-        self._worker = ExtractionWorker()
+        self._worker = ExtractionWorker(extractor=extractor)
 
     @property
     def version(self) -> str:
         """Changes whenever the same files may give other documents."""
         formats = (extraction_version(f"file.{each}") for each in _PROBES)
-        return hash_strings(_FORMAT_VERSION, self._settings.model_dump_json(), *formats)[:12]
+        return hash_strings(_FORMAT_VERSION, self._settings.model_dump_json(), *formats, self._own)[:12]
 
     def close(self) -> None:
         """End the parser's process."""
@@ -87,7 +93,8 @@ class AttachmentReader:
                 str(attachment.author),
                 str(attachment.created),
             )
-            revision = f"{hash_strings(*facts)[:16]}:{_FORMAT_VERSION}:{extraction_version(name)}"
+            version = hash_strings(_FORMAT_VERSION, extraction_version(name), self._own)[:12]
+            revision = f"{hash_strings(*facts)[:16]}:{version}"
             yield Item(uri, revision, skip=skip), attachment
 
     def read(self, source: ApiSource, item: Item, attachment: Attachment) -> Document:
@@ -137,9 +144,10 @@ def open_attachment_reader(source: SourceConfig) -> Generator[AttachmentReader |
     """What reads a source's attachments; None where its settings want none.
 
     Raises:
-        ConfigError: a pattern is not one that gitignore knows.
+        ConfigError: a pattern is not one that gitignore knows, or an extractor cannot be loaded.
     """
-    reader = AttachmentReader(source.id, source.attachments) if source.attachments else None
+    wanted, extractor = source.attachments, source.files.extractor
+    reader = AttachmentReader(source.id, wanted, extractor) if wanted else None
     try:
         yield reader
     finally:

@@ -65,6 +65,15 @@ def extract(name: str, payload: bytes) -> ExtractedText:
         extracted = _load_reader(kind)(payload)
     except ModuleNotFoundError as error:
         raise DocumentSkipped(describe_missing(f"reading {kind.upper()} files", "office")) from error
+    return finish(extracted, payload)
+
+
+def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
+    """What a parser gave, without what no text holds, and in proportion to its file.
+
+    Raises:
+        DocumentSkipped: it has no text.
+    """
     text, title, author = (
         _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", each)
         for each in (extracted.text, extracted.title, extracted.author or "")

@@ -17,7 +17,8 @@ from typing import IO, Any
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.child_process import ChildProcess
-from knowledge_pipeline.sources.files.extraction import extract, is_plain_text
+from knowledge_pipeline.sources.files.custom_extractor import run_file_extractor
+from knowledge_pipeline.sources.files.extraction import extract, finish, is_plain_text
 from knowledge_pipeline.sources.files.text_decoding import ExtractedText
 
 TIMEOUT_S = 120.0
@@ -27,16 +28,17 @@ _MAX_MEMORY_BYTES = 4 << 30
 class ExtractionWorker(ChildProcess):
     """Runs `extract` in a child process, started at the first file that needs a parser."""
 
-    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, timeout_s: float = TIMEOUT_S, *, extractor: str | None = None) -> None:
+        """`extractor`: a name of `files.extractor`, which is asked before the usual parsers."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         super().__init__(
             [sys.executable, "-P", "-W", "ignore", "-m", __name__], environment, own_session=False
         )
-        self._timeout_s = timeout_s
+        self._timeout_s, self._extractor = timeout_s, extractor
 
     def __call__(self, name: str, payload: bytes) -> ExtractedText:
         """As `extract`; a file that takes too long or ends the parser is skipped, too."""
-        if is_plain_text(name):
+        if self._extractor is None and is_plain_text(name):
             return extract(name, payload)
         with self._lock:
             answer = self._request(name, payload)
@@ -48,11 +50,12 @@ class ExtractionWorker(ChildProcess):
     def _request(self, name: str, payload: bytes) -> dict[str, Any]:
         child = self._ensure_started()
         assert child.stdin is not None and child.stdout is not None
+        request = {"name": name, "bytes": len(payload), "extractor": self._extractor}
         late = threading.Event()
         watchdog = threading.Timer(self._timeout_s, lambda: (late.set(), child.kill()))
         watchdog.start()
         try:
-            child.stdin.write(json.dumps({"name": name, "bytes": len(payload)}).encode() + b"\n")
+            child.stdin.write(json.dumps(request).encode() + b"\n")
             child.stdin.write(payload)
             child.stdin.flush()
             answer = child.stdout.readline()
@@ -74,11 +77,16 @@ def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:
         request = json.loads(line)
         payload = requests.read(request["bytes"])
         try:
-            answer = asdict(extract(request["name"], payload))
+            answer = asdict(_extract(request["extractor"], request["name"], payload))
         except DocumentSkipped as reason:
             answer = {"skipped": str(reason)}
         responses.write(json.dumps(answer, default=datetime.isoformat).encode() + b"\n")
         responses.flush()
+
+
+def _extract(extractor: str | None, name: str, payload: bytes) -> ExtractedText:
+    own = run_file_extractor(extractor, name, payload) if extractor else None
+    return extract(name, payload) if own is None else finish(own, payload)
 
 
 def _limit_memory() -> None:
