@@ -204,7 +204,7 @@ def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> 
     """
     _require_valid_patterns(source_id, "attachments.include", settings.include)
     _require_valid_patterns(source_id, "attachments.exclude", settings.exclude)
-    return _build_selection("files", settings.include, settings.exclude, frozenset())
+    return _build_selection("files", settings.include, settings.exclude, frozenset[str]())
 
 
 @lru_cache(maxsize=64)

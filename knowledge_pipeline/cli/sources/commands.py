@@ -162,11 +162,11 @@ def add(
     entry |= {"include": list(include)} if include else {}
     entry |= {"exclude": list(exclude)} if exclude else {}
     apply_assignments(entry, set or ())
-    if type in SERVICE_KINDS and entry["connection"]["type"] != "slack_export":
-        entry.setdefault("attachments", True)
+    reads_attachments = type in SERVICE_KINDS and path is None  # an export has none
+    usual: SourceEntry = {"attachments": True} if reads_attachments else {}
     declared = load_settings(config, allow_unset=True).sources if config.exists() else ()
     free_id = id or choose_free_id(name, {source.id for source in declared})
-    _add_entry(session, config, {"id": free_id, **entry})
+    _add_entry(session, config, {"id": free_id, **usual, **entry})
 
 
 def _choose_repository(

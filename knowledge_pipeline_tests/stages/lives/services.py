@@ -42,7 +42,7 @@ class ServiceOrigin(Origin):
         """How the server is reached."""
 
     def declare(self) -> dict[str, Any]:
-        return {"type": self.kind, "connection": self.connection, **self.filters}
+        return {"type": self.kind, "connection": self.connection, "attachments": True, **self.filters}
 
     @property
     def names(self) -> Sequence[str]:
