@@ -22,6 +22,7 @@ from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.attachments.reading import (
     AttachmentReader,
     attach,
+    build_path,
     find_owner_uri,
     find_parent_uri,
 )
@@ -145,7 +146,7 @@ class StoredAttachments:
                     result = attach(self._reader.read(self._source, item, attachment), parent)
                 except DocumentSkipped as reason:
                     result = reason
-                yield build_row(item, result, path=f"{parent.path}/{attachment.name}")
+                yield build_row(item, result, path=build_path(parent, attachment.name))
 
     def add_to(self, stats: Stats) -> None:
         """Count what was done."""

@@ -138,21 +138,19 @@ class Attached:
 
 
 @pytest.fixture
-def attached(request, project, monkeypatch) -> Iterator[Attached]:
-    """Each refresh lists everything, so that what is gone is known at once."""
+def attached(request, project) -> Iterator[Attached]:
     place = PLACES[request.param]()
     with place.server, quick_retries():
-        attached = Attached(project, place)
-        [source] = project.settings.sources
-        with open_source(source, cache=project.root) as opened:
-            monkeypatch.setattr(type(opened), "full_listing_interval", timedelta(0))
-        yield attached
+        yield Attached(project, place)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attached", PLACES, indirect=True)
-def test_attachments_live_as_their_documents_do(attached, store):
+def test_attachments_live_as_their_documents_do(attached, store, monkeypatch):
     place = attached.place
+    [source] = attached.project.settings.sources
+    with open_source(source, cache=attached.project.root) as opened:  # what is gone is known at once
+        monkeypatch.setattr(type(opened), "full_listing_interval", timedelta(0))
     place.server.files.store = store
     first, second = place.create("Fees"), place.create("Rota")
     fees = place.attach(first, "fees.txt", "Fees are waived.")

@@ -124,8 +124,8 @@ class Downloader:
             return
         if status == 401 and is_known:
             raise SourceRefused(
-                f"{self._service} does not accept our token for attachments (401): correct connection.token, "
-                "or set the source's attachments to false"
+                f"{self._service} does not accept our token for attachments (401): give it the permission "
+                "that the source's page in docs/sources names, or set the source's attachments to false"
             )
         if status == 429 or status >= 500:
             raise SourceUnavailable(format_retries_exhausted(self._service, status))

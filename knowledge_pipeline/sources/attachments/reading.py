@@ -77,7 +77,7 @@ class AttachmentReader:
         seen, settings = set[str](), self._settings
         for attachment in parent.attachments:
             uri = f"{parent.uri}{_FOLDER}{quote(attachment.id, safe='')}"
-            name = attachment.name.rpartition("/")[2]
+            name = _base_name(attachment.name)
             if uri in seen or not self._selection.accepts(name):
                 continue
             seen.add(uri)
@@ -109,7 +109,7 @@ class AttachmentReader:
         payload = source.download(attachment, self._settings.max_bytes)
         if not payload:
             raise DocumentSkipped("empty")
-        name = attachment.name.rpartition("/")[2]
+        name = _base_name(attachment.name)
         extracted = self._worker(name, payload)
         return Document(
             uri=item.uri,
@@ -126,17 +126,27 @@ class AttachmentReader:
 
 def attach(document: Document, parent: Document) -> Document:
     """An attachment's document as it hangs on another; the same again for one that hangs already."""
-    name = document.path.rpartition("/")[2]
+    name = _base_name(document.path)
     own = {key: value for key, value in document.metadata.items() if key not in _INHERITED_KEYS}
     inherited = {key: parent.metadata[key] for key in _INHERITED_KEYS if key in parent.metadata}
     hangs_on: dict[str, Any] = {"uri": parent.uri, "title": parent.title, "url": parent.url}
     mentions = [{"kind": "attached_to", "target": parent.url}] if parent.url else []
     return replace(
         document,
-        path=f"{parent.path or parent.uri}/{name}",
+        path=build_path(parent, name),
         title=f"{name} (attached to {parent.title})" if parent.title else name,
         metadata={**own, **inherited, ATTACHED_TO_KEY: hangs_on, "mentions": mentions},
     )
+
+
+def build_path(parent: Document, name: str) -> str:
+    """The path of a file that hangs on a document."""
+    return f"{parent.path or parent.uri}/{_base_name(name)}"
+
+
+def _base_name(name: str) -> str:
+    """A file's name without folders, which are nobody's here."""
+    return name.rpartition("/")[2]
 
 
 @contextmanager
