@@ -23,7 +23,7 @@ SCP_ADDRESS = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(
 """A git address as scp writes it: `user@host:path`."""
 
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
-_GITHUB_API = "https://api.github.com"
+GITHUB_API = "https://api.github.com"
 _GITHUB_REPOSITORY = re.compile(r"^[\w.-]+/[\w.-]+$")
 _GITLAB_PROJECT = re.compile(r"^[\w.-]+(/[\w.-]+)+$")
 
@@ -162,7 +162,7 @@ class GithubConnection(CodeHostConnection):
 
     type: Literal["github"]
     repository: str = Field(pattern=_GITHUB_REPOSITORY)  # "owner/name"
-    url: HttpUrl = _GITHUB_API  # Enterprise: https://HOST/api/v3
+    url: HttpUrl = GITHUB_API  # Enterprise: https://HOST/api/v3
     app: GithubApp | None = None
 
     @model_validator(mode="after")
@@ -174,8 +174,7 @@ class GithubConnection(CodeHostConnection):
     @property
     def web_url(self) -> str:
         """The URL that people open."""
-        is_public = self.url == _GITHUB_API
-        return "https://github.com" if is_public else self.url.rstrip("/").removesuffix("/api/v3")
+        return to_github_web_url(self.url)
 
     @property
     def location(self) -> str:
@@ -413,6 +412,11 @@ Connection = Annotated[
     Field(discriminator="type"),
 ]
 """A connection of any type, as a source has it."""
+
+
+def to_github_web_url(api_url: str) -> str:
+    """The URL that people open, by that of GitHub's API."""
+    return "https://github.com" if api_url == GITHUB_API else api_url.rstrip("/").removesuffix("/api/v3")
 
 
 def strip_credentials(text: str) -> str:

@@ -1,0 +1,213 @@
+"""Where the members of an organisation are listed, and how one member is read.
+
+A member is what becomes a source of its own: a repository, a project, a space, a channel, a folder.
+Secrets are held as for the connections of sources.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from knowledge_pipeline.config.connections import (
+    GITHUB_API,
+    BaseConnection,
+    BucketConnection,
+    ConfluenceConnection,
+    Connection,
+    GcsConnection,
+    GithubApp,
+    GithubConnection,
+    GitlabConnection,
+    HttpUrl,
+    JiraConnection,
+    LocalConnection,
+    S3Access,
+    S3Connection,
+    ServiceConnection,
+    SlackConnection,
+    to_github_web_url,
+)
+
+_Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
+_Topic = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,49}$")]
+
+
+class OrganisationConnection(BaseConnection, ABC):
+    """Where members are listed. `location` tells one listing from another."""
+
+    member_connection: ClassVar[str]
+    """The type of the connection that a member's sources are read over."""
+
+    member_filter: ClassVar[str | None] = None
+    """The filter of a source that names the member, where it is not its connection that does."""
+
+    example: ClassVar[str]
+    """The name of a member, to check templates of sources with."""
+
+    @abstractmethod
+    def connect(self, member: str) -> Connection:
+        """The connection of a member's sources, by the member's name."""
+
+
+class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
+    """The repositories of an organisation or a user on GitHub, or those with a topic."""
+
+    member_connection, example = "github", "owner/name"
+    type: Literal["github_organisation"]
+    organisation: _Login | None = None
+    user: _Login | None = None
+    topic: _Topic | None = None
+    url: HttpUrl = GITHUB_API  # Enterprise: https://HOST/api/v3
+    token: SecretStr | None = None
+    app: GithubApp | None = None  # installation_id None: that of the organisation or user
+
+    @model_validator(mode="after")
+    def _check_choices(self) -> GithubOrganisationConnection:
+        if sum(each is not None for each in (self.organisation, self.user, self.topic)) != 1:
+            raise ValueError("give one of organisation, user and topic")
+        if (self.token is None) == (self.app is None):
+            raise ValueError("give a token or an app: GitHub lists repositories only for who signs in")
+        if self.topic and self.app and not self.app.installation_id:
+            raise ValueError("a topic has no installation of an app: give app.installation_id, or a token")
+        return self
+
+    @property
+    def owner(self) -> str | None:
+        """The login that the repositories belong to; None for a topic."""
+        return self.organisation or self.user
+
+    @property
+    def location(self) -> str:
+        """The page that lists the repositories."""
+        return f"{to_github_web_url(self.url)}/{self.owner or f'topics/{self.topic}'}"
+
+    def connect(self, member: str) -> GithubConnection:
+        """The repository."""
+        return GithubConnection(
+            type="github", repository=member, url=self.url, token=self.token, app=self.app
+        )
+
+
+class GitlabGroupConnection(ServiceConnection, OrganisationConnection):
+    """The projects of a group on GitLab, those of its subgroups included."""
+
+    member_connection, example = "gitlab", "group/name"
+    type: Literal["gitlab_group"]
+    group: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")  # "group/subgroup"
+    subgroups: bool = True
+    url: HttpUrl = "https://gitlab.com"
+    token: SecretStr | None = None  # None: public projects
+
+    @property
+    def location(self) -> str:
+        """The group's page."""
+        return f"{self.url.rstrip('/')}/{self.group}"
+
+    def connect(self, member: str) -> GitlabConnection:
+        """The project."""
+        return GitlabConnection(type="gitlab", project=member, url=self.url, token=self.token)
+
+
+class ConfluenceSpacesConnection(ServiceConnection, OrganisationConnection):
+    """The spaces of a Confluence site that the token may view; identity as for one space."""
+
+    member_connection, member_filter, example = "confluence", "spaces", "KEY"
+    type: Literal["confluence_spaces"]
+    email: str | None = None
+    token: SecretStr | None = None
+
+    def connect(self, member: str) -> ConfluenceConnection:
+        """The site; the filter `spaces` names the space."""
+        return ConfluenceConnection(type="confluence", url=self.url, email=self.email, token=self.token)
+
+
+class JiraProjectsConnection(ServiceConnection, OrganisationConnection):
+    """The projects of a Jira site that the token may browse; identity as for one project."""
+
+    member_connection, member_filter, example = "jira", "projects", "KEY"
+    type: Literal["jira_projects"]
+    email: str | None = None
+    token: SecretStr | None = None
+
+    def connect(self, member: str) -> JiraConnection:
+        """The site; the filter `projects` names the project."""
+        return JiraConnection(type="jira", url=self.url, email=self.email, token=self.token)
+
+
+class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
+    """The channels of a Slack workspace that the bot may read. A member is named by the channel's id."""
+
+    member_connection, member_filter, example = "slack", "channels", "C0123ABC"
+    type: Literal["slack_channels"]
+    token: SecretStr  # of a bot: xoxb-…
+    url: HttpUrl = "https://slack.com/api/"
+
+    def connect(self, member: str) -> SlackConnection:
+        """The workspace; the filter `channels` names the channel."""
+        return SlackConnection(type="slack", url=self.url, token=self.token)
+
+
+class CheckoutsConnection(OrganisationConnection):
+    """The git checkouts in a folder of this machine. A member is named by its path in the folder."""
+
+    member_connection, example = "local", "name"
+    type: Literal["checkouts"]
+    path: Path
+    depth: int = Field(default=2, ge=1, le=6)  # how many folders deep a checkout may lie
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.path)
+
+    def connect(self, member: str) -> LocalConnection:
+        """The checkout."""
+        return LocalConnection(type="local", path=self.path / member)
+
+
+class S3FoldersConnection(S3Access, BucketConnection, OrganisationConnection):
+    """The "folders" directly below a prefix of a bucket of S3. A member is named by its whole prefix."""
+
+    scheme, default_host = "s3", "amazonaws.com"
+    member_connection, example = "s3", "prefix/"
+    type: Literal["s3_folders"]
+
+    def connect(self, member: str) -> S3Connection:
+        """The prefix."""
+        return S3Connection.model_validate({**_of_bucket(self), "type": "s3", "prefix": member})
+
+
+class GcsFoldersConnection(BucketConnection, OrganisationConnection):
+    """The "folders" directly below a prefix of a bucket of Google Cloud Storage, named as those of S3."""
+
+    scheme, default_host = "gs", "storage.googleapis.com"
+    member_connection, example = "gcs", "prefix/"
+    type: Literal["gcs_folders"]
+    credentials: Path | None = None  # a service account's key file
+
+    def connect(self, member: str) -> GcsConnection:
+        """The prefix."""
+        return GcsConnection.model_validate({**_of_bucket(self), "type": "gcs", "prefix": member})
+
+
+AnyOrganisationConnection = Annotated[
+    GithubOrganisationConnection
+    | GitlabGroupConnection
+    | ConfluenceSpacesConnection
+    | JiraProjectsConnection
+    | SlackChannelsConnection
+    | CheckoutsConnection
+    | S3FoldersConnection
+    | GcsFoldersConnection,
+    Field(discriminator="type"),
+]
+"""A connection of any type, as an organisation has it."""
+
+
+def _of_bucket(connection: BucketConnection) -> dict[str, Any]:
+    """The keys as they are: secrets stay wrapped."""
+    return dict(connection)

@@ -1,0 +1,1 @@
+"""The listings of organisations: one module for each service."""
