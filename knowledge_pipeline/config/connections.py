@@ -54,6 +54,14 @@ class LocalConnection(BaseConnection):
         return str(self.path)
 
 
+class GithubApp(SettingsModel):
+    """A GitHub App that is installed for the repository."""
+
+    id: int
+    private_key: SecretStr  # PEM
+    installation_id: int | None = None  # None: that of the repository
+
+
 class GitConnection(BaseConnection):
     """A git repository at any URL or path that git accepts, read at a branch's tip."""
 
@@ -61,6 +69,21 @@ class GitConnection(BaseConnection):
     url: str = Field(min_length=1)
     branch: str | None = None  # None: the remote's HEAD
     token: SecretStr | None = None  # for HTTPS; sent as a header, never stored
+    app: GithubApp | None = None  # of GitHub, in place of a token
+
+    @model_validator(mode="after")
+    def _check_single_identity(self) -> GitConnection:
+        if self.token and self.app:
+            raise ValueError("give a token or an app, not both")
+        if self.app and not (self.url.startswith(("https://", "http://")) and self._is_of_github):
+            raise ValueError(
+                "an app reads only from GitHub: give a url such as https://github.com/OWNER/NAME"
+            )
+        return self
+
+    @property
+    def _is_of_github(self) -> bool:
+        return _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1]) is not None
 
     @property
     def location(self) -> str:
@@ -85,13 +108,24 @@ class GitConnection(BaseConnection):
             host, path = "", self.url
         return host, path.strip("/").removesuffix(".git").rstrip("/")
 
-    def to_code_host(self) -> GithubConnection | GitlabConnection | None:
-        """The API of the service that hosts it, if the token is for one that is known by its host."""
+    def to_github(self) -> GithubConnection:
+        """The API of the repository on GitHub: that of its host, which an App is known to."""
         host, path = self.host_and_path
+        parts = urlsplit(self.url)
+        server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/api/v3"
+        url = GITHUB_API if host == "github.com" else server
+        repository = path.removesuffix(".wiki")  # of which a wiki is part; GitHub allows no such name
+        return GithubConnection(type="github", repository=repository, url=url, token=self.token, app=self.app)
+
+    def to_code_host(self) -> GithubConnection | GitlabConnection | None:
+        """The API of the service that hosts it: of GitHub for an App, else if its host is known."""
+        host, path = self.host_and_path
+        if self.app:
+            return self.to_github()
         if self.token is None:
             return None
         if host == "github.com" and _GITHUB_REPOSITORY.fullmatch(path):
-            return GithubConnection(type="github", repository=path, token=self.token)
+            return self.to_github()
         if host == "gitlab.com" and _GITLAB_PROJECT.fullmatch(path):
             return GitlabConnection(type="gitlab", project=path, token=self.token)
         return None
@@ -135,26 +169,21 @@ class CodeHostConnection(ServiceConnection):
                 f"connection.wiki does not apply to type {source_type!r}: a wiki is read as type 'markdown'"
             )
 
-    def _to_git(self, pages: str, *, is_flat: bool) -> GitConnection:
+    def _to_git(self, pages: str, *, is_flat: bool, app: GithubApp | None = None) -> GitConnection:
         if not self.wiki:
-            return GitConnection(type="git", url=f"{self.location}.git", branch=self.branch, token=self.token)
+            return GitConnection(
+                type="git", url=f"{self.location}.git", branch=self.branch, token=self.token, app=app
+            )
         return WikiConnection(
             type="git",
             url=f"{self.location}.wiki.git",
             branch=self.branch,
             token=self.token,
+            app=app,
             repository=urlsplit(self.location).path.strip("/"),
             pages=f"{self.location}/{pages}/",
             is_flat=is_flat,
         )
-
-
-class GithubApp(SettingsModel):
-    """A GitHub App that is installed for the repository."""
-
-    id: int
-    private_key: SecretStr  # PEM
-    installation_id: int | None = None  # None: that of the repository
 
 
 class GithubConnection(CodeHostConnection):
@@ -182,10 +211,8 @@ class GithubConnection(CodeHostConnection):
         return f"{self.web_url}/{self.repository}"
 
     def to_git(self) -> GitConnection:
-        """The repository over git. Raises ValueError for an App, which cannot clone by its key."""
-        if self.app:
-            raise ValueError("git cannot read with a GitHub App: give connection.token")
-        return self._to_git("wiki", is_flat=True)
+        """The repository over git."""
+        return self._to_git("wiki", is_flat=True, app=self.app)
 
 
 class GitlabConnection(CodeHostConnection):

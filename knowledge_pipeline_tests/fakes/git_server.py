@@ -50,7 +50,7 @@ class GitServer(Served):
         if self.git_fault and (refused := self.git_fault.refuse(asked)):
             return refused
         if self.token is not None:
-            return answer_git_with_token(self.root, self.token, asked)
+            return answer_git_with_token(self.root, asked, self.token)
         return answer_git(self.root, asked)
 
 
@@ -84,9 +84,9 @@ def answer_git(root: Path, asked: Asked) -> Sent:
     return Sent(status, content, fields | {"Content-Length": str(len(content))})
 
 
-def answer_git_with_token(root: Path, token: str, asked: Asked) -> Sent:
-    """As `answer_git`, to who sends a token as the password."""
-    if read_password(asked.authorization) != token:
+def answer_git_with_token(root: Path, asked: Asked, *tokens: str) -> Sent:
+    """As `answer_git`, to who sends one of the tokens as the password."""
+    if read_password(asked.authorization) not in tokens:
         return refuse_git(401)
     return answer_git(root, asked)
 

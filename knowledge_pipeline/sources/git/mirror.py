@@ -139,7 +139,7 @@ class Mirror:
         self._run_fetch(repository, arguments)
 
     def _run_fetch(self, repository: Path, arguments: list[str]) -> None:
-        environment = self.remote.environment
+        environment = self.remote.build_environment()
         run_git(arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S)
 
     def _is_usable(self) -> bool:

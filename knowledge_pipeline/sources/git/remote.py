@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from knowledge_pipeline.config.connections import (
     SCP_ADDRESS,
     GitConnection,
+    GithubConnection,
     WikiConnection,
     strip_credentials,
 )
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.git.command import GitError
 
 FETCH_TIMEOUT_S = 3600.0
@@ -34,6 +36,9 @@ _TRANSIENT_FAILURE = re.compile(
     r"cannot lock ref|unable to create .*\.lock",
     re.IGNORECASE,
 )
+_REFUSED_CREDENTIALS = re.compile(
+    r"authentication failed|could not read (?:username|password)", re.IGNORECASE
+)
 _PERMANENT_FAILURE = re.compile(
     r"authentication failed|could not read (?:username|password)|permission denied|access denied|denied to|"
     r"not found|does not appear to be a git repository|does not exist|not a git repository|no such file|"
@@ -45,11 +50,38 @@ _PERMANENT_FAILURE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """An address that git understands, free of passwords, and what is sent with a request."""
+    """An address that git understands, free of passwords, and who reads it."""
 
     url: str
-    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    remedy: str = "check connection.url and token"  # where it refuses us
+    credentials: str | None = field(default=None, repr=False)  # "user:password", for HTTP
+    app: GithubConnection | None = field(default=None, repr=False)  # whose App reads it, in their place
+    is_wiki: bool = False
+
+    def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
+        """What git is given for one command: the token of an App lasts an hour.
+
+        Raises:
+            SourceRefused, SourceUnavailable: GitHub gives no token for the App.
+        """
+        credentials = self.credentials
+        if self.app:
+            # Imported here: it brings `requests`, which git does without.
+            from knowledge_pipeline.sources.github.client import GithubClient
+
+            client = GithubClient(self.app, sleep=sleep)
+            try:
+                credentials = f"x-access-token:{client.get_installation_token()}"
+            finally:
+                client.close()
+        return _build_environment(self.url, credentials)
+
+    def forget_credentials(self) -> None:
+        """Ask for a new token of an App the next time: git was refused with the one it had."""
+        if self.app and self.app.app:
+            from knowledge_pipeline.sources.github import installation_tokens as tokens
+
+            owner = self.app.repository.partition("/")[0]
+            tokens.forget_installation_token(tokens.build_installation_key(self.app.url, self.app.app, owner))
 
 
 def build_remote(connection: GitConnection) -> Remote:
@@ -67,17 +99,19 @@ def build_remote(connection: GitConnection) -> Remote:
     parts = urlsplit(url) if "://" in url else None
     if parts is None:
         if SCP_ADDRESS.match(url) and not Path(url).exists():
-            return Remote(url, _build_environment(None, None))
-        return Remote(str(Path(url).expanduser().absolute()), _build_environment(None, None))
+            return Remote(url)
+        return Remote(str(Path(url).expanduser().absolute()))
     clean, secret = _split_credentials(parts)
     token = connection.token.get_secret_value() if connection.token else None
     secret = f"x-access-token:{token}" if token else secret
-    if secret and not (parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}):
+    if (secret or connection.app) and not (
+        parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    ):
         raise ConfigError(
             f"connection.url {clean!r} is not https, so that its token would be sent unencrypted: use https"
         )
-    remote = Remote(clean, _build_environment(clean, secret))
-    return replace(remote, remedy=_WIKI_REMEDY) if isinstance(connection, WikiConnection) else remote
+    app = connection.to_github() if connection.app else None
+    return Remote(clean, secret, app, is_wiki=isinstance(connection, WikiConnection))
 
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
@@ -87,7 +121,11 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
     repository, reason = f"git repository {remote.url}", "; ".join(errors[:3])[:500] or "git said nothing"
     if _is_permanent(message, timed_out=failure.timed_out):
-        return SourceRefused(f"{repository} refuses us or does not exist ({reason}): {remote.remedy}")
+        identity = "that connection.app is installed for it" if remote.app else "token"
+        if _REFUSED_CREDENTIALS.search(message):
+            remote.forget_credentials()
+        remedy = _WIKI_REMEDY if remote.is_wiki else f"check connection.url and {identity}"
+        return SourceRefused(f"{repository} refuses us or does not exist ({reason}): {remedy}")
     return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again later")
 
 
@@ -117,9 +155,9 @@ def _split_credentials(url_parts: SplitResult) -> tuple[str, str | None]:
     return url_parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
 
 
-def _build_environment(url: str | None, secret: str | None) -> dict[str, str]:
+def _build_environment(url: str, secret: str | None) -> dict[str, str]:
     allowed = {"GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS}
-    if url is None or secret is None:
+    if secret is None:
         return allowed
     parts = urlsplit(url)
     credentials = b64encode(secret.encode()).decode("ascii")

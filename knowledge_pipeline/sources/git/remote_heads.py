@@ -198,12 +198,18 @@ def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeo
 
 def _ls_remote(remote: Remote, option: str, timeout_s: float) -> bytes:
     arguments = ["ls-remote", option, "--", remote.url]
+    environment = remote.build_environment(sleep=_refuse_wait)
     try:
-        return run_git(arguments, repository=None, extra_environment=remote.environment, timeout_s=timeout_s)
+        return run_git(arguments, repository=None, extra_environment=environment, timeout_s=timeout_s)
     except GitError as failure:
         if failure.timed_out:
             raise
         raise to_source_error(remote, failure) from failure
+
+
+def _refuse_wait(wait_s: float) -> None:
+    """There is no time to wait for a token of an App: the next poll asks again."""
+    raise SourceUnavailable("GitHub gives no token of the App now: it is asked for again in a moment")
 
 
 def _parse_ls_remote(output: bytes, branch_names: Collection[str | None]) -> RemoteHeads:
@@ -248,4 +254,4 @@ def _is_same_connection(one: GitConnection | Path, other: GitConnection | Path) 
     """Whether two connections differ only in the branch."""
     if isinstance(one, Path) or isinstance(other, Path):
         return one == other
-    return (one.url, one.token) == (other.url, other.token)
+    return (one.url, one.token, one.app) == (other.url, other.token, other.app)

@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection
+from knowledge_pipeline.config.organisations.connections import GithubOrganisationConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.github.errors import GithubErrors, GraphqlError, is_rate_limited
+from knowledge_pipeline.sources.github.installation_tokens import (
+    build_installation_key,
+    forget_installation_token,
+    get_installation_token,
+)
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,
@@ -36,7 +42,6 @@ RATE_LIMIT_FIELDS = "rateLimit { cost remaining resetAt }"
 """A part of every query: the client waits by it before the quota is spent."""
 
 _SECONDARY_LIMIT_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
-_RENEW_BEFORE_S = 300.0  # an installation's token, before its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,14 @@ class GraphqlResponse:
 
 
 class GithubClient:
-    """One repository's API. Nothing is sent before the first query."""
+    """The API of one repository, or of what an organisation lists. Nothing is sent before the first query."""
 
-    def __init__(self, connection: GithubConnection, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(
+        self, connection: GithubConnection | GithubOrganisationConnection, *, sleep: Sleep = time.sleep
+    ) -> None:
         self.errors = GithubErrors(connection)
-        self.owner, _, self.name = connection.repository.partition("/")
+        repository = connection.repository if isinstance(connection, GithubConnection) else connection.owner
+        self.owner, _, self.name = (repository or "").partition("/")
         self._connection = connection
         self._sleep = sleep
         self._requester: Requester | None = None
@@ -122,6 +130,10 @@ class GithubClient:
                 return body
         raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
 
+    def get_installation_token(self) -> str:
+        """The token that the connection's App reads with now. Raises as `execute`."""
+        return self._open_requester().auth.token  # pyright: ignore[reportOptionalMemberAccess]
+
     def _execute_once(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool
     ) -> GraphqlResponse | None:
@@ -166,6 +178,8 @@ class GithubClient:
 
     def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
         message = error.data.get("message") if is_object(error.data) else None
+        if error.status == 401 and (app := self._connection.app):
+            forget_installation_token(build_installation_key(self._connection.url, app, self.owner))
         return self.errors.from_status(error.status, error.headers or {}, str(message or ""))
 
     def _open_requester(self) -> Requester:
@@ -219,31 +233,37 @@ class GithubClient:
         """An App's identity where it is installed; its tokens last an hour and are renewed in time."""
         import github
 
-        call_as_app = self._call_as_app
-        signed = github.Auth.AppAuth(app.id, app.private_key.get_secret_value())
-        integration = github.GithubIntegration(auth=signed, **self._client_options())
-        self._use_session(integration.requester)
-        owner, name = self.owner, self.name
+        key = build_installation_key(self._connection.url, app, self.owner)
+        grant = lambda: self._call_as_app(lambda: self._grant_token(app))  # noqa: E731
 
         class InstallationAuth(github.Auth.Auth):
-            _granted: Any = None
-
             @property
             def token_type(self) -> str:
                 return "token"
 
             @property
             def token(self) -> str:
-                now = time.time()
-                if self._granted is None or self._granted.expires_at.timestamp() < now + _RENEW_BEFORE_S:
-                    self._granted = call_as_app(self._grant)
-                return self._granted.token
-
-            def _grant(self) -> Any:
-                installation_id = app.installation_id or integration.get_repo_installation(owner, name).id
-                return integration.get_access_token(installation_id)
+                return get_installation_token(key, grant)
 
         return InstallationAuth()
+
+    def _grant_token(self, app: GithubApp) -> tuple[str, float]:
+        """A new token of the App's installation, and the time of its end."""
+        import github
+
+        signed = github.Auth.AppAuth(app.id, app.private_key.get_secret_value())
+        integration = github.GithubIntegration(auth=signed, **self._client_options())
+        self._use_session(integration.requester)
+        if app.installation_id:
+            installation_id = app.installation_id
+        elif isinstance(self._connection, GithubConnection):
+            installation_id = integration.get_repo_installation(self.owner, self.name).id
+        elif self._connection.organisation:
+            installation_id = integration.get_org_installation(self.owner).id
+        else:
+            installation_id = integration.get_user_installation(self.owner).id
+        granted = integration.get_access_token(installation_id)
+        return granted.token, granted.expires_at.timestamp()
 
     def _call_as_app(self, call: Callable[[], Any]) -> Any:
         import github

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.connections import GithubConnection
+from knowledge_pipeline.config.organisations.connections import GithubOrganisationConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import QueryTooLarge
 from knowledge_pipeline.sources.http_retry import format_retries_exhausted, shorten_reason
@@ -31,9 +32,10 @@ def is_rate_limited(errors: Sequence[GraphqlError]) -> bool:
 class GithubErrors:
     """The errors of one connection. None holds a secret: GitHub does not repeat them."""
 
-    def __init__(self, connection: GithubConnection) -> None:
+    def __init__(self, connection: GithubConnection | GithubOrganisationConnection) -> None:
         self.service = f"GitHub at {urlsplit(connection.url).hostname}"
-        self._repository = connection.repository
+        is_repository = isinstance(connection, GithubConnection)
+        self._repository = connection.repository if is_repository else connection.location
         self._identity = "app" if connection.app else "token"
 
     def from_status(self, status: int, headers: Mapping[str, str], message: str) -> KnowledgeError:

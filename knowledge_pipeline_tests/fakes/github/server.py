@@ -91,7 +91,8 @@ class GithubServer(Served):
         self.files = KeptFiles()
         self.faults: deque[Fault] = deque()
         self._points_left, self._reset = POINTS_AN_HOUR, time.time() + 3600
-        self._tokens: list[str] = []
+        self._tokens: list[str] = []  # of installations
+        self._granted = 0
         self._lock = threading.RLock()  # a hook may tell of faults
 
     @property
@@ -112,6 +113,10 @@ class GithubServer(Served):
         told: Record = {"id": self.app_id, "private_key": SecretStr(private_key)}
         app = GithubApp.model_validate(told | changed)
         return self.connection(token=None, app=app)
+
+    def revoke_tokens(self) -> None:
+        """End the tokens of installations before their time."""
+        self._tokens.clear()
 
     def create(self, title: str, text: str) -> str:
         return getattr(self.repository, self.kind)(title, text)
@@ -147,7 +152,7 @@ class GithubServer(Served):
         if fault and (refused := fault.refuse(asked)):
             return refused
         if self.repositories and ".git/" in asked.path:
-            return answer_git_with_token(self.repositories, self.token, asked)
+            return answer_git_with_token(self.repositories, asked, self.token, *self._tokens)
         fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)
         return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 
@@ -219,7 +224,8 @@ class GithubServer(Served):
         if verb == "GET" and path == f"/repos/{self.repository.full_name}/installation" and self.installed:
             return 200, {"id": self.installation_id, "app_id": self.app_id}
         if verb == "POST" and path == f"/app/installations/{self.installation_id}/access_tokens":
-            self._tokens.append(f"{self.token}-{len(self._tokens)}")
+            self._granted += 1
+            self._tokens.append(f"{self.token}-{self._granted}")
             until = datetime.now(UTC) + timedelta(seconds=self.token_lasts_s)
             return 201, {"token": self._tokens[-1], "expires_at": until.strftime("%Y-%m-%dT%H:%M:%SZ")}
         return 404, {"message": "Not Found", "status": "404"}

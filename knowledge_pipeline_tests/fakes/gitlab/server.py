@@ -132,7 +132,7 @@ class GitlabServer(Served):
         if fault and (refused := fault.refuse(asked)):
             return refused
         if self.repositories and ".git/" in asked.path:
-            return answer_git_with_token(self.repositories, self.token, asked)
+            return answer_git_with_token(self.repositories, asked, self.token)
         fault, body = self.answer(asked.verb, asked.path, asked.authorization, asked.content, asked.query)
         return Sent(fault.status, body, fault.headers, fault.wait_s, fault.cut_off)
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import ConversationFilters
+from knowledge_pipeline.sources.git.remote import build_remote
+from knowledge_pipeline.sources.git.remote_heads import (
+    RemoteHeads,
+    build_queries,
+    group_by_watched_branch,
+    poll_remote_heads,
+)
 from knowledge_pipeline.sources.github.pull_requests import GithubPullRequests
+from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.sources.forge_sources import Open, opened, read, text_of
+from knowledge_pipeline_tests.sources.repositories import Repository
 
 
 @pytest.fixture
@@ -232,6 +243,34 @@ def test_an_app_that_is_refused_says_what_to_correct(
     server.installed = False
     assert "the App is not installed for octo/engine" in refused(pulls(server.app_connection(keys[0])))
     assert "not a private key in PEM form" in refused(pulls(server.app_connection("no key at all")))
+
+
+def test_git_reads_with_a_token_of_the_installation(
+    keys: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Repository(tmp_path / "served/octo/engine.git").write({"a.py": "x = 1"}).commit()
+    with GithubServer(enterprise=True, app_key=keys[1]) as server:
+        server.repositories, server.token_lasts_s = tmp_path / "served", 310.0  # renewed 300 s before its end
+        connection = server.app_connection(keys[0])
+        source = SourceConfig.model_validate({"id": "engine", "type": "code", "connection": connection})
+        with open_source(source, cache=tmp_path / "cache") as code:
+            assert [item.uri for item in code.discover()] == ["a.py"]
+        queries = list(build_queries(group_by_watched_branch([source])).values())
+        assert [type(each) for each in poll_remote_heads(queries).values()] == [RemoteHeads]
+        granted = [each for each in server.requests if each.path.endswith("access_tokens")]
+        assert len(granted) == 1  # for both
+
+        server.revoke_tokens()
+        [refused_once] = poll_remote_heads(queries).values()
+        assert isinstance(refused_once, SourceRefused) and "connection.app" in str(refused_once)
+        assert [type(each) for each in poll_remote_heads(queries).values()] == [RemoteHeads]
+    kept = [path.read_text("latin-1") for path in tmp_path.glob("cache/**/*") if path.is_file()]
+    told = " ".join([caplog.text, str(refused_once), repr(build_remote(source.connection)), *kept])
+    assert server.token not in told and keys[0][30:60] not in told
+    with pytest.raises(ValueError, match="not both"):
+        SourceConfig.model_validate(
+            {**dict(source), "connection": dict(source.connection) | {"token": "x"}, "type": "code"}
+        )
 
 
 # secrets
