@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
+from knowledge_pipeline.config.organisations.expansion import add_members, find_listings_folder
 from knowledge_pipeline.config.problems import SECRET_KEYS, to_problem
 from knowledge_pipeline.config.renamed_keys import rename_keys
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
@@ -73,7 +74,28 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
         raise ConfigError(format_problems(problems, path))
-    return _apply_environment(settings) if override else settings
+    if not override:
+        return add_members(settings)
+    return _apply_embedding_mode(add_members(_apply_store(settings)))
+
+
+def read_stamp(path: Path, settings: Settings | None) -> tuple[int, ...] | None:
+    """What differs once `load_settings` would say something else; None where there is no such file.
+
+    Args:
+        path: the file.
+        settings: as they were loaded: where organisations are declared, their listings count too.
+    """
+    listings = find_listings_folder(settings) if settings else None
+    try:
+        statuses = [path.stat()]
+        if listings and listings.is_dir():  # a new listing is renamed into it
+            statuses.append(listings.stat())
+    except OSError:
+        return None
+    return tuple(
+        part for each in statuses for part in (each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino)
+    )
 
 
 def read_config(path: Path) -> str:
@@ -209,10 +231,14 @@ class _ValueResolver:
         return str(path) if is_path or path.exists() else text
 
 
-def _apply_environment(settings: Settings) -> Settings:
-    """The settings with `KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE` applied."""
-    if store := os.environ.get("KNOWLEDGE_STORE"):
-        settings = settings.model_copy(update=_override_store(settings, store))
+def _apply_store(settings: Settings) -> Settings:
+    """The settings with `KNOWLEDGE_STORE` applied."""
+    store = os.environ.get("KNOWLEDGE_STORE")
+    return settings.model_copy(update=_override_store(settings, store)) if store else settings
+
+
+def _apply_embedding_mode(settings: Settings) -> Settings:
+    """The settings with `KNOWLEDGE_EMBEDDING_MODE` applied."""
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
     if mode not in ("", "local", "api"):
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")

@@ -5,12 +5,13 @@ Only shapes and rules live here; `config.file` reads and checks the file, `confi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from knowledge_pipeline.config.access import AccessSettings
 from knowledge_pipeline.config.chunking import (
@@ -43,13 +44,21 @@ from knowledge_pipeline.config.operation import (
     SqlModelSettings,
     TuningSettings,
 )
+from knowledge_pipeline.config.organisations.connections import AnyOrganisationConnection
+from knowledge_pipeline.config.organisations.members import (
+    MemberFilter,
+    MemberPatterns,
+    OrganisationMember,
+    build_source_id,
+    matches_any,
+)
 from knowledge_pipeline.config.permission_sources import (
     GIT_READ_TYPES,
     PermissionConnection,
     find_permission_connection,
 )
 from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
-from knowledge_pipeline.config.source_filters import SourceFilters, require_supported_filters
+from knowledge_pipeline.config.source_filters import NameList, SourceFilters, require_supported_filters
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
 from knowledge_pipeline.contract.types import SourceType, build_namespace_tag
 from knowledge_pipeline.errors import NotFound
@@ -125,14 +134,12 @@ class RefreshSettings(SettingsModel):
     full_reindex: Literal["weekly", "monthly", "on_demand"] = "on_demand"
 
 
-class SourceConfig(SourceFilters):
-    """One configured origin of documents; one Dagster partition."""
+class SourceTemplate(SourceFilters):
+    """What is said of a source, but for its name and where it is read."""
 
-    id: SourceId
     type: SourceType
     namespace: SourceId | None = None  # groups sources: filters can name it
     content_type: Content | None = None  # what models read in it; None: by the type
-    connection: Connection
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: EmbeddingSettings | None = None  # None: the one of the whole project
     metadata: MetadataSettings = MetadataSettings()
@@ -140,6 +147,13 @@ class SourceConfig(SourceFilters):
     refresh: RefreshSettings = RefreshSettings()
     upstream: tuple[AssetKeyText, ...] = ()  # assets of Dagster that it is read from
     access: AccessSettings = AccessSettings()
+
+
+class SourceConfig(SourceTemplate):
+    """One configured origin of documents; one Dagster partition."""
+
+    id: SourceId
+    connection: Connection
     _permission_connection: PermissionConnection | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -160,10 +174,18 @@ class SourceConfig(SourceFilters):
         require_read_keys(self.type, self.chunking, self.metadata)
         if isinstance(self.connection, CodeHostConnection):
             self.connection.require_readable_wiki(self.type)
-        self._permission_connection = find_permission_connection(self.type, self.connection, self.access)
-        if self.type in GIT_READ_TYPES and isinstance(self.connection, GithubConnection | GitlabConnection):
-            object.__setattr__(self, "connection", self.connection.to_git())  # the same repository, by git
+        return self._connect(self.connection)
+
+    def _connect(self, connection: Connection) -> SourceConfig:
+        self._permission_connection = find_permission_connection(self.type, connection, self.access)
+        if self.type in GIT_READ_TYPES and isinstance(connection, GithubConnection | GitlabConnection):
+            connection = connection.to_git()  # the same repository, by git
+        object.__setattr__(self, "connection", connection)
         return self
+
+    def copy_for(self, id: str, connection: Connection, filters: Mapping[str, NameList]) -> SourceConfig:
+        """The same source of something else of this kind, which is not validated again."""
+        return self.model_copy(update={"id": id, **filters})._connect(connection)
 
     @property
     def tags(self) -> list[str]:
@@ -175,6 +197,69 @@ class SourceConfig(SourceFilters):
     def permission_connection(self) -> PermissionConnection | None:
         """Where to ask who may read the documents; None: nobody says."""
         return self._permission_connection
+
+
+class MemberSource(SourceTemplate):
+    """A source that members of an organisation have; the last one of a type that fits a member counts."""
+
+    members: MemberPatterns = ()  # empty: all
+
+
+class OrganisationSettings(MemberFilter):
+    """An organisation: its members are listed by its service, and each has the sources declared here."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]  # begins the ids of its sources
+    connection: AnyOrganisationConnection
+    sources: tuple[MemberSource, ...] = Field(min_length=1)
+    _examples: tuple[SourceConfig, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _check_sources(self) -> OrganisationSettings:
+        self._examples = tuple(starmap(self._build_example, enumerate(self.sources)))
+        return self
+
+    def _build_example(self, index: int, source: MemberSource) -> SourceConfig:
+        """One that is validated, as a source that is declared by itself."""
+        connection, name = self.connection, self.connection.member_filter
+        allowed = [each for each, known in _ALLOWED_CONNECTIONS.items() if connection.reads in known]
+        if source.type not in allowed:
+            raise ValueError(
+                f"sources[{index}]: type {source.type!r} is not read from members of {connection.type!r}; "
+                f"allowed: {', '.join(allowed)}"
+            )
+        if name in source.model_fields_set:
+            raise ValueError(f"sources[{index}]: {name} is the member's own: name members in `include`")
+        values = {each: getattr(source, each) for each in source.model_fields_set - {"members"}}
+        values |= {name: (connection.example,)} if name else {}
+        try:
+            return SourceConfig(**values, id=self.id, connection=connection.connect(connection.example))
+        except ValidationError as error:
+            reasons = "; ".join(str(each["msg"]).removeprefix("Value error, ") for each in error.errors())
+            raise ValueError(f"sources[{index}]: {reasons}") from None
+
+    def takes(self, member: OrganisationMember) -> bool:
+        """Whether the filters take a member."""
+        return (
+            (self.archived or not member.archived)
+            and (self.forks or not member.fork)
+            and (not self.topics or not set(self.topics).isdisjoint(member.topics))
+            and (not self.include or matches_any(self.connection, member, self.include))
+            and not matches_any(self.connection, member, self.exclude)
+        )
+
+    def build_sources(self, member: OrganisationMember) -> Iterator[SourceConfig]:
+        """The sources of a member."""
+        by_type = {
+            source.type: example
+            for source, example in zip(self.sources, self._examples, strict=True)
+            if not source.members or matches_any(self.connection, member, source.members)
+        }
+        if not by_type:
+            return
+        connection, name = self.connection.connect(member.name), self.connection.member_filter
+        for type_, example in by_type.items():
+            id_ = build_source_id(self.id, self.connection, member.name, type_)
+            yield example.copy_for(id_, connection, {name: (member.name,)} if name else {})
 
 
 def _find_source_content(source: SourceConfig) -> Content:
@@ -223,11 +308,23 @@ class Settings(SettingsModel):
     logs: LogSettings = LogSettings()
     serve: ServeSettings = ServeSettings()
     federation: FederationSettings = FederationSettings()
-    sources: tuple[SourceConfig, ...] = ()
+    sources: tuple[SourceConfig, ...] = ()  # as declared; as `config.file` loads them, of organisations too
+    organisations: tuple[OrganisationSettings, ...] = ()
+    _unlisted: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _check_organisations(self) -> Settings:
+        ids = sorted(each.id for each in self.organisations)
+        for one, other in pairwise(ids):
+            if f"{other}-".startswith(f"{one}-"):
+                raise ValueError(
+                    f"organisations {one!r} and {other!r}: no id may be another one, or begin with it and '-'"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_sources(self) -> Settings:
-        if self.sources and self.federation.stores:
+        if (self.sources or self.organisations) and self.federation.stores:
             raise ValueError("a federation has its stores' sources: remove sources, or federation.stores")
         seen: set[str] = set()
         for source in self.sources:
@@ -286,6 +383,22 @@ class Settings(SettingsModel):
                 f"context.max_tokens ({budget}) must be at most limits.context_tokens ({allowed})"
             )
         return self
+
+    def with_members(self, sources: Sequence[SourceConfig], unlisted: Sequence[str]) -> Settings:
+        """These settings with the sources of organisations, and the ids of those that are not listed yet."""
+        found = self.model_copy(update={"sources": (*self.sources, *sources)})
+        found._unlisted = tuple(unlisted)
+        return found
+
+    @property
+    def unlisted_organisations(self) -> tuple[str, ...]:
+        """Those whose members are not known here: what is stored of them must not be taken for removed."""
+        return self._unlisted
+
+    @property
+    def local_folder(self) -> Path:
+        """Of the store, what stays on this machine."""
+        return self.store.folder if isinstance(self.store, ObjectStore) else self.store
 
     def select_sources(self, ids: Iterable[str]) -> list[SourceConfig]:
         """Configured sources by id; all of them where no id is given.

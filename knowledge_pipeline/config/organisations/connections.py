@@ -39,7 +39,7 @@ _Topic = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,49}$")]
 class OrganisationConnection(BaseConnection, ABC):
     """Where members are listed. `location` tells one listing from another."""
 
-    member_connection: ClassVar[str]
+    reads: ClassVar[str]
     """The type of the connection that a member's sources are read over."""
 
     member_filter: ClassVar[str | None] = None
@@ -47,6 +47,17 @@ class OrganisationConnection(BaseConnection, ABC):
 
     example: ClassVar[str]
     """The name of a member, to check templates of sources with."""
+
+    known_by_title: ClassVar[bool] = False
+    """Whether patterns fit the title of a member too."""
+
+    keeps_case: ClassVar[bool] = False
+    """Whether two members may differ in upper and lower case alone."""
+
+    @property
+    def name_prefix(self) -> str:
+        """What the names of all members begin with; ids of sources leave it out."""
+        return ""
 
     @abstractmethod
     def connect(self, member: str) -> Connection:
@@ -56,7 +67,7 @@ class OrganisationConnection(BaseConnection, ABC):
 class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
     """The repositories of an organisation or a user on GitHub, or those with a topic."""
 
-    member_connection, example = "github", "owner/name"
+    reads, example = "github", "owner/name"
     type: Literal["github_organisation"]
     organisation: _Login | None = None
     user: _Login | None = None
@@ -85,6 +96,11 @@ class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
         """The page that lists the repositories."""
         return f"{to_github_web_url(self.url)}/{self.owner or f'topics/{self.topic}'}"
 
+    @property
+    def name_prefix(self) -> str:
+        """The owner."""
+        return f"{self.owner}/" if self.owner else ""
+
     def connect(self, member: str) -> GithubConnection:
         """The repository."""
         return GithubConnection(
@@ -95,7 +111,7 @@ class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
 class GitlabGroupConnection(ServiceConnection, OrganisationConnection):
     """The projects of a group on GitLab, those of its subgroups included."""
 
-    member_connection, example = "gitlab", "group/name"
+    reads, example = "gitlab", "group/name"
     type: Literal["gitlab_group"]
     group: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")  # "group/subgroup"
     subgroups: bool = True
@@ -107,6 +123,11 @@ class GitlabGroupConnection(ServiceConnection, OrganisationConnection):
         """The group's page."""
         return f"{self.url.rstrip('/')}/{self.group}"
 
+    @property
+    def name_prefix(self) -> str:
+        """The group."""
+        return f"{self.group}/"
+
     def connect(self, member: str) -> GitlabConnection:
         """The project."""
         return GitlabConnection(type="gitlab", project=member, url=self.url, token=self.token)
@@ -115,7 +136,7 @@ class GitlabGroupConnection(ServiceConnection, OrganisationConnection):
 class ConfluenceSpacesConnection(ServiceConnection, OrganisationConnection):
     """The spaces of a Confluence site that the token may view; identity as for one space."""
 
-    member_connection, member_filter, example = "confluence", "spaces", "KEY"
+    reads, member_filter, example = "confluence", "spaces", "KEY"
     type: Literal["confluence_spaces"]
     email: str | None = None
     token: SecretStr | None = None
@@ -128,7 +149,7 @@ class ConfluenceSpacesConnection(ServiceConnection, OrganisationConnection):
 class JiraProjectsConnection(ServiceConnection, OrganisationConnection):
     """The projects of a Jira site that the token may browse; identity as for one project."""
 
-    member_connection, member_filter, example = "jira", "projects", "KEY"
+    reads, member_filter, example = "jira", "projects", "KEY"
     type: Literal["jira_projects"]
     email: str | None = None
     token: SecretStr | None = None
@@ -139,9 +160,12 @@ class JiraProjectsConnection(ServiceConnection, OrganisationConnection):
 
 
 class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
-    """The channels of a Slack workspace that the bot may read. A member is named by the channel's id."""
+    """The channels of a Slack workspace that the bot may read.
 
-    member_connection, member_filter, example = "slack", "channels", "C0123ABC"
+    A member is named by the channel's id, and its title is the channel's name, which patterns fit too.
+    """
+
+    reads, member_filter, example, known_by_title = "slack", "channels", "C0123ABC", True
     type: Literal["slack_channels"]
     token: SecretStr  # of a bot: xoxb-…
     url: HttpUrl = "https://slack.com/api/"
@@ -154,7 +178,7 @@ class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
 class CheckoutsConnection(OrganisationConnection):
     """The git checkouts in a folder of this machine. A member is named by its path in the folder."""
 
-    member_connection, example = "local", "name"
+    reads, example, keeps_case = "local", "name", True
     type: Literal["checkouts"]
     path: Path
     depth: int = Field(default=2, ge=1, le=6)  # how many folders deep a checkout may lie
@@ -173,8 +197,13 @@ class S3FoldersConnection(S3Access, BucketConnection, OrganisationConnection):
     """The "folders" directly below a prefix of a bucket of S3. A member is named by its whole prefix."""
 
     scheme, default_host = "s3", "amazonaws.com"
-    member_connection, example = "s3", "prefix/"
+    reads, example, keeps_case = "s3", "prefix/", True
     type: Literal["s3_folders"]
+
+    @property
+    def name_prefix(self) -> str:
+        """The prefix."""
+        return self.prefix
 
     def connect(self, member: str) -> S3Connection:
         """The prefix."""
@@ -185,9 +214,14 @@ class GcsFoldersConnection(BucketConnection, OrganisationConnection):
     """The "folders" directly below a prefix of a bucket of Google Cloud Storage, named as those of S3."""
 
     scheme, default_host = "gs", "storage.googleapis.com"
-    member_connection, example = "gcs", "prefix/"
+    reads, example, keeps_case = "gcs", "prefix/", True
     type: Literal["gcs_folders"]
     credentials: Path | None = None  # a service account's key file
+
+    @property
+    def name_prefix(self) -> str:
+        """The prefix."""
+        return self.prefix
 
     def connect(self, member: str) -> GcsConnection:
         """The prefix."""

@@ -85,10 +85,11 @@ def _counted(selected: SelectionSetNode | None, variables: Record, times: int) -
 
 
 class Answerer:
-    """Answers queries about one repository."""
+    """Answers queries about one repository, and lists those of `owners`."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
+        self.owners: dict[str, Record] = {}  # by login: organisations and users with their repositories
         self.hidden = False  # as after losing access
         self.single_sign_on = False
         self.forbidden: set[str] = set()  # uris that nobody may read
@@ -143,6 +144,35 @@ class Answerer:
             "hasDiscussionsEnabled": self.repository.has_discussions,
         }
         return {"__typename": "Repository", "id": "R_1", **facts}
+
+    def own(self, login: str, *names: str, kind: str = "Organization", **facts: Any) -> None:
+        """Let an organisation or a user have more repositories, with the same facts, `topics` among them."""
+        owner = self.owners.setdefault(
+            login, {"__typename": kind, "id": login, "login": login, "repositories": []}
+        )
+        topics = [{"topic": {"name": each}} for each in facts.pop("topics", ())]
+        for name in names:
+            record = {"__typename": "Repository", "nameWithOwner": f"{login}/{name}", "description": None}
+            flags = dict.fromkeys(("isArchived", "isEmpty", "isFork"), False)
+            address = {"url": f"https://github.com/{login}/{name}", "repositoryTopics": topics}
+            owner["repositories"].append(record | flags | address | facts)
+
+    def list_owned(self) -> list[Record]:
+        """The repositories of all owners."""
+        return [each for owner in self.owners.values() for each in owner["repositories"]]
+
+    def _repositoryOwner(self, login: str) -> Record | None:
+        if self.single_sign_on:
+            told = "Resource protected by organization SAML enforcement. You must grant your token access."
+            raise Refused("FORBIDDEN", told, saml_failure=True)
+        return self.owners.get(login.lower())
+
+    def _search(self, query: str, type: str, **arguments: Any) -> Record:
+        """Only by topic; no search shows more than its first thousand results."""
+        topic = query.partition("topic:")[2].split()[0]
+        wanted = {"topic": {"name": topic}}
+        found = [each for each in self.list_owned() if wanted in each["repositoryTopics"]]
+        return _page(found[:1000], **arguments) | {"repositoryCount": len(found)}
 
     def _node(self, id: str) -> Record:
         found = self._found(id)

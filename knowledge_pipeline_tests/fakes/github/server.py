@@ -221,7 +221,11 @@ class GithubServer(Served):
             return self._repository(path.removeprefix(mine), authorization, query)
         if not self._is_app(authorization):
             return 401, {"message": "A JSON web token could not be decoded", "status": "401"}
-        if verb == "GET" and path == f"/repos/{self.repository.full_name}/installation" and self.installed:
+        kinds = {"Organization": "orgs", "User": "users"}
+        places = {f"/{kinds[each['__typename']]}/{login}" for login, each in self.answerer.owners.items()}
+        owned = {f"/repos/{each['nameWithOwner']}" for each in self.answerer.list_owned()}
+        places |= {f"/repos/{self.repository.full_name}", *owned}
+        if verb == "GET" and path.removesuffix("/installation") in places and self.installed:
             return 200, {"id": self.installation_id, "app_id": self.app_id}
         if verb == "POST" and path == f"/app/installations/{self.installation_id}/access_tokens":
             self._granted += 1
