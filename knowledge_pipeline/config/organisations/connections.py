@@ -140,6 +140,7 @@ class ConfluenceSpacesConnection(ServiceConnection, OrganisationConnection):
     type: Literal["confluence_spaces"]
     email: str | None = None
     token: SecretStr | None = None
+    personal: bool = False  # people's own spaces too
 
     def connect(self, member: str) -> ConfluenceConnection:
         """The site; the filter `spaces` names the space."""

@@ -58,20 +58,15 @@ class AzureContainer:
             SourceRefused: the container does not exist or refuses us, or the endpoint is not Blob Storage.
             SourceUnavailable: it did not answer, or limits us.
         """
-        query = {"restype": "container", "comp": "list", "maxresults": str(_PAGE_SIZE)}
-        query |= {"prefix": prefix} if prefix else {}
-        markers: set[str] = set()
-        while True:
-            blobs, marker = self._fetch_page(query)
-            for blob in blobs:
+        for page in self._iter_pages({"prefix": prefix} if prefix else {}):
+            for blob in page.findall("Blobs/Blob"):
                 if blob.findtext("Properties/ResourceType") != "directory":
                     yield self._to_object_info(blob)
-            if not marker:
-                return
-            if marker in markers:
-                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
-            query["marker"] = marker
-            markers.add(marker)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """The prefixes of what is below a prefix, each up to the next slash. Raises as `list_objects`."""
+        for page in self._iter_pages({"delimiter": "/"} | ({"prefix": prefix} if prefix else {})):
+            yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one blob, as they are stored.
@@ -99,8 +94,21 @@ class AzureContainer:
             self._session.close()
         self._session = None
 
-    def _fetch_page(self, query: Mapping[str, str]) -> tuple[list[Any], str]:
-        """The blobs of one page, and the marker of the next one: empty after the last."""
+    def _iter_pages(self, narrowed: Mapping[str, str]) -> Iterator[Any]:
+        query = {"restype": "container", "comp": "list", "maxresults": str(_PAGE_SIZE), **narrowed}
+        markers: set[str] = set()
+        while True:
+            page = self._fetch_page(query)
+            yield page
+            marker = page.findtext("NextMarker")
+            if not marker:
+                return
+            if marker in markers:
+                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
+            query["marker"] = marker
+            markers.add(marker)
+
+    def _fetch_page(self, query: Mapping[str, str]) -> Any:
         answer = self._request(self._address, params=query)
         if answer.status_code != 200:
             raise self._to_error(answer)
@@ -112,17 +120,19 @@ class AzureContainer:
         container, marker = page.get("ContainerName"), page.find("NextMarker")
         if page.tag != "EnumerationResults" or container != self._connection.container or marker is None:
             raise self._build_listing_error()
-        return page.findall("Blobs/Blob"), marker.text or ""
+        return page
 
     def _to_object_info(self, blob: Any) -> ObjectInfo:
-        name, etag, size = (
-            blob.find("Name"),
-            *map(blob.findtext, ("Properties/Etag", "Properties/Content-Length")),
-        )
-        if name is None or not etag or not (size or "").isdecimal():
+        etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
+        if not etag or not (size or "").isdecimal():
             raise self._build_listing_error()
-        key = unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
-        return ObjectInfo(key, int(size), f"{etag}-{size}")  # the ETag changes with each write
+        return ObjectInfo(self._name_of(blob), int(size), f"{etag}-{size}")  # the ETag changes with each write
+
+    def _name_of(self, listed: Any) -> str:
+        name = listed.find("Name")
+        if name is None:
+            raise self._build_listing_error()
+        return unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
 
     def _request(self, address: str, **options: Any) -> requests.Response:
         if self._session is None:

@@ -38,6 +38,10 @@ class Bucket(Protocol):
         """Every object whose key begins with a prefix, in few calls; complete, or an exception."""
         ...
 
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """The prefixes of what is below a prefix, each up to the next slash; complete, or an exception."""
+        ...
+
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
         ...

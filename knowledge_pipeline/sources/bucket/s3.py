@@ -51,22 +51,18 @@ class S3Bucket:
             SourceRefused: the bucket does not exist or refuses us, or the endpoint is not S3.
             SourceUnavailable: it did not answer, or limits us.
         """
-        parameters = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url"}
-        tokens: set[str] = set()
-        while True:
-            page = self._call_with_retries(lambda: self._client.list_objects_v2(**parameters))
-            self._require_listing(page, tokens)
+        for page in self._iter_pages(prefix):
             for found in page.get("Contents", ()):
-                key = found["Key"]
-                if page.get("EncodingType") == "url":
-                    key = decode_path(unquote_to_bytes(key.replace("+", " ")))
                 tag, size = str(found.get("ETag", "")).strip('"'), int(found["Size"])
                 # the time too: an object that is rewritten with other headers keeps its ETag
-                yield ObjectInfo(key, size, f"{tag}-{size}-{int(found['LastModified'].timestamp())}")
-            if not page["IsTruncated"]:
-                return
-            parameters["ContinuationToken"] = page["NextContinuationToken"]
-            tokens.add(parameters["ContinuationToken"])
+                revision = f"{tag}-{size}-{int(found['LastModified'].timestamp())}"
+                yield ObjectInfo(_decode_key(page, found["Key"]), size, revision)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """What keys below a prefix begin with, up to the next slash. Errors as `list_objects`."""
+        for page in self._iter_pages(prefix, Delimiter="/"):
+            for found in page.get("CommonPrefixes", ()):
+                yield _decode_key(page, found["Prefix"])
 
     def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
         """The first bytes of one object; its listing is not needed.
@@ -97,6 +93,18 @@ class S3Bucket:
         if self._open_handle is not None:
             self._open_handle.close()
         self._open_handle = None
+
+    def _iter_pages(self, prefix: str, **options: str) -> Iterator[Mapping[str, Any]]:
+        parameters = {"Bucket": self._connection.bucket, "Prefix": prefix, "EncodingType": "url", **options}
+        tokens: set[str] = set()
+        while True:
+            page = self._call_with_retries(lambda: self._client.list_objects_v2(**parameters))
+            self._require_listing(page, tokens)
+            yield page
+            if not page["IsTruncated"]:
+                return
+            parameters["ContinuationToken"] = page["NextContinuationToken"]
+            tokens.add(parameters["ContinuationToken"])
 
     @property
     def _client(self) -> Any:
@@ -132,6 +140,12 @@ class S3Bucket:
             count is not None and count < len(page.get("Contents", ()))
         ):
             raise SourceUnavailable(f"{service} contradicts itself in a listing: try again later")
+
+
+def _decode_key(page: Mapping[str, Any], key: str) -> str:
+    if page.get("EncodingType") != "url":
+        return key
+    return decode_path(unquote_to_bytes(key.replace("+", " ")))
 
 
 def _compute_wait_s(error: Exception, attempt: int) -> float | None:

@@ -33,18 +33,7 @@ class BucketTree:
     ) -> None:
         self._folder = folder_of(connection.prefix)
         self._selection = selection
-        if isinstance(connection, S3Connection):
-            from knowledge_pipeline.sources.bucket.s3 import S3Bucket
-
-            self._bucket: Bucket = S3Bucket(connection, sleep=sleep)
-        elif isinstance(connection, AzureConnection):
-            from knowledge_pipeline.sources.bucket.azure import AzureContainer
-
-            self._bucket = AzureContainer(connection, sleep=sleep)
-        else:
-            from knowledge_pipeline.sources.bucket.gcs import GcsBucket
-
-            self._bucket = GcsBucket(connection, sleep=sleep)
+        self._bucket = open_bucket(connection, sleep=sleep)
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, in the order of the keys.
@@ -87,6 +76,21 @@ class BucketTree:
     def close(self) -> None:
         """Free the connections."""
         self._bucket.close()
+
+
+def open_bucket(connection: BucketConnection, *, sleep: Sleep = time.sleep) -> Bucket:
+    """The bucket that a connection names; nothing is sent before the first call."""
+    if isinstance(connection, S3Connection):
+        from knowledge_pipeline.sources.bucket.s3 import S3Bucket
+
+        return S3Bucket(connection, sleep=sleep)
+    if isinstance(connection, AzureConnection):
+        from knowledge_pipeline.sources.bucket.azure import AzureContainer
+
+        return AzureContainer(connection, sleep=sleep)
+    from knowledge_pipeline.sources.bucket.gcs import GcsBucket
+
+    return GcsBucket(connection, sleep=sleep)
 
 
 def folder_of(prefix: str) -> str:

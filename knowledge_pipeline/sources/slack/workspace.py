@@ -47,6 +47,18 @@ class SlackWorkspace:
             )
         return sorted(wanted, key=lambda channel: channel.id)
 
+    def list_readable(self) -> list[Json]:
+        """The channels that the bot may read, by id: those that it is in, and archived public ones.
+
+        Nobody is in an archived channel. Raises SourceRefused, SourceUnavailable.
+        """
+        listed = [
+            *self._list_channels_of_kind("public_channel", exclude_archived=False),
+            *self._list_private(),
+        ]
+        by_id = {to_string(each.get("id")): each for each in listed}
+        return [each for _, each in sorted(by_id.items()) if each.get("is_member") or each.get("is_archived")]
+
     @property
     def site(self) -> str | None:
         """The workspace's address for people."""

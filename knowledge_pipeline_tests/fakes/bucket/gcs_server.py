@@ -164,11 +164,17 @@ class GcsServer(Served):
     def listing(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """One page; its token is the last name of the page before."""
         prefix, behind = query.get("prefix", [""])[0], query.get("pageToken", [""])[0]
-        names = sorted(name for name in self.objects if name.startswith(prefix) and name > behind)
+        names = sorted(name for name in self.objects if name.startswith(prefix))
+        if delimiter := query.get("delimiter", [""])[0]:
+            names = sorted({_folded(name, prefix, delimiter) for name in names})
+        names = [name for name in names if name > behind]
         most = min(self.page_size, int(query.get("maxResults", ["1000"])[0]))
         answer: dict[str, Any] = {"kind": "storage#objects"}
-        if items := [self._described(name) for name in names[:most]]:
+        folders = [name for name in names[:most] if delimiter and name[len(prefix) :].endswith(delimiter)]
+        if items := [self._described(name) for name in names[:most] if name not in folders]:
             answer["items"] = items
+        if folders:
+            answer["prefixes"] = folders
         if len(names) > most:
             answer["nextPageToken"] = names[most - 1]
         return answer
@@ -180,6 +186,12 @@ class GcsServer(Served):
         told |= {"metageneration": str(stored.metageneration), "storageClass": "STANDARD"}
         told["updated"] = stored.updated.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return told | ({"contentEncoding": stored.encoding} if stored.encoding else {})
+
+
+def _folded(name: str, prefix: str, delimiter: str) -> str:
+    """The name up to the first delimiter after the prefix."""
+    first, found, _ = name[len(prefix) :].partition(delimiter)
+    return prefix + first + found
 
 
 def _range(told: str | None) -> tuple[int, int]:

@@ -53,6 +53,7 @@ class Space:
     key: str
     name: str
     status: str = "current"
+    type: str = "global"  # or personal
     readers: list[str] = field(default_factory=lambda: ["group:everybody"])  # "*": anonymous callers, too
 
 
@@ -188,6 +189,18 @@ class Site:
             parent = self.content.get(content.parent) if content.parent else None
             shown |= {"parentId": content.parent, "parentType": parent.kind if parent else None}
         return shown
+
+    def space(self, space: Space) -> dict[str, Any]:
+        """As both APIs list it; Server's ids are numbers."""
+        cloud = self.edition == "cloud"
+        return {
+            "id": space.id if cloud else int(space.id),
+            "key": space.key,
+            "name": space.name,
+            "type": space.type,
+            "status": space.status,
+            "_links": {"webui": f"/{'spaces' if cloud else 'display'}/{space.key}"},
+        }
 
     def _above(self, content: Content) -> list[Content]:
         above: list[Content] = []

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-from knowledge_pipeline_tests.fakes.confluence.content import BadQuery, Content, Site
+from knowledge_pipeline_tests.fakes.confluence.content import BadQuery, Content, Site, Space
 
 Query = dict[str, list[str]]
 Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
 _V2_KINDS = {"pages": "page", "blogposts": "blogpost"}
-_MOST_V2, _MOST_V1, _MOST_WITH_BODY = 250, 200, 50
+_MOST_V2, _MOST_V1, _MOST_WITH_BODY, _MOST_SPACES = 250, 200, 50, 100
 
 
 class Rest:
@@ -54,10 +54,9 @@ class Rest:
         match parts:
             case ["spaces"]:
                 keys = [key for given in query.get("keys", []) for key in given.split(",")]
-                wanted = query.get("status", ["current", "archived"])
-                spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
-                shown = [each for each in spaces if each.status in wanted]
-                return self._by_cursor(path, query, lambda: shown, vars, _MOST_V2)
+                return self._by_cursor(
+                    path, query, lambda: self._spaces(keys, query), self.site.space, _MOST_V2
+                )
             case ["spaces", number, "permissions"]:
                 space = next(each for each in self.site.spaces.values() if each.id == number)
                 grants = [SimpleNamespace(id=str(at), reader=each) for at, each in enumerate(space.readers)]
@@ -81,6 +80,12 @@ class Rest:
                 shape = lambda each: {"id": each.id, "name": each.id, "prefix": "global"}  # noqa: E731
                 return self._by_cursor(path, query, lambda: labels, shape, _MOST_V2)
         return 404, {"errors": [{"status": 404, "title": "Not Found"}]}, {}
+
+    def _spaces(self, keys: list[str], query: Query) -> list[Space]:
+        """Archived ones too, unless a status is asked for."""
+        wanted = query.get("status", ["current", "archived"])
+        spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
+        return [each for each in spaces if each.status in wanted]
 
     def _v2_pages(self, kind: str, query: Query) -> list[Content]:
         """Archived ones too, unless a status is asked for."""
@@ -123,7 +128,7 @@ class Rest:
                         most,
                         context="",
                     )
-                return self._by_offset(path, query, found, expand, most)
+                return self._by_offset(path, query, found, lambda each: self.site.v1(each, expand), most)
             case ["user", "bulk"] if self.edition == "cloud":
                 known = (each for each in query["accountId"] if each in self.site.people)
                 people = [self.site.person(account) for account in known]
@@ -165,10 +170,10 @@ class Rest:
             return gone
         match parts:
             case ["space"]:
-                wanted, keys = query.get("status", ["current", "archived"]), query.get("spaceKey")
-                spaces = [each for each in self.site.spaces.values() if not keys or each.key in keys]
-                shown = [each.__dict__ | {"id": int(each.id)} for each in spaces if each.status in wanted]
-                return 200, {"results": shown, "start": 0, "limit": 100, "size": len(shown), "_links": {}}, {}
+                keys = query.get("spaceKey", [])
+                return self._by_offset(
+                    path, query, lambda: self._spaces(keys, query), self.site.space, _MOST_SPACES
+                )
             case ["space", key] if key in self.site.spaces:
                 space = self.site.spaces[key]
                 named = [each for each in space.readers if each != "*"]
@@ -194,7 +199,7 @@ class Rest:
                         for each in sorted(self.site.content.values(), key=lambda each: int(each.id))
                         if each.kind == kind and each.status == status and (not keys or each.space in keys)
                     ],
-                    expand,
+                    lambda each: self.site.v1(each, expand),
                     _MOST_V1,
                 )
             case ["content", number]:
@@ -233,21 +238,26 @@ class Rest:
         return 200, {"results": [shape(each) for each in page], "_links": links}, headers
 
     def _by_offset(
-        self, path: str, query: Query, results: Callable[[], list[Content]], expand: set[str], most: int
+        self,
+        path: str,
+        query: Query,
+        results: Callable[[], list[Any]],
+        shape: Callable[[Any], Any],
+        most: int,
     ) -> Answer:
         """A page from an offset on; what may not be seen is taken out of it afterwards."""
         self._about_to_page(path)
         found = results()
         start, limit = int(query.get("start", ["0"])[0]), min(int(query.get("limit", ["25"])[0]), most)
-        page = [self.site.v1(each, expand) for each in self._visible(found[start : start + limit])]
+        page = [shape(each) for each in self._visible(found[start : start + limit])]
         links = {"base": self.url, "context": self.context}
         if self.names_next and start + limit < len(found):
             rest = urlencode({**query, "start": [str(start + limit)], "limit": [str(limit)]}, doseq=True)
             links["next"] = f"{path}?{rest}"
         return 200, {"results": page, "start": start, "limit": limit, "size": len(page), "_links": links}, {}
 
-    def _visible(self, found: list[Content]) -> list[Content]:
-        return [each for each in found if not self.site.is_hidden(each)]
+    def _visible(self, found: list[Any]) -> list[Any]:
+        return [each for each in found if isinstance(each, Space) or not self.site.is_hidden(each)]
 
     def _about_to_page(self, path: str) -> None:
         if self.before_page is not None:

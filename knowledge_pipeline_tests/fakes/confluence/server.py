@@ -85,8 +85,8 @@ class ConfluenceServer(Rest, Served):
             type="confluence", url=self.url, email=self.email, token=SecretStr(self.token)
         )
 
-    def space(self, key: str, name: str, status: str = "current") -> None:
-        self.site.spaces[key] = Space(self._id(), key, name, status)
+    def space(self, key: str, name: str, status: str = "current", type: str = "global") -> None:
+        self.site.spaces[key] = Space(self._id(), key, name, status, type)
 
     def person(self, account: str, name: str, email: str | None = None) -> None:
         self.site.people[account] = name

@@ -108,12 +108,28 @@ class JiraAnswers:
                 "serverTime": site.stamp(site.now),
                 "versionNumbers": [10, 3, 0],
             }
+        if path == ("project/search" if site.cloud else "project"):
+            return 200, self._projects(asked)
         if first == "project" and rest in site.projects:
-            lead = site.person("The Lead")
-            return 200, {"key": rest, "id": "10000", "name": f"The project {rest}", "lead": lead}
+            return 200, site.project(rest) | {"lead": site.person("The Lead")}
         if first == "project":
             return 404, said(f"No project could be found with key '{rest}'.")
         return 404, said("null for uri")
+
+    def _projects(self, asked: dict[str, Any]) -> Any:
+        """Cloud's pages by offset, in the order of keys; Server's whole list."""
+        self._pages += 1
+        if self.before_page:
+            self.before_page(self._pages)
+        archived = "archived" in asked.get("status", "") or asked.get("includeArchived") == "true"
+        every = [self.site.project(key) for key in sorted(self.site.projects)]
+        every = [each for each in every if archived or not each.get("archived")]
+        if not self.site.cloud:
+            return every
+        start, most = int(asked.get("startAt", 0)), min(int(asked.get("maxResults", 50)), 100)
+        page = every[start : start + min(most, self.page_size or most)]
+        shown = {"startAt": start, "maxResults": most, "total": len(every), "values": page}
+        return shown | {"isLast": start + len(page) >= len(every)}
 
     def _search(self, path: str, asked: dict[str, Any]) -> tuple[int, Any]:
         if (path == "search/jql") != self.site.cloud:

@@ -54,6 +54,7 @@ class JiraSite:
         self.now = datetime(2026, 3, 1, 9, 0, 0, tzinfo=UTC)
         self.tickets: dict[str, dict[str, Any]] = {}
         self.projects: dict[str, int] = {"PROJ": 0}  # key -> number of the last ticket
+        self.project_facts: dict[str, dict[str, Any]] = {}  # by key, what is not as usual: name, archived
         self.emails: dict[str, str] = {}  # by display name; who hides theirs is missing
         self.inactive: set[str] = set()  # display names
         self.groups: dict[str, list[str]] = {}  # display names by name
@@ -90,6 +91,16 @@ class JiraSite:
 
     def group(self, name: str) -> dict[str, Any]:
         return {"name": name, **({"groupId": f"id-{name}"} if self.cloud else {})}
+
+    def project(self, key: str) -> dict[str, Any]:
+        """As it is listed."""
+        usual = {"key": key, "id": str(10000 + int.from_bytes(key.encode())), "name": f"The project {key}"}
+        return {**usual, "projectTypeKey": "software", **self.project_facts.get(key, {})}
+
+    def add_project(self, key: str, **facts: Any) -> None:
+        """A project without tickets; `name`, `archived`, `projectCategory`."""
+        self.projects.setdefault(key, 0)
+        self.project_facts[key] = facts
 
     def browse(self, *holders: str, project: str = "PROJ") -> None:
         """Who may browse a project: display names, "group:NAME", "role:ID", or a type of holder."""
