@@ -71,31 +71,35 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
     `KNOWLEDGE_STORE` to the working directory. With `allow_unset`, variables may be missing,
     for what needs no secret. Raises ConfigError, with one line per problem.
     """
+    stamp = _stat_parts(path)  # before it is read: whoever changes it meanwhile is noticed
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
         raise ConfigError(format_problems(problems, path))
-    if not override:
-        return add_members(settings)
-    return _apply_embedding_mode(add_members(_apply_store(settings)))
+    if override:
+        settings = _apply_store(settings)
+    stamp += _stat_listings(settings)
+    settings = add_members(settings).with_stamp(stamp)
+    return _apply_embedding_mode(settings) if override else settings
 
 
-def read_stamp(path: Path, settings: Settings | None) -> tuple[int, ...] | None:
-    """What differs once `load_settings` would say something else; None where there is no such file.
+def read_stamp(path: Path, settings: Settings) -> tuple[int, ...]:
+    """What differs from `settings.stamp` once `load_settings` may say something else; () without a file."""
+    stamp = _stat_parts(path)
+    return stamp and stamp + _stat_listings(settings)
 
-    Args:
-        path: the file.
-        settings: as they were loaded: where organisations are declared, their listings count too.
-    """
-    listings = find_listings_folder(settings) if settings else None
+
+def _stat_listings(settings: Settings) -> tuple[int, ...]:
+    """What differs once an organisation is listed anew: each listing is renamed into the folder."""
+    folder = find_listings_folder(settings)
+    return _stat_parts(folder) if folder else ()
+
+
+def _stat_parts(path: Path) -> tuple[int, ...]:
     try:
-        statuses = [path.stat()]
-        if listings and listings.is_dir():  # a new listing is renamed into it
-            statuses.append(listings.stat())
+        status = path.stat()
     except OSError:
-        return None
-    return tuple(
-        part for each in statuses for part in (each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino)
-    )
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def read_config(path: Path) -> str:

@@ -6,8 +6,9 @@ Only shapes and rules live here; `config.file` reads and checks the file, `confi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import pairwise, starmap
+from itertools import islice, pairwise, starmap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -77,6 +78,8 @@ MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
     "weekly": timedelta(days=8),
 }
 """How old the last refresh may be: the interval, plus time for a late tick and a long run."""
+
+_MAX_NAMED = 50  # sources in a message
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
@@ -282,6 +285,13 @@ def resolve_trigger(source: SourceConfig) -> Trigger:
     return source.refresh.trigger or usual
 
 
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """When files were changed last; settings that say the same are equal, whenever they were read."""
+
+    parts: tuple[int, ...] = field(default=(), compare=False)
+
+
 class Settings(SettingsModel):
     """The whole of `knowledge.yaml`."""
 
@@ -311,6 +321,7 @@ class Settings(SettingsModel):
     sources: tuple[SourceConfig, ...] = ()  # as declared; as `config.file` loads them, of organisations too
     organisations: tuple[OrganisationSettings, ...] = ()
     _unlisted: tuple[str, ...] = PrivateAttr(default=())
+    _stamp: _Stamp = PrivateAttr(default=_Stamp())
 
     @model_validator(mode="after")
     def _check_organisations(self) -> Settings:
@@ -395,6 +406,16 @@ class Settings(SettingsModel):
         """Those whose members are not known here: what is stored of them must not be taken for removed."""
         return self._unlisted
 
+    def with_stamp(self, stamp: tuple[int, ...]) -> Settings:
+        """These settings, as read from files with these times of change."""
+        self._stamp = _Stamp(stamp)
+        return self
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """What differs once the files that they are read from do."""
+        return self._stamp.parts
+
     @property
     def local_folder(self) -> Path:
         """Of the store, what stays on this machine."""
@@ -410,9 +431,8 @@ class Settings(SettingsModel):
         ids = list(ids) or list(by_id)
         for id_ in ids:
             if id_ not in by_id:
-                raise NotFound(
-                    f"there is no source {id_!r}; configured sources: {', '.join(by_id) or 'none'}"
-                )
+                known = ", ".join(islice(by_id, _MAX_NAMED)) + (", ..." if len(by_id) > _MAX_NAMED else "")
+                raise NotFound(f"there is no source {id_!r}; configured sources: {known or 'none'}")
         return [by_id[id_] for id_ in ids]
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:

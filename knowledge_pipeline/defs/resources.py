@@ -1,9 +1,9 @@
 """The resource that assets open: the settings of `knowledge.yaml` and the tables that it names."""
 
-from functools import lru_cache
 from pathlib import Path
 
 import dagster as dg
+from cachetools import LRUCache
 from pydantic import Field
 
 from knowledge_pipeline.config import file
@@ -48,13 +48,7 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         Raises:
             ConfigError: it is missing or wrong.
         """
-        path = self.path
-        try:
-            status = path.stat()
-        except OSError:
-            return file.load_settings(path)  # raises the error that says why
-        stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-        return _load_cached(path, stamp, override=not self.names.prefix)
+        return _load_cached(self.path, override=not self.names.prefix)
 
     def open_lake(self) -> Lake:
         """The store; opens no table."""
@@ -66,10 +60,14 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         return dg.RetryPolicy(max_retries=self.max_retries, delay=delay, backoff=backoff, jitter=jitter)
 
 
-@lru_cache(maxsize=8)  # knowledge bases of one code location
-def _load_cached(path: Path, stamp: tuple[int, int, int, int], *, override: bool) -> Settings:
-    del stamp  # part of the key only
-    return file.load_settings(path, override=override)
+_loaded = LRUCache[tuple[Path, bool], Settings](8)  # knowledge bases of one code location
+
+
+def _load_cached(path: Path, *, override: bool) -> Settings:
+    settings = _loaded.get((path, override))
+    if settings is None or settings.stamp != file.read_stamp(path, settings):
+        settings = _loaded[path, override] = file.load_settings(path, override=override)
+    return settings
 
 
 def build_project(settings: Settings | Path | str | None, names: Names) -> ProjectResource:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.access import AccessSettings
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
 
@@ -33,7 +33,7 @@ class DeclaredSources:
     def __init__(self, config_path: Path | None, declared: tuple[SourceConfig, ...] = ()) -> None:
         self._config_path = config_path
         self._declared = declared
-        self._read_as: tuple[int, int, int] | None = None  # the file whose sources these are
+        self._loaded: Settings | None = None
         self._warned_of = ""
 
     @property
@@ -49,14 +49,13 @@ class DeclaredSources:
         Raises:
             ConfigError: there is no file, or it is wrong.
         """
-        try:
-            stat = self.path.stat()
-        except OSError:
-            raise ConfigError("the server's knowledge.yaml cannot be read") from None
-        mark = stat.st_mtime_ns, stat.st_size, stat.st_ino
-        if self._read_as != mark:
-            self._declared = file.load_settings(self.path, allow_unset=True).sources
-            self._read_as = mark
+        known, path = self._loaded, self.path
+        stamp = file.read_stamp(path, known or Settings())
+        if not stamp:
+            raise ConfigError("the server's knowledge.yaml cannot be read")
+        if known is None or known.stamp != stamp:
+            self._loaded = file.load_settings(path, allow_unset=True)
+            self._declared = self._loaded.sources
         return self._declared
 
     def narrow(self, access: Access) -> Access:

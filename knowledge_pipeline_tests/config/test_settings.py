@@ -11,6 +11,8 @@ from knowledge_pipeline.config.problems import list_models
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import (
     EmbeddingSettings,
+    MemberSource,
+    OrganisationSettings,
     Settings,
     SettingsModel,
     SourceConfig,
@@ -247,14 +249,17 @@ def keys(model: type[SettingsModel], above: str = "") -> list[str]:
     found = []
     for name, field in model.model_fields.items():
         found.append(above + name)
-        if (above + name) not in ("sources", "embedding_by_content.code", "embedding_by_content.prose"):
+        if (above + name) not in ("sources", "organisations", "embedding_by_content.code", "embedding_by_content.prose"):
             found += [
                 key for inner in list_models(field.annotation) for key in keys(inner, f"{above}{name}.")
             ]
     return found
 
 
-@pytest.mark.parametrize("key", dict.fromkeys(keys(Settings) + keys(SourceConfig)))
+_DOCUMENTED_MODELS = (Settings, SourceConfig, OrganisationSettings, MemberSource)
+
+
+@pytest.mark.parametrize("key", dict.fromkeys(sum(map(keys, _DOCUMENTED_MODELS), list[str]())))
 def test_the_reference_names_every_key(key):
     shown = DOCUMENTED.read_text(encoding="utf-8")
     assert f"| `{key}` |" in shown

@@ -60,6 +60,7 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
         yield Diagnosis("configuration", "failed", str(error))
         return
     yield Diagnosis("configuration", "ok", f"{session.config_path}, {len(settings.sources)} sources")
+    yield from _check_organisations(settings)
     checks: dict[str, Callable[[], Diagnosis]] = {
         "variables": lambda: _check_variables(session),
         "store": lambda: _check_store(settings),
@@ -101,6 +102,16 @@ def _check_memory() -> Diagnosis:
     if total < _MIN_MEMORY_BYTES:
         return Diagnosis("machine", "warning", f"{shown}: large repositories need 2 GiB")
     return Diagnosis("machine", "ok", shown)
+
+
+def _check_organisations(settings: Settings) -> Iterator[Diagnosis]:
+    from knowledge_pipeline.cli.sources.organisations import list_organisations
+
+    for row in list_organisations(settings):
+        shown = f"{row['members']} of {row['listed']} members at {row['where']}, listed {row['listed_at']}"
+        problem = row["problem"]
+        state = "warning" if problem else "ok"
+        yield Diagnosis(f"organisation {row['organisation']}", state, problem or shown)
 
 
 def _check_variables(session: Session) -> Diagnosis:

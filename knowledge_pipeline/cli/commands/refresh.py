@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS
 from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.errors import ConfigError, SourceRefused
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.context import RefreshOptions
@@ -39,7 +40,31 @@ def run_refresh(
     dagster: bool = False,
     declared: Sequence[str] = (),
 ) -> int:
-    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids."""
+    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids.
+
+    Where all are refreshed, the members of organisations are discovered first; where that fails, those known
+    before are refreshed, and the command fails in the end.
+    """
+    problems: list[str] = []
+    if session.settings.organisations and not ids:
+        from knowledge_pipeline.cli.sources.organisations import discover_members
+
+        problems = [each.problem for each in discover_members(session) if each.problem]
+        if problems and not session.settings.sources:
+            raise SourceRefused("; ".join(problems))
+    if not session.settings.sources:
+        raise ConfigError(
+            f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
+            "or `knowledge sources add`"
+        )
+    return _refresh(session, ids, options, dagster=dagster, declared=declared) or (
+        FAILED if problems else SUCCESS
+    )
+
+
+def _refresh(
+    session: Session, ids: Sequence[str], options: RefreshOptions, *, dagster: bool, declared: Sequence[str]
+) -> int:
     from knowledge_pipeline.cli.render.progress import show_progress
     from knowledge_pipeline.cli.render.refresh_outcome import (
         describe_early_release,
@@ -48,11 +73,6 @@ def run_refresh(
     )
     from knowledge_pipeline.stages.unchanged import UnchangedRefresh
 
-    if not session.settings.sources:
-        raise ConfigError(
-            f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
-            "or `knowledge sources add`"
-        )
     sources = session.settings.select_sources(dict.fromkeys(ids))
     if dagster:
         from knowledge_pipeline.cli.dagster_refresh import run_recorded_refresh
@@ -65,11 +85,16 @@ def run_refresh(
     from knowledge_pipeline.stages.suggest_questions import suggest_questions
     from knowledge_pipeline.store.release import find_live_release
 
+    width = len(str(len(sources)))
+    numbered = {
+        each.id: f"{number:{width}}/{len(sources)} {each.id}" if len(sources) > 1 else each.id
+        for number, each in enumerate(sources, 1)
+    }
     is_first = find_live_release(session.lake) is None
     with show_progress(session.screen) as report_for:
         outcome = pipeline.refresh(
             *(session.lake, session.settings, sources, options),
-            report=lambda source: report_for(source.id),
+            report=lambda source: report_for(numbered[source.id]),
             report_release=lambda release: session.screen.print_note(describe_early_release(release)),
             listings=unchanged.listings,
         )

@@ -43,6 +43,10 @@ def status(
         if not detailed:
             cache.keep(counts)
     found = {"config": str(session.config_path), "store": str(settings.store), **counts}
+    if settings.organisations:
+        from knowledge_pipeline.cli.sources.organisations import list_organisations
+
+        found["organisations"] = list_organisations(settings)
     show_status(session.screen, found, detailed=detailed)
 
 

@@ -27,7 +27,9 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
     elif sources:
         screen.print_text("Nothing is released yet: run `knowledge index`.")
     screen.print_text(f"Configuration {found['config']}, store {found['store']}")
-    if not sources:
+    organisations = found.get("organisations", ())
+    screen.print_table(list(organisations), right_aligned=("members", "listed"))
+    if not sources and not organisations:
         screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
     numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
     screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)

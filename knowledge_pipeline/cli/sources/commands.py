@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, get_args
 
 from typer import Argument, Option
 
-from knowledge_pipeline.cli.exit_codes import FAILED
+from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS
 from knowledge_pipeline.cli.options import Names, TokenVariable, Yes, complete_source_ids
 from knowledge_pipeline.cli.prompts import ask, confirm
 from knowledge_pipeline.cli.render.terminal_text import format_count
@@ -42,7 +42,8 @@ Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompleti
     knowledge sources list --json
 """)
 def list_(session: Session) -> None:
-    """List the configured sources."""
+    """List the configured sources, and the organisations that some of them are of."""
+    from knowledge_pipeline.cli.sources.organisations import list_organisations
     from knowledge_pipeline.config.settings import resolve_trigger
 
     rows = [
@@ -56,9 +57,12 @@ def list_(session: Session) -> None:
         }
         for source in session.settings_without_secrets.sources
     ]
-    session.screen.print_json({"config": str(session.config_path), "sources": rows})
+    organisations = list_organisations(session.settings_without_secrets)
+    shown = {"config": str(session.config_path), "sources": rows}
+    session.screen.print_json({**shown, "organisations": organisations} if organisations else shown)
+    session.screen.print_table(organisations)
     session.screen.print_table(rows)
-    if not rows:
+    if not rows and not organisations:
         session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
 
 
@@ -219,7 +223,7 @@ def remove(
     from knowledge_pipeline.config.edit import remove_source
     from knowledge_pipeline.maintenance.purge import purge_source
 
-    session.settings_without_secrets.select_sources([id])
+    _require_own_entry(session, id)
     if not keep_content and not confirm(
         session, f"Remove {id!r}, and erase its stored content and all earlier releases?", yes=yes
     ):
@@ -238,16 +242,58 @@ def remove(
 
 @example("""
     knowledge sources test flask-docs
+    knowledge sources test acme
 """)
 def test(session: Session, id: Id) -> int:
-    """Read a source without storing anything: count its documents, show one, and ask what embeds them."""
+    """Read a source without storing anything: count its documents, show one, and ask what embeds them.
+
+    Of an organisation, lists its members, and reads a source of each of its types.
+    """
+    from knowledge_pipeline.cli.sources.organisations import probe_organisation
     from knowledge_pipeline.cli.sources.probe import probe_source
 
+    for organisation in session.settings.organisations:
+        if organisation.id == id:
+            return probe_organisation(session, organisation)
     (source,) = session.settings.select_sources([id])
     return probe_source(session, source)
 
 
-COMMANDS = (list_, add, remove, test)
+@example("""
+    knowledge sources discover
+    knowledge sources discover acme --accept-removals
+""")
+def discover(
+    session: Session,
+    id: Annotated[list[str] | None, Argument(metavar="ID", help="Organisations; all without any.")] = None,
+    accept_removals: Annotated[
+        bool,
+        Option("--accept-removals", help="Take a listing that lacks more than half of the known members."),
+    ] = False,
+) -> int:
+    """List the members of organisations, as every refresh does; nothing is indexed yet."""
+    from knowledge_pipeline.cli.sources.organisations import discover_members, list_organisations
+
+    found = discover_members(session, id or (), accept_removals=accept_removals)
+    session.screen.print_json([asdict(each) for each in found])
+    session.screen.print_table(list_organisations(session.settings))
+    return FAILED if any(each.problem for each in found) else SUCCESS
+
+
+COMMANDS = (list_, add, remove, test, discover)
+
+
+def _require_own_entry(session: Session, id: str) -> None:
+    """Raise NotFound unless a source is declared by itself, and ConfigError if it is a member's."""
+    from knowledge_pipeline.config.file import check_config, read_config
+
+    settings = session.settings_without_secrets
+    settings.select_sources([id])
+    declared, _ = check_config(read_config(session.config_path), session.config_path, allow_unset=True)
+    if declared and id not in {source.id for source in declared.sources}:
+        raise ConfigError(
+            f"source {id!r} is of a member of an organisation: exclude the member in {session.config_path}"
+        )
 
 
 def _relative_path(path: Path, config: Path) -> str:

@@ -41,7 +41,7 @@ class WatchedSources:
             NotFound: no source has such an id.
         """
         self._path, self._ids, self._everything = path, ids, everything
-        self._generation = 0
+        self._generation, self._tried = 0, ()
         self._load_config()
         if not self.sources:
             raise ConfigError(
@@ -55,7 +55,6 @@ class WatchedSources:
         from knowledge_pipeline.stages import pipeline
         from knowledge_pipeline.store.lake import Lake
 
-        self._stamp = _read_stamp(self._path)
         settings = load_settings(self._path)
         sources: Sequence[SourceConfig] = settings.sources
         if self._ids:
@@ -71,9 +70,12 @@ class WatchedSources:
 
         If the file is invalid now, the last valid settings stay.
         """
-        stamp = _read_stamp(self._path)
-        if stamp is None or stamp == self._stamp:  # none: an editor is about to put it back
+        from knowledge_pipeline.config.file import read_stamp
+
+        stamp = read_stamp(self._path, self.settings)  # (): an editor is about to put it back
+        if not stamp or stamp in (self.settings.stamp, self._tried):
             return False
+        self._tried = stamp  # and if it is invalid, not again
         self._load_config()
         return True
 
@@ -172,11 +174,6 @@ def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, l
         for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
             found[folder].append(path)
     return found
-
-
-def _read_stamp(path: Path) -> tuple[int, int, int] | None:
-    status = _stat(path)
-    return status and (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -46,8 +46,9 @@ def read_listing(folder: Path, organisation: str, location: str) -> Organisation
 def write_listing(folder: Path, organisation: str, listing: OrganisationListing) -> None:
     """Replace the listing in one step. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
+    # Beside the folder, whose time of change says that there is another listing.
     text = json.dumps({**asdict(listing), "members": [_to_json(each) for each in listing.members]})
-    with NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=".", delete=False) as file:
+    with NamedTemporaryFile("w", encoding="utf-8", dir=folder.parent, prefix=".", delete=False) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -19,6 +19,7 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.organisations.connections import GitlabGroupConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.records import Attachment
@@ -46,9 +47,15 @@ _UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType"
 
 
 class GitlabClient:
-    """One project's API. Nothing is sent before the first query."""
+    """The API of one project, or of a group. Nothing is sent before the first query."""
 
-    def __init__(self, connection: GitlabConnection, documents: str, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(
+        self,
+        connection: GitlabConnection | GitlabGroupConnection,
+        documents: str,
+        *,
+        sleep: Sleep = time.sleep,
+    ) -> None:
         """Each response says whether the token may read the documents.
 
         `documents`: "issues", "mergeRequests", "releases" or "snippets".
@@ -103,7 +110,9 @@ class GitlabClient:
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
-        body = self._post(query, {**variables, "path": self._connection.project}, can_split=can_split)
+        body = self._post(
+            query, {**variables, "path": _find_full_path(self._connection)}, can_split=can_split
+        )
         errors = body.get("errors") if is_object(body) else None
         if errors:
             raise self.errors.from_graphql_errors(errors)
@@ -194,9 +203,9 @@ class GitlabClient:
 class GitlabErrors:
     """The errors of one connection. None holds a secret: GitLab does not repeat them."""
 
-    def __init__(self, connection: GitlabConnection) -> None:
+    def __init__(self, connection: GitlabConnection | GitlabGroupConnection) -> None:
         self.service = f"GitLab at {urlsplit(connection.url).hostname}"
-        self._project = connection.project
+        self._project = _find_full_path(connection)
         self._has_token = connection.token is not None
 
     def from_status(self, status: int, message: str) -> KnowledgeError:
@@ -271,6 +280,11 @@ class GitlabErrors:
     def listing_incomplete(self, problem: str) -> SourceUnavailable:
         """A listing that cannot be trusted to be whole."""
         return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
+
+
+def _find_full_path(connection: GitlabConnection | GitlabGroupConnection) -> str:
+    """Of the project, or the group."""
+    return connection.project if isinstance(connection, GitlabConnection) else connection.group
 
 
 def _parse_error_message(body: bytes) -> str:

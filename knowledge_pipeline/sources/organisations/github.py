@@ -26,8 +26,8 @@ _OF_OWNER = f"""query($login: String!, $after: String) {{ {RATE_LIMIT_FIELDS}
     repositories(first: 100, after: $after, ownerAffiliations: [OWNER],
                  orderBy: {{field: CREATED_AT, direction: ASC}}) {{ totalCount {_FIELDS} }} }} }}"""
 _OF_TOPIC = f"""query($query: String!, $after: String) {{ {RATE_LIMIT_FIELDS}
-  search(type: REPOSITORY, query: $query, first: 100, after: $after) {{ totalCount: repositoryCount {_FIELDS} }}
-}}"""
+  search(type: REPOSITORY, query: $query, first: 100, after: $after) {{
+    totalCount: repositoryCount {_FIELDS} }} }}"""
 _MAX_SEARCH_RESULTS = 1_000  # of any search, says GitHub
 
 
@@ -42,18 +42,20 @@ def list_members(
         SourceUnavailable: GitHub does not answer, or the listing is not complete.
     """
     with closing(GithubClient(connection, sleep=sleep)) as client:
-        after, count = None, 0
+        after: str | None = None
+        names: set[str] = set()
         while True:
             page = _read_page(client, connection, after)
-            yield from (_to_member(each) for each in page["nodes"] if each and not each["isEmpty"])
-            count += len(page["nodes"])
+            new = [each for each in page["nodes"] if each and each["nameWithOwner"] not in names]
+            names.update(each["nameWithOwner"] for each in new)
+            yield from (_to_member(each) for each in new if not each["isEmpty"])
             if not page["pageInfo"]["hasNextPage"]:
                 break
             after = page["pageInfo"]["endCursor"]
-        if count < page["totalCount"]:
+        if len(names) < page["totalCount"]:
             raise SourceUnavailable(
-                f"{client.errors.service} listed {count} of {page['totalCount']} repositories of "
-                f"{connection.location}: nothing is changed: try again later"
+                f"{client.errors.service} listed {len(names)} of {page['totalCount']} repositories of "
+                f"{connection.location}: nothing is removed: try again later"
             )
 
 
@@ -61,7 +63,7 @@ def _read_page(
     client: GithubClient, connection: GithubOrganisationConnection, after: str | None
 ) -> dict[str, Any]:
     if connection.topic:
-        query = f"topic:{connection.topic} fork:true sort:author-date-asc"
+        query = f"topic:{connection.topic} fork:true"
         page = client.execute(_OF_TOPIC, {"query": query, "after": after}).data["search"]
         if page["totalCount"] > _MAX_SEARCH_RESULTS:
             raise SourceRefused(
@@ -73,15 +75,16 @@ def _read_page(
     answer = client.execute(_OF_OWNER, {"login": connection.owner, "after": after})
     if answer.errors:
         raise client.errors.from_graphql_errors(answer.errors)
-    owner, wanted = answer.data.get("repositoryOwner"), "organisation" if connection.organisation else "user"
+    owner = answer.data.get("repositoryOwner")
+    wanted, other = ("organisation", "user") if connection.organisation else ("user", "organisation")
     if owner is None:
         raise SourceRefused(
             f"{client.errors.service} shows no {wanted} {connection.owner!r}: correct "
             f"connection.{wanted}, or give the identity access (nothing is removed meanwhile)"
         )
-    if (found := owner["__typename"].lower().replace("z", "s")) != wanted:
+    if owner["__typename"] != ("Organization" if connection.organisation else "User"):
         raise SourceRefused(
-            f"{connection.owner!r} is a {found} at {client.errors.service}: write connection.{found}"
+            f"{connection.owner!r} is no {wanted} at {client.errors.service}: write connection.{other}"
         )
     return owner["repositories"]
 

@@ -1,0 +1,130 @@
+"""Discovers the members of organisations: lists them, and keeps the listing that the sources follow from.
+
+A member appears and vanishes on evidence only. A listing that fails changes nothing. One that lacks known
+members is made a second time, because pages of a list may shift while it is read: a member is gone when
+both lack it. One that lacks more than half of them is not taken at all, unless a person accepts it: this is
+what a revoked token or a suspended App look like.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from knowledge_pipeline.config.organisations.listing import (
+    LISTINGS,
+    OrganisationListing,
+    read_listing,
+    write_listing,
+)
+from knowledge_pipeline.config.organisations.members import OrganisationMember
+from knowledge_pipeline.config.settings import OrganisationSettings, Settings
+from knowledge_pipeline.errors import KnowledgeError, NotFound, SourceRefused, StoreError
+from knowledge_pipeline.sources.base import Sleep
+from knowledge_pipeline.sources.organisations.registry import list_members
+
+ListProgress = Callable[[str, int], None]
+"""Takes the id of an organisation, and how many members are listed so far."""
+
+_Members = dict[str, OrganisationMember]
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What became of one organisation; `problem` says why what was known before counts."""
+
+    organisation: str
+    listed: int  # members, whether taken or not
+    taken: int
+    added: tuple[str, ...] = ()  # names of members
+    removed: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def select_organisations(settings: Settings, ids: Sequence[str] = ()) -> list[OrganisationSettings]:
+    """Those of some ids; all without any. Raises NotFound."""
+    by_id = {each.id: each for each in settings.organisations}
+    if unknown := [id_ for id_ in ids if id_ not in by_id]:
+        raise NotFound(f"there is no organisation {unknown[0]!r}; declared: {', '.join(by_id) or 'none'}")
+    return [by_id[id_] for id_ in ids or by_id]
+
+
+def discover(
+    settings: Settings,
+    organisation: OrganisationSettings,
+    *,
+    accept_removals: bool = False,
+    report: ListProgress = lambda organisation, count: None,
+    sleep: Sleep = time.sleep,
+) -> Discovery:
+    """List one organisation, and keep the listing if it can be trusted.
+
+    Args:
+        settings: name the store's folder.
+        organisation: one of theirs.
+        accept_removals: take a listing that lacks more than half of the known members.
+        report: is told of the progress.
+        sleep: waits as long as the service asks for.
+
+    Raises:
+        StoreError: the listing cannot be written.
+    """
+    folder, location = settings.local_folder / LISTINGS, organisation.connection.location
+    known = read_listing(folder, organisation.id, location)
+    before = _index(organisation, known.members) if known else {}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        members = _list(organisation, report, sleep)
+        if not before.keys() <= members.keys():
+            members = {**members, **_list(organisation, report, sleep)}
+        after = _index(organisation, members.values())
+        removed = tuple(name for name in before if name not in after)
+        if 2 * len(removed) > len(before) and not accept_removals:
+            raise SourceRefused(
+                f"the listing lacks {len(removed)} of {len(before)} known members: if they are gone, run "
+                f"`knowledge sources discover {organisation.id} --accept-removals`, else give the identity "
+                "its access back (nothing is removed meanwhile)"
+            )
+        listing = OrganisationListing(location, now, tuple(members.values()))
+        added = tuple(name for name in after if name not in before)
+        result = Discovery(organisation.id, len(members), len(after), added, removed)
+    except KnowledgeError as error:
+        problem = f"organisation {organisation.id!r}: {error}"
+        listing = replace(known, problem=problem) if known else None
+        result = Discovery(organisation.id, len(known.members) if known else 0, len(before), problem=problem)
+    if listing and listing != known:
+        try:
+            write_listing(folder, organisation.id, listing)
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be written ({error.strerror}): check `store`") from None
+    return result
+
+
+def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep) -> _Members:
+    """All members by name.
+
+    Raises:
+        SourceRefused: there are more than `max_members`, or a source cannot be made of one.
+        SourceRefused, SourceUnavailable: as `list_members`.
+    """
+    found: _Members = {}
+    for member in list_members(organisation.connection, sleep=sleep):
+        found[member.name] = member
+        if len(found) > organisation.max_members:
+            raise SourceRefused(
+                f"there are more than {organisation.max_members:,} members: raise max_members, or list fewer"
+            )
+        if len(found) % 100 == 0:
+            report(organisation.id, len(found))
+        try:
+            list(organisation.build_sources(member))
+        except ValueError:
+            raise SourceRefused(f"the name of a member is not understood: {member.name[:200]!r}") from None
+    return found
+
+
+def _index(organisation: OrganisationSettings, members: Iterable[OrganisationMember]) -> _Members:
+    """The members that are taken, by name."""
+    return {each.name: each for each in members if organisation.takes(each)}
