@@ -20,6 +20,7 @@ class ScheduleSettings(SettingsModel):
     """When the schedules tick: cron expressions, in one time zone."""
 
     timezone: str = "UTC"
+    organisations: Cron = "50 * * * *"  # before what is refreshed hourly or daily
     hourly: Cron = "5 * * * *"
     daily: Cron = "0 3 * * *"
     weekly: Cron = "0 4 * * 0"  # Sunday

@@ -211,7 +211,7 @@ class MemberSource(SourceTemplate):
 class OrganisationSettings(MemberFilter):
     """An organisation: its members are listed by its service, and each has the sources declared here."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]  # begins the ids of its sources
+    id: Annotated[SourceId, Field(max_length=32)]  # begins the ids of its sources
     connection: AnyOrganisationConnection
     sources: tuple[MemberSource, ...] = Field(min_length=1)
     _examples: tuple[SourceConfig, ...] = PrivateAttr(default=())

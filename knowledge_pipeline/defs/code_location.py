@@ -19,6 +19,7 @@ from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.maintenance import build_maintenance_job
 from knowledge_pipeline.defs.migration import build_migration_job
 from knowledge_pipeline.defs.names import Names, build_names
+from knowledge_pipeline.defs.organisations import build_organisations_job, build_organisations_sensor
 from knowledge_pipeline.defs.partitions import list_source_types
 from knowledge_pipeline.defs.publication import (
     build_publication_asset,
@@ -77,7 +78,7 @@ def build_defs(
         checks = [build_informational_checks(type_, names) for type_ in types]
         executor = select_executor()
         release_job = set_executor(build_release_job(names), executor)
-        jobs = [set_executor(job, executor) for job in _build_jobs(types, checks, names)]
+        jobs = [set_executor(job, executor) for job in _build_jobs(types, loaded, checks, names)]
         return dg.Definitions(
             assets=_build_assets(types, loaded, names),
             asset_checks=checks,
@@ -104,10 +105,14 @@ def _build_assets(types: Sequence[SourceType], settings: Settings, names: Names)
 
 
 def _build_jobs(
-    types: Sequence[SourceType], checks: Sequence[dg.AssetChecksDefinition], names: Names
+    types: Sequence[SourceType],
+    settings: Settings,
+    checks: Sequence[dg.AssetChecksDefinition],
+    names: Names,
 ) -> list[_Job]:
     return [
         *build_source_jobs(names),
+        *([build_organisations_job(names)] if settings.organisations else []),
         build_maintenance_job(names),
         build_migration_job(names),
         build_tuning_job(names),
@@ -122,6 +127,7 @@ def _build_sensors(settings: Settings, release_job: AssetJob, names: Names) -> l
     return [
         build_sources_sensor(list_source_types(settings), names),
         build_removals_sensor(names),
+        *([build_organisations_sensor(names)] if settings.organisations else []),
         build_commits_sensor(names),
         build_files_sensor(names),
         build_settings_sensor(names),

@@ -17,6 +17,7 @@ from knowledge_pipeline.defs.runs.dead_workers import tag_process
 from knowledge_pipeline.defs.runs.event_log import refresh_and_record
 from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
 from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
+from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.maintenance.purge import purge_former_types, purge_source
 from knowledge_pipeline.store.lake import Lake
 
@@ -94,6 +95,11 @@ def _build_purge_op(names: Names) -> dg.OpDefinition:
         """Of a source that is configured again by now, erase only what is left of its former type."""
         with translate_failures(context, project.retry_policy()):
             settings = project.load_settings()
+            if unlisted := settings.unlisted_organisations:
+                raise ConfigError(
+                    f"the members of {', '.join(unlisted)} are not known here: launch the job organisations "
+                    "before anything is purged"
+                )
             lake = Lake(settings.store)
             configured = {source.id for source in settings.sources}
             for source in lake.list_stored_sources().keys() & set(config.sources):

@@ -21,8 +21,11 @@ def list_partitions(instance: dg.DagsterInstance, source_type: str, names: Names
 
 
 def list_source_types(settings: Settings) -> list[SourceType]:
-    """The configured types, in the order of their first source."""
-    return list(dict.fromkeys(source.type for source in settings.sources))
+    """The configured types, in the order of their first source; then those that members may have."""
+    found: dict[SourceType, None] = dict.fromkeys(source.type for source in settings.sources)
+    for organisation in settings.organisations:
+        found |= dict.fromkeys(source.type for source in organisation.sources)
+    return list(found)
 
 
 def group_ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:

@@ -34,6 +34,7 @@ _REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
     ),
 }
 _STORE_SCHEDULES: dict[str, str] = {
+    "organisations": "Lists the members of organisations.",
     "maintenance": "Compacts the tables, updates their indexes, deletes what is no longer needed.",
     "checks": "Checks everything that is stored: duplicates, skipped documents, sizes, age, cost.",
     "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
@@ -45,7 +46,7 @@ _STORE_SCHEDULES: dict[str, str] = {
 def build_schedules(
     settings: Settings, names: Names = PLAIN, *, has_checks: bool = True
 ) -> list[dg.ScheduleDefinition]:
-    """All schedules, that of tuning where it is asked for; they run unless someone stops them.
+    """All schedules, those of tuning and organisations where asked for; they run unless someone stops them.
 
     A tick reads the settings again, except the times.
 
@@ -59,7 +60,11 @@ def build_schedules(
         close = get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
         raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
-    optional = {"checks": has_checks, "tuning": settings.tuning.trigger == "weekly"}
+    optional = {
+        "organisations": bool(settings.organisations),
+        "checks": has_checks,
+        "tuning": settings.tuning.trigger == "weekly",
+    }
     return [
         *(_build_refresh_schedule(schedule, times, names) for schedule in _REFRESH_SCHEDULES),
         *(_build_job_schedule(job, times, names) for job in _STORE_SCHEDULES if optional.get(job, True)),

@@ -166,10 +166,14 @@ def test_a_hosted_repository_is_read_by_git(hosted, url):
     assert (read.url, read.branch, read.token.get_secret_value()) == (url, "main", "t0ken")
 
 
-def test_an_app_cannot_clone():
+def test_an_app_reads_over_git():
     app = {"id": 1, "private_key": "key"}
-    with pytest.raises(ValidationError, match=r"give connection\.token"):
-        source("code", connection={"type": "github", "repository": "ann/app", "app": app})
+    found = source("code", connection={"type": "github", "repository": "ann/app", "app": app})
+    assert isinstance(found.connection, GitConnection) and found.connection.app
+    assert found.connection.to_github() == found.permission_connection
+    for url in ("https://github.com/ann", "git@github.com:ann/app.git"):
+        with pytest.raises(ValidationError, match="an app reads only from GitHub"):
+            GitConnection.model_validate({"type": "git", "url": url, "app": app})
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
@@ -249,7 +253,12 @@ def keys(model: type[SettingsModel], above: str = "") -> list[str]:
     found = []
     for name, field in model.model_fields.items():
         found.append(above + name)
-        if (above + name) not in ("sources", "organisations", "embedding_by_content.code", "embedding_by_content.prose"):
+        if (above + name) not in (
+            "sources",
+            "organisations",
+            "embedding_by_content.code",
+            "embedding_by_content.prose",
+        ):
             found += [
                 key for inner in list_models(field.annotation) for key in keys(inner, f"{above}{name}.")
             ]

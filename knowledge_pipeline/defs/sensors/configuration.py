@@ -82,13 +82,21 @@ def build_removals_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and "
-        "removes their partitions. Does nothing where the file does not load or has no sources at all.",
+        "removes their partitions. Does nothing where the file does not load or has no sources at all, or an "
+        "organisation is not listed.",
     )
     @names.bind
     @skip_on_config_error("everything is left as it is")
     def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
         """Request one purge of all sources that are gone."""
         settings = project.load_settings()
+        if settings.unlisted_organisations:
+            listed = ", ".join(settings.unlisted_organisations)
+            return dg.SensorResult(
+                skip_reason=f"nothing is purged until the members of all organisations are known ({listed}): "
+                "launch the job organisations",
+                cursor=context.cursor,
+            )
         removals = plan_removals(
             _list_configured(settings),
             list(_iter_partitions(context.instance, names)),

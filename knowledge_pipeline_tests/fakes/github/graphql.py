@@ -129,7 +129,8 @@ class Answerer:
             return value
         if _selected(info) == {"totalCount"}:  # needs no page
             return {"totalCount": len(value)}
-        return _page(value, **arguments)
+        page = _page(value, **arguments)
+        return page | {"totalCount": page["totalCount"] + self.miscounted}
 
     def _repository(self, owner: str, name: str) -> Record:
         if self.single_sign_on:

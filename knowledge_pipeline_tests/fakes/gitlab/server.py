@@ -73,6 +73,7 @@ class GitlabServer(Served):
         self.token = token
         self.prefix = prefix
         self.kind = kind  # of what `create` makes
+        self.groups: dict[str, list[Record]] = {}  # projects by full path of their group
         self.public = False  # shown to everybody
         self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
         self.git_fault: GitFault | None = None  # how what git reads goes wrong
@@ -160,6 +161,8 @@ class GitlabServer(Served):
             return 302, "<html>redirected</html>", {"Location": f"{self.url}/users/sign_in"}
         if verb == "GET" and path.startswith(f"{self.prefix}/api/v4/projects/"):
             return self._rest(path.removeprefix(f"{self.prefix}/api/v4/projects/"), authorization, query)
+        if verb == "GET" and path.startswith(f"{self.prefix}/api/v4/groups/"):
+            return self._group(path.removeprefix(f"{self.prefix}/api/v4/groups/"), authorization, query)
         if verb != "POST" or path != f"{self.prefix}/api/graphql":
             return (200 if self.signs_in else 404), "<html><title>GitLab</title></html>", {}
         return (*self._graphql(authorization, asked), {})
@@ -181,6 +184,25 @@ class GitlabServer(Served):
         following = str(page + 1) if page * size < len(whole) else ""
         paging = {"X-Page": str(page), "X-Per-Page": str(size), "X-Next-Page": following}
         return 200, whole[(page - 1) * size : page * size], paging
+
+    def _group(self, path: str, authorization: str, query: Query) -> tuple[int, Any, dict[str, str]]:
+        """https://docs.gitlab.com/api/groups/#list-projects"""
+        if authorization != f"Bearer {self.token}":
+            return 401, {"message": "401 Unauthorized"}, {}
+        name, _, below = path.partition("/")
+        group = unquote(name)
+        if below != "projects" or not any(each == group for each in self.groups):
+            return 404, {"message": "404 Group Not Found"}, {}
+        inner = query["include_subgroups"] == ["true"]
+        paths = [each for each in self.groups if each == group or (inner and each.startswith(f"{group}/"))]
+        whole = [
+            {"id": number, "path_with_namespace": f"{path}/{project['path']}", **project}
+            for number, (path, project) in enumerate(
+                (path, project) for path in paths for project in self.groups[path]
+            )
+        ]
+        size, page = int(query["per_page"][0]), int(query["page"][0])
+        return 200, whole[(page - 1) * size : page * size], {"X-Page": str(page)}
 
     def _list(self, below: str) -> list[Record] | None:
         """The whole list at a path below the project."""
