@@ -36,7 +36,7 @@ BOT = person("dependabot", kind="Bot")
 class Repository:
     """`owner/name` and what is in it; `uri`s are those of the connector: "pull/1", "issue/2"."""
 
-    def __init__(self, full_name: str) -> None:
+    def __init__(self, full_name: str, *, first_id: int = 0) -> None:
         self.full_name = full_name
         noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
         self.clock = noon - timedelta(days=20)
@@ -47,7 +47,7 @@ class Repository:
         self.collaborators: list[Record] = []  # as REST has them
         self.teams: list[str] = []  # by slug
         self.people: dict[str, Record] = {}  # by node id
-        self._last_number = self._last_id = 0
+        self._last_number, self._last_id = 0, first_id
 
     def collaborate(self, *logins: str, teams: tuple[str, ...] = ()) -> None:
         """These may read it, as their addresses in `people` say; nobody else."""

@@ -73,14 +73,15 @@ class SlackSite:
         self.people: dict[str, Json] = {}
         self.strangers: dict[str, Json] = {}  # of another workspace: not listed, but shown by id
         self.now: datetime | None = None  # None: the present moment
-        self._count = 0
+        self._count = self._channels_opened = 0
         self.channel("general")
         self.person("U0ADA", "Ada Lovelace")
         self.person("U0BOB", "Bob")
 
     def channel(self, name: str, **more: Any) -> str:
         """The id of a new channel."""
-        channel_id = f"C0{len(self.rooms):04d}"
+        channel_id = f"C0{self._channels_opened:04d}"
+        self._channels_opened += 1
         self.rooms[channel_id] = Room(channel_id, name, **more)
         return channel_id
 
