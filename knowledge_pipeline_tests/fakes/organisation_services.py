@@ -89,7 +89,12 @@ class OrganisationServices:
             ("code", "github_organisation", github, [{"type": "code"}, *_OF_CONVERSATIONS]),
             ("tickets", "jira_projects", _reach(self.jira.connection()), [{"type": "jira"}]),
             ("wiki", "confluence_spaces", _reach(self.confluence.connection), [{"type": "confluence"}]),
-            ("chat", "slack_channels", _reach(self.slack.connection), [{"type": "slack"}]),
+            (
+                "chat",
+                "slack_channels",
+                _reach(self.slack.connection) | {"private": True},
+                [{"type": "slack"}],
+            ),
         )
         return [
             {

@@ -169,6 +169,7 @@ class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
     reads, member_filter, example, known_by_title = "slack", "channels", "C0123ABC", True
     type: Literal["slack_channels"]
     token: SecretStr  # of a bot: xoxb-…
+    private: bool = False  # private channels that the bot is in, too
     url: HttpUrl = "https://slack.com/api/"
 
     def connect(self, member: str) -> SlackConnection:

@@ -21,7 +21,9 @@ from knowledge_pipeline.sources.slack.workspace import SlackWorkspace
 def list_members(
     connection: SlackChannelsConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """Every channel that the bot may read: those that it is in, and archived public ones.
+    """Every channel that the bot may read: those that it is in, and archived ones.
+
+    Private ones only with `connection.private`: but for `access`, all who may search would read them.
 
     Raises:
         SourceRefused: the workspace refuses us, or the bot may read no channel.
@@ -29,7 +31,7 @@ def list_members(
     """
     with closing(SlackClient(connection.connect(""), sleep=sleep)) as client:
         workspace = SlackWorkspace(client)
-        channels = workspace.list_readable()
+        channels = workspace.list_readable(private=connection.private)
         if not channels:
             raise SourceRefused(
                 f"the bot of connection.token is in no channel of {client.service}: invite it with /invite "

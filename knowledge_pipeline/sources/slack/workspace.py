@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from knowledge_pipeline.errors import SourceRefused
@@ -10,6 +11,7 @@ from knowledge_pipeline.sources.slack.blocks import to_string
 from knowledge_pipeline.sources.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.sources.slack.threads import Channel, ChannelFilters, account_name, parse_channel
 
+_CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{5,}")
 _PAGE_SIZE = 999  # Slack's most
 
 
@@ -20,6 +22,7 @@ class SlackWorkspace:
         self._client = client
         self._people: dict[str, str] | None = None
         self._channels: dict[str, str] = {}
+        self._is_listed = False
         self._site: str | None = None
 
     def list_channels(self, filters: ChannelFilters) -> list[Channel]:
@@ -30,7 +33,9 @@ class SlackWorkspace:
             SourceUnavailable: Slack did not answer.
         """
         named = bool(filters.channels)
-        self._channels = {}
+        self._channels, self._is_listed = {}, False
+        if len(filters.channels) == 1 and (channel := self._find_channel(filters.channels[0])):
+            return [channel]
         found = self._list_channels_of_kind("public_channel", exclude_archived=not named)
         if not named:
             return self._filter_joined(found)
@@ -47,16 +52,16 @@ class SlackWorkspace:
             )
         return sorted(wanted, key=lambda channel: channel.id)
 
-    def list_readable(self) -> list[Json]:
-        """The channels that the bot may read, by id: those that it is in, and archived public ones.
+    def list_readable(self, *, private: bool) -> list[Json]:
+        """The channels that the bot may read: those that it is in, and archived ones, in which nobody is.
 
-        Nobody is in an archived channel. Raises SourceRefused, SourceUnavailable.
+        Raises:
+            SourceRefused: a scope is missing, also that for private ones.
+            SourceUnavailable: Slack did not answer.
         """
-        listed = [
-            *self._list_channels_of_kind("public_channel", exclude_archived=False),
-            *self._list_private(),
-        ]
-        by_id = {to_string(each.get("id")): each for each in listed}
+        kinds = ("public_channel", "private_channel") if private else ("public_channel",)
+        found = [each for kind in kinds for each in self._list_channels_of_kind(kind, exclude_archived=False)]
+        by_id = {to_string(each.get("id")): each for each in found}
         return [each for _, each in sorted(by_id.items()) if each.get("is_member") or each.get("is_archived")]
 
     @property
@@ -76,13 +81,32 @@ class SlackWorkspace:
         return self._people[account] or None
 
     def channel_name(self, channel_id: str) -> str | None:
-        """The name of a channel that the whole listing showed."""
+        """The name of a channel that a listing shows."""
+        if channel_id not in self._channels and not self._is_listed:
+            self._list_channels_of_kind("public_channel", exclude_archived=False)
         return self._channels.get(channel_id)
+
+    def _find_channel(self, channel_id: str) -> Channel | None:
+        """A channel by its id; None where it is not one, or not shown to us."""
+        if not _CHANNEL_ID.fullmatch(channel_id):
+            return None
+        try:
+            found = self._client.call("conversations.info", channel=channel_id).get("channel")
+        except SlackRefused as refusal:
+            if refusal.code in ("channel_not_found", "missing_scope"):
+                return None
+            raise
+        if not is_object(found) or found.get("id") != channel_id:
+            return None
+        channel = parse_channel(found)
+        self._channels[channel.id] = channel.name
+        return channel
 
     def _list_channels_of_kind(self, kind: str, *, exclude_archived: bool) -> list[Json]:
         query: Json = {"types": kind, "exclude_archived": exclude_archived, "limit": _PAGE_SIZE}
         pages = self._client.iter_pages("conversations.list", "channels", **query)
         found = [each for page in pages for each in page]
+        self._is_listed = True
         self._channels |= {to_string(each.get("id")): to_string(each.get("name")) for each in found}
         return found
 

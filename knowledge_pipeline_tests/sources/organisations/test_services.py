@@ -64,7 +64,9 @@ def list_projects(server: JiraServer) -> Listing:
 
 
 def list_channels(server: SlackServer) -> Listing:
-    connection = SlackChannelsConnection(type="slack_channels", url=server.url, token=SecretStr(server.token))
+    connection = SlackChannelsConnection(
+        type="slack_channels", url=server.url, token=SecretStr(server.token), private=True
+    )
     for number in range(1005):
         server.channel(f"team-{number}", is_archived=number == 7, is_member=number != 7)
     server.channel("secret", is_private=True)
@@ -160,14 +162,13 @@ def test_projects_that_come_and_go_between_pages_hide_no_other(changes: int) -> 
                 listing.list()
 
 
-def test_private_channels_need_a_scope_of_their_own() -> None:
+def test_private_channels_are_members_where_they_are_asked_for() -> None:
     with SlackServer() as server:
         listing = list_channels(server)
         private = {room.id for room in server.rooms.values() if room.is_private}
         server.scopes.discard("groups:read")
-        assert {member.name for member in listing.list()} == set(listing.names) - private
-        server.scopes.discard("channels:read")
-        with pytest.raises(SourceRefused, match="lacks the scope channels:read"):
+        assert {member.name for member in listing.list(private=False)} == set(listing.names) - private
+        with pytest.raises(SourceRefused, match="lacks the scope groups:read"):
             listing.list()
 
 

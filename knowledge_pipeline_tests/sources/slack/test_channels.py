@@ -256,6 +256,18 @@ def test_named_channels_are_read_archived_and_private_ones_too(server):
     assert set(listed(server, channels=("general",))) == {day()}
 
 
+def test_one_channel_by_its_id_needs_no_list_of_all(server):
+    """Of an organisation's hundreds of channels each is a source of its own."""
+    other = server.channel("other")
+    server.post("plain")
+    assert set(listed(server, channels=("C00000",))) == {day()}
+    assert server.calls["conversations.info"] == 1 and not server.calls["conversations.list"]
+    server.post(f"see <#{other}>")
+    assert "see #other" in read(server, channels=("C00000",))[day()].text
+    with pytest.raises(SourceRefused, match=r"no channel C0NOWHERE: correct the source's channels"):
+        listed(server, channels=("C0NOWHERE",))
+
+
 def test_channels_of_many_pages_are_all_found(server, monkeypatch):
     monkeypatch.setattr("knowledge_pipeline.sources.slack.workspace._PAGE_SIZE", 3)
     for n in range(20):  # some pages of the list are empty: what is archived is taken out of them
