@@ -35,6 +35,7 @@ _SUBJECTS = (
     *("Report", "Import", "Payment", "Session", "Index", "Queue"),
 )
 _MATTERS = ("timeout", "retry policy", "migration", "owner", "dashboard", "release plan", "outage", "quota")
+_SYLLABLES = [f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 _READERS_EACH = 3
 _ARCHIVED_EACH = 20  # one of so many members is archived
 _ATTACHED_EACH = 5  # one of so many tickets, pages and messages has a file
@@ -139,6 +140,11 @@ class Organisation(OrganisationServices):
         self.readers[kind, member].remove(login)
         self.member_writers[kind].admit(member, self.readers[kind, member])
 
+    def list_readers(self, kind: MemberKind, member: str) -> set[str]:
+        """The logins of who may read a member: of a public channel, everybody."""
+        is_public = kind == "channel" and not self.slack.rooms[member].is_private
+        return set(PEOPLE if is_public else self.readers[kind, member])
+
     def pick(self, kind: ItemKind) -> OrganisationItem:
         """An item of a kind, by the seed."""
         return self.random.choice([item for item in self.words if item.kind == kind])
@@ -149,11 +155,7 @@ class Organisation(OrganisationServices):
     def _write(self, member: str) -> tuple[str, str, str]:
         """Title, text, and the word in the text that nothing else has."""
         count, choose = self._tick(), self.random.choice
-        word, subject, matter = (
-            f"{choose(_SUBJECTS).lower()}{count:06d}x",
-            choose(_SUBJECTS),
-            choose(_MATTERS),
-        )
+        word, subject, matter = _spell(count), choose(_SUBJECTS), choose(_MATTERS)
         text = f"The {matter} of {subject.lower()} in {member} is {word}: ask {choose(list(PEOPLE))}."
         return f"{subject} {matter} {count}", text, word
 
@@ -162,3 +164,9 @@ class Organisation(OrganisationServices):
         self._count += 1
         self.set_time(self.now + timedelta(minutes=1))
         return self._count
+
+
+def _spell(number: int) -> str:
+    """A word of a number, which no tokenizer takes apart."""
+    size = len(_SYLLABLES)
+    return "qu" + "".join(_SYLLABLES[number // size**place % size] for place in (2, 1, 0))

@@ -126,7 +126,9 @@ class OrganisationServices:
 
         def open_repository(number: int, subject: str, archived: bool) -> str:
             name = f"{subject.lower()}-{number}"
-            return github.host(name, {"README.md": f"# {name}\n"}, isArchived=archived).full_name
+            repository = github.host(name, {"README.md": f"# {name}\n"}, isArchived=archived)
+            repository.clock = self.now
+            return repository.full_name
 
         def open_project(number: int, subject: str, archived: bool) -> str:
             jira.add_project(key := _key(number, subject), name=f"{subject} {number}", archived=archived)

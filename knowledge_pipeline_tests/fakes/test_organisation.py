@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.sources.organisations import confluence, github, jira, slack
+from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.sources.organisations.registry import list_members
+from knowledge_pipeline.sources.permission_readers import read_permissions
 from knowledge_pipeline_tests.fakes.organisation import Organisation
 from knowledge_pipeline_tests.fakes.organisation_services import HOLDERS, MemberKind
 from knowledge_pipeline_tests.sources.repositories import read
 
-LISTINGS: dict[str, tuple[str, Any]] = {
-    "code": ("repository", github.list_members),
-    "tickets": ("project", jira.list_members),
-    "wiki": ("space", confluence.list_members),
-    "chat": ("channel", slack.list_members),
+LISTED: dict[str, MemberKind] = {
+    "code": "repository",
+    "tickets": "project",
+    "wiki": "space",
+    "chat": "channel",
 }
 
 
 def read_texts(acme: Organisation, cache: Path) -> str:
-    """Everything that the sources of all listed members read; the listings are those that it has."""
+    """Everything that the sources of all members read; each member has the readers that it should have."""
     texts: list[str] = []
-    for organisation in Settings.model_validate({"organisations": acme.declare()}).organisations:
-        kind, list_members = LISTINGS[organisation.id]
+    declared = {"organisations": acme.declare(access={"visibility": "from_source", "tenant": "acme"})}
+    for organisation in Settings.model_validate(declared).organisations:
+        kind = LISTED[organisation.id]
         members = list(list_members(organisation.connection))
         assert sorted(each.name for each in members) == sorted(acme.members[kind])
-        for source in (source for member in members for source in organisation.build_sources(member)):
-            texts += [document.text for document in read(source, cache).values()]
+        for member in members:
+            for source in organisation.build_sources(member):
+                documents = read(source, cache)
+                texts += [document.text for document in documents.values()]
+                assert read_readers(source, list(documents)) == {
+                    f"{login}@acme.example" for login in acme.list_readers(kind, member.name)
+                }
     return "\n".join(texts)
+
+
+def read_readers(source: SourceConfig, uris: list[str]) -> set[str]:
+    """The addresses of who may read, as the service says; Slack's Bob shows none."""
+    permissions = read_permissions(source, uris)
+    assert not permissions.count_closed(uris)
+    audiences = permissions.audiences.values()
+    found = {member.email for audience in audiences for readers in audience for member in readers}
+    return {email for email in found if email}
 
 
 @pytest.mark.slow
@@ -52,6 +67,8 @@ def test_it_is_read_whole_and_changes_as_it_is_told(tmp_path: Path) -> None:
             acme.edit(acme.pick(kind))
             acme.create(kind, acme.members[HOLDERS[kind]][0])
             acme.delete(acme.pick(kind))
+        for (kind, member), logins in acme.readers.items():
+            acme.revoke(kind, member, logins[0])
         texts = read_texts(acme, tmp_path / "cache")
         assert [word for word in acme.words.values() if word not in texts] == []
         assert acme.gone and [word for word in acme.gone if word in texts] == []
