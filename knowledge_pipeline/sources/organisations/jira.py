@@ -65,7 +65,8 @@ def _read_pages(api: JiraClient) -> list[Json] | None:
     while True:
         start = max(0, len(projects) - 1)
         question: dict[str, Any] = {"startAt": start, "maxResults": _PAGE_SIZE, "orderBy": "key"}
-        page = api.get("project/search", status=["live", "archived"], **question)
+        # by default those come too that the account administers, but may not read
+        page = api.get("project/search", action="browse", status=["live", "archived"], **question)
         found = _require_projects(api, page.get("values") if is_object(page) else None)
         if projects and (not found or found[0]["key"] != projects[-1]["key"]):
             return None

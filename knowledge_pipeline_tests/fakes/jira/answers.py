@@ -124,6 +124,8 @@ class JiraAnswers:
         archived = "archived" in asked.get("status", "") or asked.get("includeArchived") == "true"
         every = [self.site.project(key) for key in sorted(self.site.projects)]
         every = [each for each in every if archived or not each.get("archived")]
+        if asked.get("action") == "browse" or not self.site.cloud:
+            every = [each for each in every if each["key"] not in self.site.administered]
         if not self.site.cloud:
             return every
         start, most = int(asked.get("startAt", 0)), min(int(asked.get("maxResults", 50)), 100)

@@ -54,6 +54,7 @@ class JiraSite:
         self.now = datetime(2026, 3, 1, 9, 0, 0, tzinfo=UTC)
         self.tickets: dict[str, dict[str, Any]] = {}
         self.projects: dict[str, int] = {"PROJ": 0}  # key -> number of the last ticket
+        self.administered: set[str] = set()  # keys of projects that the account sees, and may not browse
         self.project_facts: dict[str, dict[str, Any]] = {}  # by key, what is not as usual: name, archived
         self.emails: dict[str, str] = {}  # by display name; who hides theirs is missing
         self.inactive: set[str] = set()  # display names
