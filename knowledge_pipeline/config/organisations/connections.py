@@ -204,8 +204,8 @@ class S3FoldersConnection(S3Access, BucketConnection, OrganisationConnection):
 
     @property
     def name_prefix(self) -> str:
-        """The prefix."""
-        return self.prefix
+        """The prefix, as a folder."""
+        return self.prefix and f"{self.prefix.removesuffix('/')}/"
 
     def connect(self, member: str) -> S3Connection:
         """The prefix."""
@@ -222,8 +222,8 @@ class GcsFoldersConnection(BucketConnection, OrganisationConnection):
 
     @property
     def name_prefix(self) -> str:
-        """The prefix."""
-        return self.prefix
+        """The prefix, as a folder."""
+        return self.prefix and f"{self.prefix.removesuffix('/')}/"
 
     def connect(self, member: str) -> GcsConnection:
         """The prefix."""

@@ -19,6 +19,7 @@ from knowledge_pipeline.config.organisations.connections import (
     S3FoldersConnection,
     SlackChannelsConnection,
 )
+from knowledge_pipeline.config.organisations.members import build_source_id
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.sources.organisations import bucket, confluence, jira, slack
@@ -186,7 +187,7 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
             if service == "s3"
             else stack.enter_context(GcsServer(tmp_path, page_size=3))
         )
-        folders = [f"top/team {number}+é/" for number in range(10)]
+        folders = ["top/plain/", *(f"top/team {number}+é/" for number in range(10))]
         server.create_many(*(f"{each}{file}" for each in folders for file in ("a/b.md", "c.md")))
         server.create_many("top/", "top/loose.md", "top//nameless.md", "topmost/x.md", "elsewhere/y.md")
         kind, name = {
@@ -199,6 +200,7 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
         members = list(bucket.list_members(connection, sleep=lambda _: None))
         assert sorted(member.name for member in members) == folders
         assert {member.title for member in members} == {each[4:-1] for each in folders}
+        assert build_source_id("acme", connection, "top/plain/", "files") == "acme-plain-files"
         empty = connection.model_copy(update={"prefix": "elsewhere"})
         with pytest.raises(SourceRefused, match=r"holds no folder: correct connection\.prefix"):
             list(bucket.list_members(empty))
