@@ -408,3 +408,26 @@ def test_the_help_lists_the_keys_of_every_type(nowhere: Path, run: Run):
     for name in SourceConfig.model_fields:
         assert name in keys or name in ("id", "type"), name
     assert "jira since, max_results, parts, labels, projects, jql, issue_types" in keys
+
+
+def test_checkouts_of_a_folder_are_discovered_tested_and_refreshed(home: Path, repository: Path, run: Run):
+    config = home / "knowledge.yaml"
+    connection = f"{{type: checkouts, path: '{repository.parent}'}}"
+    entry = f"{{id: mine, connection: {connection}, sources: [{{type: code}}]}}"
+    config.write_text(f"{config.read_text()}organisations: [{entry}]\n")
+    name = f"mine-{repository.name}-code"
+    assert "not listed yet" in run("sources", "list").out
+    tested = run("sources", "test", "mine", "--json").json
+    assert (tested["members"], tested["sources"][0]["documents"], tested["notes"]) == (1, 1, [])
+    assert f"1 new ({repository.name})" in run("refresh").err
+    assert name in run("sources", "list").out
+    assert "exclude the member" in run("sources", "remove", name, "--yes", code=2).err
+    assert run("status", "--json").json["organisations"][0]["members"] == 1
+
+    config.write_text(config.read_text().replace("[{type: code}]", "[{type: code, members: [x*]}]"))
+    assert "pattern 'x*' fits no member" in run("sources", "test", "mine", code=1).err
+    assert "no organisation 'other'" in run("sources", "discover", "other", code=3).err
+    (repository / ".git").rename(repository / "git")
+    found = run("sources", "discover", "--json", code=1).json
+    assert "lacks 1 of 1 known members" in found[0]["problem"]
+    assert run("sources", "discover", "mine", "--accept-removals", "--json").json[0]["removed"]

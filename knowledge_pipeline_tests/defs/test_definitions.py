@@ -101,11 +101,17 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
     )
 
 
-def test_tuning_has_a_schedule_where_it_is_asked_for(workplace: Workplace, load) -> None:
+def test_what_is_optional_is_there_where_it_is_asked_for(workplace: Workplace, load) -> None:
     workplace.declare("one", "code", a_py="x = 1\n")
-    workplace.path.write_text(f"{workplace.path.read_text()}\ntuning: {{trigger: weekly}}\n")
-    schedules = {schedule.name: schedule for schedule in load().get_repository_def().schedule_defs}
-    assert (schedules["tuning"].cron_schedule, schedules["tuning"].job_name) == ("0 5 * * 0", "tuning")
+    entry = "{id: mine, connection: {type: checkouts, path: .}, sources: [{type: markdown}]}"
+    optional = f"tuning: {{trigger: weekly}}\norganisations: [{entry}]"
+    workplace.path.write_text(f"{workplace.path.read_text()}\n{optional}\n")
+    repository = load().get_repository_def()
+    times = {each.name: (each.cron_schedule, each.job_name) for each in repository.schedule_defs}
+    assert times["tuning"] == ("0 5 * * 0", "tuning")
+    assert times["organisations"] == ("50 * * * *", "organisations")
+    assert repository.get_sensor_def("unlisted_organisations").job_name == "organisations"
+    assert repository.has_job("refresh_markdown")  # before a member is known
 
 
 def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:

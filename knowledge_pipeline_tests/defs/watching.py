@@ -21,6 +21,7 @@ class Watch:
         self.root = root
         self.path = root / "knowledge.yaml"
         self.sources: dict[str, dict[str, Any]] = {}
+        self.organisations: list[dict[str, Any]] = []
         self.sensors = sensors
         self.cursors: dict[str, str | None] = {}
 
@@ -35,6 +36,7 @@ class Watch:
     def write(self) -> None:
         """Save the file. JSON is YAML."""
         file = {"version": 1, "store": "store", "sources": list(self.sources.values())}
+        file |= {"organisations": self.organisations} if self.organisations else {}
         self.path.write_text(json.dumps(file, indent=1))
 
     @property
