@@ -32,6 +32,7 @@ def watch(tmp_path: Path) -> Watch:
 def have(watch: Watch, *names: str) -> None:
     folder = watch.root.parent / "git"
     shutil.rmtree(folder)
+    folder.mkdir()
     for name in names:
         (folder / name / ".git").mkdir(parents=True)
 
