@@ -10,6 +10,7 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.listings import fetch_listings, load_shared_settings
 
 
 class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]  # it has no value but itself
@@ -65,8 +66,10 @@ _loaded = LRUCache[tuple[Path, bool], Settings](8)  # knowledge bases of one cod
 
 def _load_cached(path: Path, *, override: bool) -> Settings:
     settings = _loaded.get((path, override))
+    if settings:
+        fetch_listings(settings)
     if settings is None or settings.stamp != file.read_stamp(path, settings):
-        settings = _loaded[path, override] = file.load_settings(path, override=override)
+        settings = _loaded[path, override] = load_shared_settings(path, override=override)
     return settings
 
 

@@ -18,6 +18,7 @@ from knowledge_pipeline.config.access import AccessSettings
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.store.listings import fetch_listings
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class DeclaredSources:
             ConfigError: there is no file, or it is wrong.
         """
         known, path = self._loaded, self.path
+        if known:
+            fetch_listings(known, in_background=True)
         stamp = file.read_stamp(path, known or Settings())
         if not stamp:
             raise ConfigError("the server's knowledge.yaml cannot be read")

@@ -51,6 +51,7 @@ from knowledge_pipeline.query.search.plan import choose_type
 from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.query.working_tree import WorkingTree
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 _NO_FILTERS = Filters()
@@ -465,4 +466,4 @@ def _load_settings(place: Path | str | Settings) -> tuple[Settings, Path | None]
         return place, None
     path = Path(place).expanduser()
     config = file.find_config(path) if path.is_dir() else path
-    return file.load_settings(config), config
+    return load_shared_settings(config), config

@@ -24,6 +24,7 @@ from knowledge_pipeline.config.settings import OrganisationSettings, Settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound, SourceRefused, StoreError
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.organisations.registry import list_members
+from knowledge_pipeline.store.listings import fetch_listings, publish_listing
 
 ListProgress = Callable[[str, int], None]
 """Takes the id of an organisation, and how many members are listed so far."""
@@ -69,8 +70,9 @@ def discover(
         sleep: waits as long as the service asks for.
 
     Raises:
-        StoreError: the listing cannot be written.
+        StoreError, StoreUnavailable: the listing cannot be written.
     """
+    fetch_listings(settings)
     folder, location = settings.local_folder / LISTINGS, organisation.connection.location
     known = read_listing(folder, organisation.id, location)
     before = _index(organisation, known.members) if known else {}
@@ -97,6 +99,7 @@ def discover(
     if listing and listing != known:
         try:
             write_listing(folder, organisation.id, listing)
+            publish_listing(settings, organisation.id)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written ({error.strerror}): check `store`") from None
     return result

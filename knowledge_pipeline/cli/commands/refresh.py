@@ -46,6 +46,11 @@ def run_refresh(
     before are refreshed, and the command fails in the end.
     """
     problems: list[str] = []
+    if ids and session.settings.unlisted_organisations:  # perhaps listed by another machine
+        from knowledge_pipeline.store.listings import fetch_listings
+
+        fetch_listings(session.settings)
+        session.use_config(session.config_path)
     if session.settings.organisations and not ids:
         from knowledge_pipeline.cli.sources.organisations import discover_members
 

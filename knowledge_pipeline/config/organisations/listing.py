@@ -45,11 +45,16 @@ def read_listing(folder: Path, organisation: str, location: str) -> Organisation
 
 def write_listing(folder: Path, organisation: str, listing: OrganisationListing) -> None:
     """Replace the listing in one step. Raises OSError."""
+    text = json.dumps({**asdict(listing), "members": [_to_json(each) for each in listing.members]})
+    replace_listing(folder, organisation, text.encode())
+
+
+def replace_listing(folder: Path, organisation: str, content: bytes) -> None:
+    """Replace the file of a listing in one step. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     # Beside the folder, whose time of change says that there is another listing.
-    text = json.dumps({**asdict(listing), "members": [_to_json(each) for each in listing.members]})
-    with NamedTemporaryFile("w", encoding="utf-8", dir=folder.parent, prefix=".", delete=False) as file:
-        file.write(text)
+    with NamedTemporaryFile(dir=folder.parent, prefix=".", delete=False) as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     Path(file.name).replace(folder / f"{organisation}.json")

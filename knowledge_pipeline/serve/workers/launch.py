@@ -9,9 +9,9 @@ from math import ceil
 from os import cpu_count
 from pathlib import Path
 
-from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.store.shared_state import SERVERS_FOLDER
 
 METRICS_FOLDER = "metrics"  # in the folder of what workers share
@@ -29,7 +29,7 @@ class Launch:
 
     def load_settings(self) -> Settings:
         """The settings of one worker, of as many. Raises `ConfigError`."""
-        settings = file.load_settings(self.config)
+        settings = load_shared_settings(self.config)
         serve = settings.serve.model_copy(update=dict(self.overrides))
         return settings.model_copy(update={"serve": divide_limits(serve, self.workers)})
 
