@@ -18,7 +18,7 @@ from knowledge_pipeline.config.access import AccessSettings
 from knowledge_pipeline.config.settings import Settings, SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.store.listings import fetch_listings
+from knowledge_pipeline.store.organisations.listings import fetch_listings
 
 _log = logging.getLogger(__name__)
 

@@ -51,7 +51,7 @@ from knowledge_pipeline.query.search.plan import choose_type
 from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.query.working_tree import WorkingTree
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.listings import load_shared_settings
+from knowledge_pipeline.store.organisations.listings import load_shared_settings
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 _NO_FILTERS = Filters()

@@ -24,7 +24,7 @@ from knowledge_pipeline.config.settings import OrganisationSettings, Settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound, SourceRefused, StoreError
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.organisations.registry import list_members
-from knowledge_pipeline.store.listings import fetch_listings, publish_listing
+from knowledge_pipeline.store.organisations.listings import fetch_listings, publish_listing
 
 ListProgress = Callable[[str, int], None]
 """Takes the id of an organisation, and how many members are listed so far."""

@@ -47,7 +47,7 @@ def run_refresh(
     """
     problems: list[str] = []
     if ids and session.settings.unlisted_organisations:  # perhaps listed by another machine
-        from knowledge_pipeline.store.listings import fetch_listings
+        from knowledge_pipeline.store.organisations.listings import fetch_listings
 
         fetch_listings(session.settings)
         session.use_config(session.config_path)

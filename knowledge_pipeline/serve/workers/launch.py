@@ -11,7 +11,7 @@ from pathlib import Path
 
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.store.listings import load_shared_settings
+from knowledge_pipeline.store.organisations.listings import load_shared_settings
 from knowledge_pipeline.store.shared_state import SERVERS_FOLDER
 
 METRICS_FOLDER = "metrics"  # in the folder of what workers share

@@ -1,0 +1,1 @@
+"""What machines of one store share of organisations."""
