@@ -88,6 +88,7 @@ class GitlabClient:
 
         Source: https://docs.gitlab.com/api/project_markdown_uploads/
         """
+        assert isinstance(self._connection, GitlabConnection)  # a group's client only lists
         project = quote(self._connection.project, safe="")
         site = self._connection.url.rstrip("/")
         return f"{site}/api/v4/projects/{project}/uploads/{secret}/{quote(name, safe='')}"
