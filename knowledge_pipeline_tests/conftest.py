@@ -97,7 +97,7 @@ class Project:
         self,
         *ids: str,
         report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
-        **options: bool,
+        **options: Any,
     ) -> RefreshOutcome:
         """Refresh all sources, or some, and release."""
         settings = self.settings

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline import errors
@@ -27,7 +26,7 @@ def run_recorded_refresh(session: Session, sources: Sequence[str], options: Refr
     """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
     require_modules("--dagster", "dagster")
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
-    request = {"config": str(session.config_path), "sources": list(sources), "options": asdict(options)}
+    request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
     code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
     if code == INTERRUPTED:
         return INTERRUPTED

@@ -58,6 +58,15 @@ Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")
 AllowEmpty = Annotated[
     bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
 ]
+Documents = Annotated[
+    Names,
+    Option(
+        "--document",
+        metavar="SOURCE/URI",
+        help="Of a service: read this document and no others, or archive it if it is gone (repeatable).",
+    ),
+]
+Relist = Annotated[bool, Option("--relist", help="List services in full, to detect deletions now.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
 TokenVariable = Annotated[
     str | None,

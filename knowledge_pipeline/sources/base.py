@@ -88,6 +88,18 @@ class ApiSource(BatchSource):
     full_listing_interval: timedelta
     """How often everything is listed, to detect deletions."""
 
+    def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
+        """List those of some documents that are there, seen by us, and pass the filters.
+
+        What is not listed is archived, as by a full listing; documents that belong to a named one may be
+        listed with it. A service that can be asked for documents by name overrides this.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `discover`.
+        """
+        wanted = set(uris)
+        yield from (item for item in self.discover() if item.uri in wanted)
+
     @abstractmethod
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """List what was updated since a moment of the service's clock, and some time before it.

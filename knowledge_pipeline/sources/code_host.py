@@ -7,6 +7,7 @@ names, by aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`),
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ Changes made during a listing need no margin: a document's `last_modified` is th
 listed with, so that the next listing begins before them.
 """
 
+_NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
+_NAMED_BATCH_SIZE = 50
 _MAX_HIDDEN, _MAX_HIDDEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
 
 
@@ -142,6 +145,10 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         """The wanted ones that were updated at `oldest` or later, the oldest update first."""
 
     @abstractmethod
+    def list_by_number(self, numbers: Sequence[int]) -> Iterator[Item]:
+        """Those of some that are there and that the filters want, but for `max_results`."""
+
+    @abstractmethod
     def fetch_batch(self, items: Sequence[Item]) -> BatchT:
         """The response for several items; QueryTooLarge where a smaller batch may succeed."""
 
@@ -226,6 +233,15 @@ class ConversationSource(ApiSource, Generic[BatchT]):
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """What was updated since, and `OVERLAP` before; the oldest update first."""
         yield from self.list_items(max(self._oldest_update(), since - OVERLAP))
+
+    def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
+        """Those of the documents that are there and wanted, by their numbers, fifty a call."""
+        named = (uri.partition("/") for uri in uris)
+        numbers = [
+            int(number) for kind, _, number in named if kind == self.kind and _NUMBER.fullmatch(number)
+        ]
+        for start in range(0, len(numbers), _NAMED_BATCH_SIZE):
+            yield from self.list_by_number(numbers[start : start + _NAMED_BATCH_SIZE])
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read in the order given, `batch_size` in a call, fewer where the service fails at so many."""

@@ -115,3 +115,7 @@ class _GuardedApiSource(_GuardedBatchSource, ApiSource):
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         with self._translate_errors("discover_updated"):
             yield from self._check_items(self._source.discover_updated(since))
+
+    def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
+        with self._translate_errors("discover_named"):
+            yield from self._check_items(self._source.discover_named(uris))

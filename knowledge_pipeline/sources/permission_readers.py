@@ -16,8 +16,10 @@ from knowledge_pipeline.sources.api_sources import build_ticket_criteria
 from knowledge_pipeline.sources.permissions import Permissions
 
 
-def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
+def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool = False) -> Permissions:
     """Who may read some documents of a source, as it says now.
+
+    With `by_name` they are few, and were found by their names a moment ago.
 
     What cannot be read makes documents closed, and is one of the result's problems.
 
@@ -33,7 +35,8 @@ def read_permissions(source: SourceConfig, uris: Sequence[str]) -> Permissions:
         case JiraConnection() as connection:
             from knowledge_pipeline.sources.jira.permissions import read_ticket_permissions
 
-            return read_ticket_permissions(connection, build_ticket_criteria(source), uris)
+            criteria = build_ticket_criteria(source)
+            return read_ticket_permissions(connection, criteria, uris, by_name=by_name)
         case SlackConnection() as connection:
             from knowledge_pipeline.sources.slack.permissions import read_channel_permissions
 

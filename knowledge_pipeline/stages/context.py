@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,17 @@ class RefreshOptions:
     full: bool = False  # ignore what is stored and rebuild every row
     reembed: bool = False  # embed texts again, even those with a vector
     allow_empty: bool = False  # accept an empty listing of a source that had documents
+    relist: bool = False  # list services in full now, to detect deletions
+    documents: Sequence[str] = ()  # "SOURCE/URI": of their sources, these are read and no others
+
+    def select_uris(self, source: str) -> tuple[str, ...]:
+        """The uris of `documents` in a source; none: it is refreshed as a whole."""
+        pairs = (each.partition("/") for each in self.documents)
+        return tuple(dict.fromkeys(uri for id_, _, uri in pairs if id_ == source))
+
+    def as_config(self) -> dict[str, Any]:
+        """As JSON values, which Dagster's configuration takes."""
+        return {**asdict(self), "documents": list(self.documents)}
 
 
 ORDINARY_REFRESH = RefreshOptions()

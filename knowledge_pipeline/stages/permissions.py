@@ -7,7 +7,7 @@ snapshot; who they are is a table beside the releases, which is true at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -34,9 +34,16 @@ NO_ADDRESS_NOTE = "accounts without an e-mail see nothing: name them in access.m
 
 
 def refresh_permissions(
-    ctx: RefreshContext, snapshot: Table, uris: Sequence[str], stats: Stats
+    ctx: RefreshContext,
+    snapshot: Table,
+    uris: Sequence[str],
+    stats: Stats,
+    *,
+    only: Collection[str] | None = None,
 ) -> Mapping[str, str]:
     """Read and store who may read the source's documents; the audience of each, by uri.
+
+    With `only`, those of these documents alone; audiences of others stay as they are.
 
     A document that is not in the result has no reader but those of the configuration; nor has one whose
     audience could not be read.
@@ -50,14 +57,16 @@ def refresh_permissions(
         if table.exists:
             write_audiences(table, {})  # nobody is in a release of before by what is not read any more
         return {}
-    permissions = read_permissions(ctx.source, uris)
+    if only is not None:
+        uris = [uri for uri in uris if uri in only]
+    permissions = read_permissions(ctx.source, uris, by_name=only is not None)
     mapping = PrincipalMapping(access)
     audiences = {
         name: [mapping.translate(members) for members in requires]
         for name, requires in permissions.audiences.items()
     }
-    changed = write_audiences(table, audiences)
-    moved = _update_audiences(snapshot, permissions.audience_by_uri, ctx.source.type)
+    changed = write_audiences(table, audiences, keep_others=only is not None)
+    moved = _update_audiences(snapshot, permissions.audience_by_uri, ctx.source.type, only)
     stats.notes += permissions.problems
     notes = {
         "documents without readable permissions are closed": permissions.count_closed(uris),
@@ -112,7 +121,9 @@ def load_audiences(ctx: RefreshContext) -> dict[str, str]:
     }
 
 
-def _update_audiences(snapshot: Table, desired: Mapping[str, str], source_type: str) -> int:
+def _update_audiences(
+    snapshot: Table, desired: Mapping[str, str], source_type: str, only: Collection[str] | None
+) -> int:
     """Set the audiences of documents that are stored, in one commit; returns how many differed.
 
     What hangs on a document has the document's.
@@ -121,7 +132,8 @@ def _update_audiences(snapshot: Table, desired: Mapping[str, str], source_type: 
     changed = {
         uri: wanted
         for uri, audience in zip(stored["uri"], stored["audience"], strict=True)
-        if audience != (wanted := desired.get(find_owner_uri(source_type, uri)))
+        if audience != (wanted := desired.get(owner := find_owner_uri(source_type, uri)))
+        and (only is None or owner in only)
     }
     if changed:
         columns = {"uri": list(changed), "audience": list(changed.values())}

@@ -5,14 +5,15 @@ the reason. An exception from the listing leaves the table as it was.
 
 A service is re-listed in full periodically, to detect deletions; other refreshes list only updates. The notes
 of the table say when the last full listing was and up to when updates are known; only a refresh that
-completes writes them.
+completes writes them. A refresh of named documents reads these, whatever their revision, archives those
+that are not there any more, and notes nothing: what else was updated is still to be listed.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -78,11 +79,14 @@ def refresh(ctx: RefreshContext) -> Stats:
             readable: list[Any] = documents.filter(documents["skipped"].is_null())["uri"].to_pylist()
             desired |= dict.fromkeys((uri for uri in readable if uri not in items), _ARCHIVED)
         else:
-            desired = actual | desired
+            gone = [uri for uri in listing.named if uri in actual and uri not in items]
+            desired = actual | desired | dict.fromkeys(gone, _ARCHIVED)
+            actual |= dict.fromkeys((uri for uri in listing.named if uri in items and uri in actual), "")
         plan = plan_changes(desired, actual, full=ctx.options.full)
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
-        audiences = refresh_permissions(ctx, table, live_uris, stats)
+        named = frozenset(listing.named).union(items) if listing.named else None
+        audiences = refresh_permissions(ctx, table, live_uris, stats, only=named)
         attached.removed = plan.removed  # which grows while the rows are built
         builder, total = DocumentRows(source, table, attached), len(plan.keys_to_write)
         reconcile(
@@ -125,10 +129,11 @@ def make_full_listing_due(lake: Lake, source: SourceConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What a source lists: everything, or only updates."""
+    """What a source lists: everything, only updates, or what is left of named documents."""
 
     items: Mapping[str, Item]
     is_full: bool
+    named: Collection[str] = ()  # uris that were looked for, and no others
     started_at: datetime | None = None  # of a service, by our clock
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])
@@ -172,11 +177,28 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
         return {each.uri: replace(each, revision=each.revision + mark) for each in _report_items(ctx, listed)}
 
     listed_at, since = notes.get(_FULL_LISTING_AT), notes.get(_KNOWN_UNTIL)
+    named = ctx.options.select_uris(ctx.source.id)
+    if listed_at and named and not ctx.options.full:
+        named = _expand_patterns(named, table)
+        items = list_all(source.discover_named(named))
+        return _Listing(items, False, named, notes=Counter({"looked for documents by name": len(named)}))
     is_due = not listed_at or datetime.fromisoformat(listed_at) + source.full_listing_interval <= started_at
-    if ctx.options.full or is_due or since is None or notes.get(_LISTED_WITH) != digest:
-        return _Listing(list_all(source.discover()), True, started_at, digest)
+    is_wanted = ctx.options.full or ctx.options.relist
+    if is_wanted or is_due or since is None or notes.get(_LISTED_WITH) != digest:
+        return _Listing(list_all(source.discover()), True, (), started_at, digest)
     items = list_all(source.discover_updated(datetime.fromisoformat(since)))
-    return _Listing(items, False, started_at, digest, Counter({f"listed since {since}": 1}))
+    return _Listing(items, False, (), started_at, digest, Counter({f"listed since {since}": 1}))
+
+
+def _expand_patterns(named: Iterable[str], table: Table) -> list[str]:
+    """The uris; in place of one that ends in `/*`, those stored below it."""
+    uris, folders = list[str](), list[str]()
+    for uri in named:
+        (folders if uri.endswith("/*") else uris).append(uri.removesuffix("*"))
+    if folders:
+        stored = table.read_rows(["uri"], is_null("archived_at")).to_pydict()["uri"]
+        uris += [uri for uri in stored if uri.startswith(tuple(folders))]
+    return list(dict.fromkeys(uris))
 
 
 def _report_items(ctx: RefreshContext, listing: Iterable[Item]) -> Iterator[Item]:

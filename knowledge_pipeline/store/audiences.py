@@ -36,11 +36,14 @@ def fold_principal(name: str) -> str:
     return name.lower() if "@" in name else name
 
 
-def write_audiences(table: Table, audiences: Mapping[str, Requirements]) -> int:
-    """Make the table hold exactly these audiences; returns how many differed."""
+def write_audiences(table: Table, audiences: Mapping[str, Requirements], *, keep_others: bool = False) -> int:
+    """Make the table hold exactly these audiences, or these and its others; returns how many differed."""
     rows = {name: sorted(map(sorted, requires)) for name, requires in audiences.items()}
     marks = {name: hash_strings(*(hash_strings(*one) for one in requires)) for name, requires in rows.items()}
-    plan = plan_changes(marks, load_fingerprints(table, "audience", "fingerprint"))
+    stored = load_fingerprints(table, "audience", "fingerprint")
+    if keep_others:
+        stored = {name: mark for name, mark in stored.items() if name in marks}
+    plan = plan_changes(marks, stored)
 
     def build(names: list[str]) -> Iterable[pa.RecordBatch]:
         columns = {

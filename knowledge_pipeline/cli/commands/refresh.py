@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS
-from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Sources
+from knowledge_pipeline.cli.options import AllowEmpty, Dagster, Documents, Relist, Sources
 from knowledge_pipeline.cli.session import Session, example
-from knowledge_pipeline.errors import ConfigError, SourceRefused
+from knowledge_pipeline.errors import ConfigError, InvalidQuery, SourceRefused
 
 if TYPE_CHECKING:
     from knowledge_pipeline.stages.context import RefreshOptions
@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 @example("""
     knowledge refresh
     knowledge refresh --source flask-code --source flask-docs
+    knowledge refresh --document tickets/issue/10002
     knowledge refresh --dagster
 """)
 def refresh(
-    session: Session, source: Sources = None, dagster: Dagster = False, allow_empty: AllowEmpty = False
+    session: Session,
+    source: Sources = None,
+    document: Documents = None,
+    relist: Relist = False,
+    dagster: Dagster = False,
+    allow_empty: AllowEmpty = False,
 ) -> int:
     """Bring sources up to date, and publish a release of what changed.
 
@@ -29,7 +35,14 @@ def refresh(
     """
     from knowledge_pipeline.stages.context import RefreshOptions
 
-    return run_refresh(session, source or (), RefreshOptions(allow_empty=allow_empty), dagster=dagster)
+    documents = tuple(document or ())
+    if unclear := [each for each in documents if not each.partition("/")[2]]:
+        raise InvalidQuery(
+            f"--document {unclear[0]!r} names no document: write SOURCE/URI, as in jira/issue/10002"
+        )
+    ids = [*(source or ()), *(each.partition("/")[0] for each in documents)]
+    options = RefreshOptions(allow_empty=allow_empty, relist=relist, documents=documents)
+    return run_refresh(session, ids, options, dagster=dagster)
 
 
 def run_refresh(

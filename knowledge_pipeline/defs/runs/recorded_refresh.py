@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -51,7 +51,7 @@ def record_refresh(
         refresh, *_ = build_source_jobs()
         result = refresh.execute_in_process(
             {
-                "ops": {"refresh_sources": {"config": {"sources": ids, **asdict(options)}}},
+                "ops": {"refresh_sources": {"config": {"sources": ids, **options.as_config()}}},
                 "loggers": {"console": {"config": {"log_level": "WARNING"}}},
             },
             instance,

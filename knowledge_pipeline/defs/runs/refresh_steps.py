@@ -32,11 +32,15 @@ class RefreshConfig(dg.Config):
     allow_empty: bool = Field(
         default=False, description="Accept an empty listing of a source that had documents."
     )
+    relist: bool = Field(default=False, description="List services in full, to detect deletions.")
+    documents: list[str] = Field(
+        default=[], description="SOURCE/URI: of their sources, read these documents and no others."
+    )
 
     @property
     def options(self) -> RefreshOptions:
         """What the stages take."""
-        return RefreshOptions(self.full, self.reembed, self.allow_empty)
+        return RefreshOptions(self.full, self.reembed, self.allow_empty, self.relist, tuple(self.documents))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 import dagster as dg
 
@@ -49,7 +48,7 @@ def build_refresh_requests(
         yield dg.RunRequest(
             run_key=run_key if number == 1 or run_key is None else f"{run_key} {number}",
             job_name=names.definition("refresh"),
-            run_config={"ops": {"refresh_sources": {"config": {"sources": ids, **asdict(options)}}}},
+            run_config={"ops": {"refresh_sources": {"config": {"sources": ids, **options.as_config()}}}},
             tags={"knowledge/trigger": trigger, **build_source_tags(ids), **(tags or {})},
         )
 

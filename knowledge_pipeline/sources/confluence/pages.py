@@ -7,6 +7,7 @@ version does not cover: labels, comments, files. Permissions and configuration: 
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ OVERLAP = timedelta(hours=14)
 """How long before the requested moment: a search reads times to the minute in the time zone of the
 token's owner, who may live twelve hours west of UTC, and its index is minutes late."""
 
+_ID = re.compile(r"\d{1,19}", re.ASCII)
 _PAGES_PER_BATCH = 50  # pages whose bodies are in memory together
 
 
@@ -137,7 +139,7 @@ class ConfluencePages(ApiSource):
         """
         spaces = self._load_spaces()
         changed = f"{build_modified_clause(since.astimezone(UTC) - OVERLAP)} and "
-        own_kinds = (*CONTENT_KINDS, *self._filters.board_kinds)
+        own_kinds = self._own_kinds()
         kinds = (*own_kinds, *self._child_kinds())
         touched: dict[str, str] = {}
         query = changed + build_space_query(self._filters.spaces, kinds)
@@ -148,12 +150,23 @@ class ConfluencePages(ApiSource):
                 touched_id, kind = child.page_id, child.page_kind
             if kind in own_kinds:
                 touched[touched_id] = kind
+        yield from self._list_by_id(touched, spaces)
+
+    def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
+        """Those of the pages that are in a wanted space and pass the filters, by their ids."""
+        named, spaces = [uri.partition("/") for uri in uris], self._load_spaces()
+        for wanted in self._own_kinds():  # an id may be named as more than one
+            ids = [id_ for kind, _, id_ in named if kind == wanted and _ID.fullmatch(id_)]
+            yield from self._list_by_id(dict.fromkeys(ids, wanted), spaces)
+
+    def _list_by_id(self, touched: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Item]:
+        """Wanted pages by id, with what hangs on them."""
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
             if pages := list(self._edition.find_pages({each: touched[each] for each in several}, spaces)):
                 ids = [page.id for page in pages]
                 queries = [build_children_query(ids, self._child_kinds())]
                 if self._edition.needs_label_search:
-                    queries.append(f"id in ({', '.join(ids)}) and type in ({', '.join(own_kinds)})")
+                    queries.append(f"id in ({', '.join(ids)}) and type in ({', '.join(self._own_kinds())})")
                 findings = self._run_searches(queries)
                 yield from self._iter_items(self._filter_with_labels(pages, findings), findings)
 
@@ -215,6 +228,9 @@ class ConfluencePages(ApiSource):
                 )
             self._spaces = found
         return self._spaces
+
+    def _own_kinds(self) -> tuple[str, ...]:
+        return (*CONTENT_KINDS, *self._filters.board_kinds)
 
     def _child_kinds(self) -> tuple[str, ...]:
         return ("attachment", "comment") if self._filters.comments else ("attachment",)

@@ -56,9 +56,18 @@ class ServerEdition:
                 yield from (page for page in pages if page.space in keys)
 
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
-        """By id, in one search for many."""
-        keys = set(spaces.values())
-        yield from (page for page in self._iter_by_id(kind_by_id, _LISTING_FIELDS) if page.space in keys)
+        """By id, in one search for many; the rest one by one, which the search does not know yet."""
+        keys, missing = set(spaces.values()), dict(kind_by_id)
+        for page in self._iter_by_id(kind_by_id, _LISTING_FIELDS):
+            missing.pop(page.id, None)
+            if page.space in keys:
+                yield page
+        for page_id in missing:
+            raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _LISTING_FIELDS})
+            if isinstance(raw, dict) and raw.get("status", "current") == "current":
+                page = self._to_page(raw)
+                if page.space in keys:
+                    yield page
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """By id, in one search for many, which reads bodies from the database, not from its index."""

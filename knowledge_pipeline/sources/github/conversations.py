@@ -87,9 +87,17 @@ class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
         nodes = ConversationLister(self._client, self._listing_spec).list_since(
             oldest, lambda node: self.is_wanted(node, wanted_since), self._filters.max_results
         )
-        for node in nodes:
-            locator = f"{node['updatedAt']} {node['id']}"
-            yield Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
+        yield from map(self._to_item, nodes)
+
+    def list_by_number(self, numbers: Sequence[int]) -> Iterator[Item]:
+        """By their numbers in the repository, in one query."""
+        wanted_since = self._oldest_update()
+        nodes = ConversationLister(self._client, self._listing_spec).list_by_number(numbers)
+        yield from (self._to_item(node) for node in nodes if self.is_wanted(node, wanted_since))
+
+    def _to_item(self, node: Node) -> Item:
+        locator = f"{node['updatedAt']} {node['id']}"
+        return Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
 
     def list_nested(self) -> tuple[NestedList, ...]:
         """The lists that are read of each."""

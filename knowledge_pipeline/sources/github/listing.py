@@ -7,7 +7,7 @@ that is read next: so the front is read again, until nothing can have jumped uns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from knowledge_pipeline.times import parse_time
 
 _MAX_PASSES = 20
 _SWITCHES = {"issues": "hasIssuesEnabled", "discussions": "hasDiscussionsEnabled"}
+_STATE_FIELDS = {"discussions": "closed"}
 _UNLABELLED = "discussions"  # which GitHub does not select by label
 
 
@@ -50,6 +51,26 @@ query($owner: String!, $name: String!, $after: String, $states: [{self.state_typ
     }}
   }}
 }}"""
+
+    def build_number_query(self, numbers: Sequence[int]) -> str:
+        """The query for some by their numbers, each under a name of its own."""
+        one, state = self.connection.removesuffix("s"), _STATE_FIELDS.get(self.connection, "state")
+        labels = "" if self.connection == _UNLABELLED else "labels(first: 100) { nodes { name } }"
+        fields = f"id number updatedAt {state} {labels} {self.fields}"
+        parts = [f"n{number:d}: {one}(number: {number:d}) {{ {fields} }}" for number in numbers]
+        shown = f"shown: {_SWITCHES.get(self.connection, 'id')}"
+        return (
+            f"query($owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
+            f"repository(owner: $owner, name: $name) {{ {shown} {' '.join(parts)} }} }}"
+        )
+
+    def accepts(self, node: Node) -> bool:
+        """Whether its state and labels are asked for, which a listing decides by itself."""
+        state = node["state"] if "state" in node else ("CLOSED" if node["closed"] else "OPEN")
+        labels = {label["name"].casefold() for label in node["labels"]["nodes"]}
+        has_label = not self.labels or not labels.isdisjoint(each.casefold() for each in self.labels)
+        is_labelled = self.connection == _UNLABELLED or has_label
+        return is_labelled and (self.states is None or state in self.states)
 
 
 class ConversationLister:
@@ -84,6 +105,26 @@ class ConversationLister:
         wanted = filter(is_wanted, found.values())
         chosen = sorted(wanted, key=lambda node: (node["updatedAt"], node["number"]))
         return chosen[-limit:] if limit else chosen
+
+    def list_by_number(self, numbers: Sequence[int]) -> list[Node]:
+        """Those of some that are there and pass the listing's states and labels.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `GithubClient.execute`; or the repository is not shown.
+        """
+        client = self._client
+        variables = {"owner": client.owner, "name": client.name}
+        answer = client.execute(self._spec.build_number_query(numbers), variables)
+        repository = answer.data.get("repository")
+        serious = [error for error in answer.errors if not _is_missing_node(error)]
+        if serious or repository is None:
+            raise client.errors.from_graphql_errors(serious or [{"type": "NOT_FOUND"}])
+        if not repository["shown"]:
+            raise client.errors.documents_disabled(self._spec.connection)
+        found = ((number, repository[f"n{number:d}"]) for number in numbers)
+        # one that moved to another repository has another number there
+        present = [node for number, node in found if node and node["number"] == number]
+        return [node for node in present if self._spec.accepts(node)]
 
     def _read_from_front(
         self, nodes_by_number: dict[int, Node], oldest: datetime, is_enough: Callable[[], bool]
@@ -147,3 +188,8 @@ def iter_pages(
         if more and (cursor == variables["after"] or not page["nodes"]):
             raise client.errors.listing_incomplete("repeats a page of a listing")
         variables["after"] = cursor
+
+
+def _is_missing_node(error: Any) -> bool:
+    """Whether an error says that one node of a repository is not there."""
+    return error.get("type") == "NOT_FOUND" and len(error.get("path") or ()) == 2

@@ -23,24 +23,52 @@ _OVERLAP = 10
 
 
 def list_tickets(
-    api: JiraClient, jql: str, limit: int | None = None, *, fields: Sequence[str] = ()
+    api: JiraClient,
+    jql: str,
+    limit: int | None = None,
+    *,
+    fields: Sequence[str] = (),
+    reconcile: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
     """Every ticket that a query finds, with `id`, `key`, `fields.updated` and more fields, each once.
+
+    Cloud's index of tickets is seconds behind, but for those whose ids `reconcile` names, at most 50.
 
     Raises:
         SourceRefused: the query is refused.
         SourceUnavailable: it did not answer, or a page did not hold what it should.
     """
-    list_pages = _iter_cloud if api.is_cloud else _iter_server
-    return islice(list_pages(api, jql, limit, ["id", "key", "updated", *fields]), limit)
+    columns = ["id", "key", "updated", *fields]
+    pages = (
+        _iter_cloud(api, jql, limit, columns, reconcile)
+        if api.is_cloud
+        else _iter_server(api, jql, limit, columns)
+    )
+    return islice(pages, limit)
+
+
+def fetch_tickets(api: JiraClient, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of at most a hundred tickets that are there and shown to us, in any order."""
+    if api.is_cloud:
+        answer = api.post("issue/bulkfetch", {"issueIdsOrKeys": list(ids), "fields": list(fields)})
+    else:
+        question = {"jql": f"id in ({', '.join(ids)})", "fields": list(fields), "maxResults": len(ids)}
+        # not validated, or one that is gone would be an error of the whole question
+        answer = api.post("search", {**question, "validateQuery": False})
+    issues = answer.get("issues")
+    if not is_list(issues):
+        raise SourceUnavailable(f"{api.service} returned no list of tickets: try again later")
+    return issues
 
 
 def _iter_cloud(
-    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str]
+    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str], reconcile: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     tokens: set[str] = set()
     question: dict[str, Any] = {"jql": jql, "fields": list(fields)}
+    if reconcile:
+        question["reconcileIssues"] = [int(id_) for id_ in reconcile]
     question["maxResults"] = min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE)
     while True:
         page = api.post("search/jql", question)

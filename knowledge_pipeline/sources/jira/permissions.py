@@ -23,11 +23,12 @@ from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused
-from knowledge_pipeline.sources.jira.listing import list_tickets
+from knowledge_pipeline.sources.jira.listing import fetch_tickets, list_tickets
 from knowledge_pipeline.sources.jira.query import TicketCriteria, build_clauses, build_jql
 from knowledge_pipeline.sources.permissions import EVERYONE, Member, Permissions, Readers
 
 _PAGE_SIZE = 50  # Jira's most, of members
+_MAX_BY_ID = 100  # tickets; more are listed
 _VIEWERS_PAGE_SIZE = 1000  # and of people who may view a ticket
 _EVERY_NAME = "."  # of a search for people on Server, where nothing finds nobody
 _REMEDY = "give our account the permission that docs/sources/jira.md names"
@@ -54,9 +55,11 @@ class _Place:
 
 
 def read_ticket_permissions(
-    connection: JiraConnection, criteria: TicketCriteria, uris: Sequence[str]
+    connection: JiraConnection, criteria: TicketCriteria, uris: Sequence[str], *, by_name: bool = False
 ) -> Permissions:
     """The audiences of tickets that pass the filters, as they are now.
+
+    With `by_name`, the tickets pass them, and are read one by one instead of listed.
 
     Raises:
         SourceRefused: Jira refuses our account.
@@ -64,7 +67,7 @@ def read_ticket_permissions(
     """
     api = JiraClient(connection)
     try:
-        return _PermissionReader(api).read(criteria, uris)
+        return _PermissionReader(api).read(criteria, uris, by_name=by_name)
     finally:
         api.close()
 
@@ -81,9 +84,15 @@ class _PermissionReader:
         self.read_group = cache(self._read_group)
         self.find_address = cache(self._find_address)
 
-    def read(self, criteria: TicketCriteria, uris: Sequence[str]) -> Permissions:
+    def read(self, criteria: TicketCriteria, uris: Sequence[str], *, by_name: bool) -> Permissions:
+        fields = ("project", "security")
         jql = build_jql(build_clauses(criteria), since=None, zone=UTC)
-        listed = list_tickets(self._api, jql, fields=("project", "security"))
+        ids = [uri.partition("/")[2] for uri in uris]
+        listed = (
+            fetch_tickets(self._api, ids, fields)
+            if by_name and 0 < len(ids) <= _MAX_BY_ID
+            else list_tickets(self._api, jql, fields=fields)
+        )
         is_cloud = self._api.is_cloud
         places = {f"issue/{raw['id']}": _parse_place(raw, is_cloud=is_cloud) for raw in listed}
         audiences: dict[str, Sequence[Readers]] = {}

@@ -13,13 +13,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.json_values import is_list
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused
 from knowledge_pipeline.sources.jira.document import Ticket, build_ticket_document, parse_time
 from knowledge_pipeline.sources.jira.fields import SiteFields, resolve_site_fields
-from knowledge_pipeline.sources.jira.listing import list_tickets
+from knowledge_pipeline.sources.jira.listing import fetch_tickets, list_tickets
 from knowledge_pipeline.sources.jira.query import (
     TicketCriteria,
     build_clauses,
@@ -40,6 +39,7 @@ that is behind, and an hour that the clocks of the account's time zone may show 
 
 _FORMAT_VERSION = "2"  # of the documents that `document` makes
 _BATCH_SIZE = 100  # tickets a call; the most that Cloud takes
+_NAMED_BATCH_SIZE = 50  # tickets by name; the most that Cloud looks up in spite of its index
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -93,6 +93,27 @@ class JiraTickets(ApiSource):
         begin = max(since - OVERLAP, oldest) if oldest else since - OVERLAP
         yield from map(self._to_item, self._list_wanted(begin))
 
+    def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
+        """Those of the tickets that are there and pass the filters, by their ids."""
+        if self._api.is_authenticated:
+            self._load_account_zone()  # a guest would not see tickets that are there
+        ids = [id_ for kind, _, id_ in (uri.partition("/") for uri in uris) if kind == "issue"]
+        ids = [id_ for id_ in ids if id_.isascii() and id_.isdecimal()]
+        for start in range(0, len(ids), _NAMED_BATCH_SIZE):
+            found = fetch_tickets(self._api, ids[start : start + _NAMED_BATCH_SIZE], ["updated"])
+            yield from map(self._to_item, self._filter_named(found))
+
+    def _filter_named(self, tickets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those that the filters want; only Jira itself can tell what passes a query."""
+        oldest = compute_oldest_update(self._filters)
+        wanted = [raw for raw in tickets if not oldest or (_parse_updated(raw) or _MIN_TIME) >= oldest]
+        if not self._clauses or not wanted:
+            return wanted
+        ids = [str(raw["id"]) for raw in wanted]
+        jql = build_jql([*self._clauses, f"id in ({', '.join(ids)})"], since=None, zone=UTC)
+        passing = {str(raw["id"]) for raw in list_tickets(self._api, jql, reconcile=ids)}
+        return [raw for raw in wanted if str(raw["id"]) in passing]
+
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read tickets, a hundred a call.
 
@@ -100,7 +121,7 @@ class JiraTickets(ApiSource):
         """
         for start in range(0, len(items), _BATCH_SIZE):
             wanted = {item.locator: item for item in items[start : start + _BATCH_SIZE]}
-            found = self._fetch_batch(list(wanted))
+            found = fetch_tickets(self._api, list(wanted), self._list_field_ids())
             while found:
                 raw = found.pop()
                 item = wanted.pop(str(raw.get("id")), None)
@@ -170,20 +191,6 @@ class JiraTickets(ApiSource):
     def _list_field_ids(self) -> list[str]:
         worklogs = ["worklog"] if "worklogs" in self._filters.parts else []
         return [*self._load_site_fields().requested_ids, *worklogs]
-
-    def _fetch_batch(self, ids: list[str]) -> list[dict[str, Any]]:
-        """Those of the tickets that Jira gives at once, in any order."""
-        fields = self._list_field_ids()
-        if self._api.is_cloud:
-            answer = self._api.post("issue/bulkfetch", {"issueIdsOrKeys": ids, "fields": fields})
-        else:
-            question = {"jql": f"id in ({', '.join(ids)})", "fields": fields, "maxResults": len(ids)}
-            # not validated, or one that is gone would be an error of the whole question
-            answer = self._api.post("search", {**question, "validateQuery": False})
-        issues = answer.get("issues")
-        if not is_list(issues):
-            raise SourceUnavailable(f"{self._api.service} returned no list of tickets: try again later")
-        return issues
 
     def _fetch_one(self, ticket_id: str) -> Document | DocumentSkipped:
         """A ticket that did not come with the others: deleted, hidden, or only late."""

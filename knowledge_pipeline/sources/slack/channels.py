@@ -28,6 +28,7 @@ from knowledge_pipeline.sources.slack.threads import (
     is_timestamp,
     parse_message,
     parse_timestamp,
+    parse_uri,
     select_newest,
     start_of_day,
     thread_ts_of,
@@ -89,6 +90,27 @@ class SlackChannels(ApiSource):
         begin = start_of_day((since.astimezone(UTC) - OVERLAP).date())
         for listed in self._list_activity(max(self._oldest_day(), begin)):
             yield listed.item
+
+    def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
+        """Those of the threads and days that are in a channel which we read, from the days they began on."""
+        self._channels = None
+        self._cached_days.clear()
+        self._cached_message_count = 0
+        wanted: defaultdict[str, set[date]] = defaultdict(set)
+        for uri in uris:
+            if parsed := parse_uri(uri):
+                wanted[parsed[0]].add(parsed[1])
+        for channel_id, days in wanted.items():
+            if channel := self._load_channels().get(channel_id):
+                yield from self._list_named(channel, days, frozenset(uris))
+
+    def _list_named(self, channel: Channel, days: Iterable[date], uris: frozenset[str]) -> Iterator[Item]:
+        oldest = self._oldest_day()
+        for first, last in _group_days(day for day in days if start_of_day(day) >= oldest):
+            for day, messages in self._iter_days(channel, start_of_day(first), start_of_day(last) + _DAY):
+                for listed in self._list_day(channel, day, messages):
+                    if listed.item.uri in uris:
+                        yield listed.item
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """One call for each thread, and for every `_PAGE_SIZE` messages of neighbouring days."""

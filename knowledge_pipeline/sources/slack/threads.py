@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import blake2b
@@ -222,6 +223,17 @@ def day_uri(channel: Channel, day: date) -> str:
 def thread_uri(channel: Channel, thread_ts: str) -> str:
     """Of a thread, by its root."""
     return f"thread/{channel.id}/{thread_ts}"
+
+
+def parse_uri(uri: str) -> tuple[str, date] | None:
+    """The id of the channel, and the day on which a document began; None: it is no uri of ours."""
+    kind, _, rest = uri.partition("/")
+    channel, _, name = rest.partition("/")
+    if kind == "thread" and is_timestamp(name):
+        return channel, parse_timestamp(name).date()
+    with suppress(ValueError):
+        return (channel, date.fromisoformat(name)) if kind == "day" else None
+    return None
 
 
 def build_document(

@@ -120,6 +120,8 @@ class Answerer:
             raise Refused("FORBIDDEN", "Resource not accessible by personal access token")
         if owner == "Query" and name != "rateLimit":
             return getattr(self, f"_{name}")(**arguments)
+        if owner == "Repository" and f"{name}s" in _TYPES:
+            return self._numbered(name, **arguments)
         if owner == "Repository" and name in _TYPES:
             return self._listed(name, **arguments)
         if name == "totalCommentsCount":
@@ -174,6 +176,17 @@ class Answerer:
         wanted = {"topic": {"name": topic}}
         found = [each for each in self.list_owned() if wanted in each["repositoryTopics"]]
         return _page(found[:1000], **arguments) | {"repositoryCount": len(found)}
+
+    def _numbered(self, kind: str, number: int) -> Record:
+        uri = f"{'pull' if kind == 'pullRequest' else kind}/{number}"
+        record = self.repository.records.get(uri)
+        if record is None:
+            kinds = {"pullRequest": "a PullRequest", "issue": "an Issue", "discussion": "a Discussion"}
+            raise Refused("NOT_FOUND", f"Could not resolve to {kinds[kind]} with the number of {number}.")
+        found = self._found(record["id"])
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def _node(self, id: str) -> Record:
         found = self._found(id)
