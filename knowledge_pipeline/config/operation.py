@@ -124,11 +124,24 @@ class LogSettings(SettingsModel):
         return self
 
 
+class GcsPushSettings(SettingsModel):
+    """Who pushes notifications of Google Cloud Storage: a subscription of Pub/Sub with authentication."""
+
+    audience: str = Field(min_length=1)  # as the subscription has it
+    service_account: str = Field(min_length=1)  # the e-mail of the account that signs its tokens
+    issuer: str = "https://accounts.google.com"
+
+
 class WebhookSettings(SettingsModel):
-    """Secrets that sign the webhooks of code hosts; without one, that host's are refused."""
+    """What webhooks of services are verified with; without it, a service's are refused."""
 
     github_secret: SecretStr | None = None
     gitlab_token: SecretStr | None = None
+    jira_secret: SecretStr | None = None
+    confluence_secret: SecretStr | None = None
+    slack_secret: SecretStr | None = None  # the app's signing secret
+    s3_token: SecretStr | None = None  # sent as "Authorization: Bearer TOKEN"
+    gcs: GcsPushSettings | None = None
 
 
 class TraceSettings(SettingsModel):

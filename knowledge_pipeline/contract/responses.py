@@ -685,7 +685,7 @@ class Refresh(JsonResponse):
     id: str
     sources: tuple[str, ...]
     reason: str = field(
-        metadata={"description": "What requested it.", "examples": ["sync", "github", "gitlab", "purge"]}
+        metadata={"description": "What requested it.", "examples": ["sync", "github", "jira", "purge"]}
     )
     status: RefreshState
     requested_at: datetime
@@ -693,6 +693,8 @@ class Refresh(JsonResponse):
     ended_at: datetime | None = None
     error: str | None = field(default=None, metadata={"description": "Why it failed, in a sentence."})
     release: int | None = field(default=None, metadata={"description": "The release that it published."})
+    documents: tuple[str, ...] = field(default=(), metadata=_HIDDEN)  # "SOURCE/URI"; none: whole sources
+    relist: bool = field(default=False, metadata=_HIDDEN)  # services are listed in full
 
 
 @dataclass(frozen=True, slots=True)

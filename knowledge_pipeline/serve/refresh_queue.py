@@ -2,8 +2,8 @@
 
 A server reads releases and knows no stage and no source, so a refresh neither slows its answers nor brings
 it down. A request that a queued refresh covers starts no other one; a request that arrives while a refresh
-runs starts one more, since the running one may have read the source already. What is not done when a server
-ends, the next one does.
+runs starts one more, since the running one may have read the source already. Documents that events name wait
+a moment for others, and are read together. What is not done when a server ends, the next one does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -31,11 +32,13 @@ from knowledge_pipeline.contract.types import RefreshState
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.serve.refresh_history import RefreshHistory
-from knowledge_pipeline.serve.unfinished_refreshes import UnfinishedRefreshes
+from knowledge_pipeline.serve.unfinished_refreshes import UnfinishedRefreshes, add_documents
 from knowledge_pipeline.store.shared_state import SharedState
 
 MAX_FINISHED = 100  # finished refreshes that are listed
 MAX_QUEUED = 100
+MAX_DOCUMENTS = 1_000  # of one refresh; where more are named, their sources are listed in full
+GATHER_S = 1.0  # how long a refresh of documents waits for more of them
 GRACE_S = 5.0  # for a refresh to stop when the server does
 CLI_COMMAND = (sys.executable, "-m", "knowledge_pipeline.cli")
 
@@ -72,19 +75,41 @@ class RefreshQueue:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def submit(self, sources: Iterable[str], reason: str) -> Refresh:
+    def submit(self, sources: Iterable[str], reason: str, *, relist: bool = False) -> Refresh:
         """Queue a refresh of sources; return a queued one instead if it covers them.
+
+        With `relist`, services are listed in full, to see what was deleted.
 
         Raises:
             ConfigError: the server was started without a knowledge.yaml.
             TooManyRequests: a hundred are queued already.
         """
         wanted = tuple(dict.fromkeys(sources))
-        return self._find_covering(wanted) or self._enqueue(wanted, reason)
+        covering = self._find_covering(wanted, relist=relist)
+        return covering or self._enqueue(self._build_refresh(wanted, reason, relist=relist))
+
+    def submit_documents(self, documents: Sequence[str], reason: str) -> Refresh:
+        """Queue a refresh of documents, "SOURCE/URI", together with those that wait; raises as `submit` does.
+
+        Where too many wait, their sources are listed in full instead.
+        """
+        added = add_documents(self._build_refresh((), reason), documents)
+        if self._find_covering(added.sources, relist=True):
+            return self.submit(added.sources, reason, relist=True)
+        waiting = next((each for each in self._queued if each.documents), None)
+        known = waiting.documents if waiting else ()
+        if len({*known, *added.documents}) > MAX_DOCUMENTS:
+            return self.submit(added.sources, reason, relist=True)
+        if waiting is None:
+            return self._enqueue(added)
+        if not set(added.documents) <= set(known):
+            self._unfinished.keep(replace(added, id=waiting.id))
+            self._publish(add_documents(waiting, added.documents))
+        return waiting
 
     def submit_purge(self, source: str) -> Refresh:
         """Queue the purge of what is stored of a source; raises as `submit` does."""
-        return self._enqueue((source,), "purge")
+        return self._enqueue(self._build_refresh((source,), "purge"))
 
     def list_all(self) -> list[Refresh]:
         """Newest first: queued, running, finished."""
@@ -106,7 +131,8 @@ class RefreshQueue:
     def resume(self) -> None:
         """Queue what servers which are gone had not finished, once each."""
         for refresh in self._unfinished.take_over() if self._config else ():
-            covering = self._find_covering(refresh.sources) if refresh.reason != "purge" else None
+            is_covered = refresh.reason != "purge" and not refresh.documents
+            covering = self._find_covering(refresh.sources, relist=refresh.relist) if is_covered else None
             if covering:
                 self._covered.setdefault(covering.id, []).append(refresh)
             else:
@@ -127,22 +153,26 @@ class RefreshQueue:
         self._unfinished.close()
         self._history.close()
 
-    def _enqueue(self, sources: tuple[str, ...], reason: str) -> Refresh:
+    @staticmethod
+    def _build_refresh(sources: tuple[str, ...], reason: str, *, relist: bool = False) -> Refresh:
+        return Refresh(uuid.uuid4().hex, sources, reason, "queued", datetime.now(UTC), relist=relist)
+
+    def _enqueue(self, refresh: Refresh) -> Refresh:
         if self._config is None:
             raise ConfigError("this server was started without a knowledge.yaml: it cannot refresh anything")
         if len(self._queued) >= MAX_QUEUED:
             raise TooManyRequests(f"{MAX_QUEUED} refreshes are queued already: try again later", 60.0)
-        refresh = Refresh(uuid.uuid4().hex, sources, reason, "queued", datetime.now(UTC))
         self._unfinished.keep(refresh)
         self._queued.append(refresh)
         self._publish(refresh)
         self._start_worker()
         return refresh
 
-    def _find_covering(self, sources: Sequence[str]) -> Refresh | None:
-        """A queued refresh of all these sources."""
-        queued = (each for each in self._queued if each.reason != "purge")
-        return next((each for each in queued if set(sources) <= set(each.sources)), None)
+    def _find_covering(self, sources: Sequence[str], *, relist: bool) -> Refresh | None:
+        """A queued refresh of all these sources as a whole; with `relist`, one that lists them in full."""
+        queued = (each for each in self._queued if each.reason != "purge" and not each.documents)
+        whole = (each for each in queued if each.relist or not relist)
+        return next((each for each in whole if set(sources) <= set(each.sources)), None)
 
     def _start_worker(self) -> None:
         if self._queued and (self._worker is None or self._worker.done()):
@@ -151,6 +181,9 @@ class RefreshQueue:
     async def _run_worker(self) -> None:
         loop = asyncio.get_running_loop()
         while self._queued:
+            if (wait_s := _compute_wait(self._queued[0])) > 0:
+                await asyncio.sleep(wait_s)
+                continue
             refresh = self._running = self._queued.popleft()
             refresh.status, refresh.started_at = "running", datetime.now(UTC)
             self._publish(refresh)
@@ -183,8 +216,9 @@ class RefreshQueue:
         shared = ["--config", str(self._config), "--json"]
         if refresh.reason == "purge":
             return [*self._cli_command, "purge", *named, "--yes", *shared]
-        dagster = ["--dagster"] if os.environ.get("DAGSTER_HOME") else []
-        return [*self._cli_command, "refresh", *named, *dagster, *shared]
+        named += [part for document in refresh.documents for part in ("--document", document)]
+        flags = ["--relist"] * refresh.relist + ["--dagster"] * bool(os.environ.get("DAGSTER_HOME"))
+        return [*self._cli_command, "refresh", *named, *flags, *shared]
 
     def _run_process(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
         """Exit code and output. The child has a session of its own, so Ctrl-C reaches the server alone.
@@ -220,6 +254,12 @@ class RefreshQueue:
         if self._process is not None and self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signum)
+
+
+def _compute_wait(refresh: Refresh) -> float:
+    """Seconds until a refresh starts."""
+    waited_s = (datetime.now(UTC) - refresh.requested_at).total_seconds()
+    return min(GATHER_S, GATHER_S - waited_s) if refresh.documents else 0.0
 
 
 def _read_tail(file: IO[bytes]) -> bytes:

@@ -14,14 +14,18 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import WebhookSettings
+from knowledge_pipeline.serve import refresh_queue
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.fakes.jira.events import ticket_event
+from knowledge_pipeline_tests.fakes.webhook_sender import sign_jira
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
 from knowledge_pipeline_tests.serve.test_webhooks import github, gitlab
 from knowledge_pipeline_tests.serve.world import SOURCES
 
+NOT_READ = "no source reads what the event is about"
 REPOSITORY = "https://github.com/acme/shop"
 NEW = {"id": "new-docs", "type": "markdown", "connection": {"type": "git", "url": REPOSITORY}}
 
@@ -261,7 +265,7 @@ def test_a_push_to_github_starts_the_refresh_of_what_reads_it_once(refreshing, o
             "this delivery was received before",
         )
     other = hooked(hooks, own_world, github(ref="refs/heads/other"), delivery="d-3")
-    assert other.json()["ignored_reason"] == "no source reads this branch"
+    assert other.json()["ignored_reason"] == NOT_READ
     assert len(refreshes(operator)) == 1
 
 
@@ -269,16 +273,17 @@ def test_a_forged_or_foreign_delivery_starts_nothing(refreshing, operator, own_w
     operator.post(f"{API}/sources", json=NEW)
     hooks = refreshing.client()
     forged = hooked(hooks, own_world, github(), **{"X-Hub-Signature-256": "sha256=" + "0" * 64})
-    refused(forged, 403, "Forbidden")
-    refused(hooks.post("/webhooks/github", json=github()), 403, "Forbidden")
+    refused(forged, 401, "Unauthenticated")
+    refused(hooks.post("/webhooks/github", json=github()), 401, "Unauthenticated")
     repository = {"clone_url": "https://github.com/acme/unknown"}
-    refused(hooked(hooks, own_world, github(repository=repository), delivery="d-9"), 404, "NotFound")
+    foreign = hooked(hooks, own_world, github(repository=repository), delivery="d-9")
+    assert (foreign.status_code, foreign.json()["ignored_reason"]) == (202, NOT_READ)
     refused(hooked(hooks, own_world, {"ref": 1}, delivery="d-10"), 422, "InvalidQuery")
     assert refreshes(operator) == []
     assert hooked(hooks, own_world, github()).json()["refreshes"], "a forged one is not remembered"
 
 
-@pytest.mark.parametrize(("event", "why"), [("ping", "ping"), ("issues", "only pushes")])
+@pytest.mark.parametrize(("event", "why"), [("ping", "ping"), ("star", "nothing that is indexed")])
 def test_other_events_are_answered_and_start_nothing(refreshing, own_world, event, why):
     answer = hooked(refreshing.client(), own_world, {"zen": "Keep it simple."}, event=event)
     assert answer.status_code == 202 and why in answer.json()["ignored_reason"]
@@ -296,18 +301,37 @@ def test_a_push_to_gitlab_starts_the_refresh_of_what_reads_it_once(refreshing, o
     assert again.json()["ignored_reason"] == "this delivery was received before"
     refused(
         hooks.post("/webhooks/gitlab", json=gitlab(), headers=sent | {"X-Gitlab-Token": "x"}),
-        403,
-        "Forbidden",
+        401,
+        "Unauthenticated",
     )
     system = sent | {"X-Gitlab-Event": "System Hook", "Idempotency-Key": "k-2"}
     ignored = hooks.post("/webhooks/gitlab", json={"event_name": "project_create"}, headers=system)
-    assert ignored.json()["ignored_reason"] == "only pushes start a refresh"
+    assert ignored.json()["ignored_reason"] == "nothing that is indexed changes by this event"
+
+
+def test_an_event_of_a_ticket_reads_the_ticket_once(refreshing, operator, own_world, tmp_path, monkeypatch):
+    monkeypatch.setattr(refresh_queue, "GATHER_S", 0.1)
+    (source,) = own_world.settings.select_sources(["acme-tickets"])
+    secret, hooks = own_world.environment["TEST_JIRA_SECRET"], refreshing.client()
+    event = ticket_event(source.connection.url, f"{source.projects[0]}-1", "issue/10001")
+    deleted = sign_jira(secret, "jira:issue_deleted", event)
+    forged = sign_jira(secret + "x", "jira:issue_deleted", event)
+    refused(forged.post("", hooks), 401, "Unauthenticated")
+    first, again = (deleted.post("", hooks).json() for _ in range(2))
+    assert again["ignored_reason"] == "this delivery was received before"
+    comment = sign_jira(secret, "comment_created", event).post("", hooks).json()
+    assert comment["refreshes"][0]["id"] == first["refreshes"][0]["id"], "they are read together"
+    foreign = sign_jira(secret, "jira:issue_updated", ticket_event("https://far.example", "X-1", "issue/1"))
+    assert foreign.post("", hooks).json()["ignored_reason"] == NOT_READ
+    assert all_done(operator) == [(["acme-tickets"], "succeeded")]
+    (call,) = (tmp_path / "calls").read_text().splitlines()
+    assert call.startswith("refresh --source acme-tickets --document acme-tickets/issue/10001 --config")
 
 
 def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own_world):
     hooks = refreshing.client()
     padded = github(commits=["x" * 2_000_000])
-    assert hooked(hooks, own_world, padded).status_code == 404
+    assert hooked(hooks, own_world, padded).status_code == 202
     refused(hooks.post("/webhooks/github", content=b"x" * 5_000_001), 413, "ContentTooLarge")
 
 

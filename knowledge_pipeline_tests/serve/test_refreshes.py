@@ -130,6 +130,35 @@ def test_what_waits_is_not_asked_for_twice_and_what_runs_is_done_once_more(progr
     ]
 
 
+def test_documents_that_events_name_are_read_together(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 0.2)
+    monkeypatch.setattr(module, "MAX_DOCUMENTS", 100)
+
+    async def scenario():
+        program.hold()
+        refreshes = program.refreshes()
+        burst = [refreshes.submit_documents([f"a/issue/{number}"], "jira") for number in range(99)]
+        assert len({each.id for each in burst}) == 1
+        assert refreshes.submit_documents(["b/page/1", "b/page/1"], "confluence") is burst[0]
+        await until(lambda: burst[0].status == "running" and program.calls)
+        later = refreshes.submit_documents(["a/issue/1"], "jira")
+        assert later is not burst[0], "the running one may have read the document before"
+        whole = refreshes.submit_documents([f"c/issue/{number}" for number in range(101)], "jira")
+        assert whole.relist and whole is refreshes.submit_documents(["c/issue/1"], "jira")
+        assert refreshes.submit(["c"], "sync") is whole
+        assert refreshes.submit(["a"], "jira", relist=True) is not refreshes.submit(["b"], "sync")
+        program.go_on()
+        await ended(refreshes)
+        return burst[0]
+
+    first = asyncio.run(scenario())
+    assert first.sources == ("a", "b") and "documents" not in first.as_json()
+    named = [[call[at + 1] for at, word in enumerate(call) if word == "--document"] for call in program.calls]
+    assert named[0] == [*(f"a/issue/{number}" for number in range(99)), "b/page/1"]
+    assert named[1:] == [["a/issue/1"], [], [], []]
+    assert ["--relist" in call for call in program.calls] == [False, False, True, True, False]
+
+
 @pytest.mark.parametrize(
     ("out", "err", "problem"),
     [
@@ -230,6 +259,9 @@ async def scenario():
         refreshes.submit(["b", "c"], "gitlab")
         refreshes.submit(["a"], "github")
         refreshes.submit_purge("d")
+        refreshes.submit_documents(["e/issue/1"], "jira")
+        refreshes.submit_documents(["f/page/2"], "confluence")
+        refreshes.submit(["g"], "slack", relist=True)
     os.kill(os.getpid(), 9)
 asyncio.run(scenario())
 """
@@ -254,15 +286,22 @@ def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program):
 
     promised = {each.id: each.status for each in program.refreshes().list_all()}  # by nobody who lives
     covered_by, reasons, told = asyncio.run(scenario())
-    assert set(promised.values()) == {"interrupted"} and len(promised) == 4
+    assert set(promised.values()) == {"interrupted"} and len(promised) == 6
     assert told == dict.fromkeys(promised, "succeeded")  # under their ids, that which another covers too
     assert {each.id: each.status for each in program.refreshes().list_all()} == told
     assert [call[:-3] for call in program.calls] == [
         ["refresh", "--source", "a"],
         ["refresh", "--source", "b", "--source", "c"],
         ["purge", "--source", "d", "--yes"],
+        [
+            *("refresh", "--source", "e", "--source", "f"),
+            *("--document", "e/issue/1", "--document", "f/page/2"),
+        ],
+        ["refresh", "--source", "g", "--relist"],
     ]
-    assert covered_by == ("b", "c") and sorted(reasons) == ["github", "github", "gitlab", "purge"]
+    assert covered_by == ("b", "c") and sorted(reasons) == [
+        *("github", "github", "gitlab", "jira", "purge", "slack"),
+    ]
     assert [each.name for each in (program.root / "refreshes").iterdir()] == ["history"]
 
 

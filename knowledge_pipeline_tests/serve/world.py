@@ -31,6 +31,7 @@ SECRETS = (
     "TEST_WIKI_TOKEN",
     "TEST_GITHUB_SECRET",
     "TEST_GITLAB_TOKEN",
+    "TEST_JIRA_SECRET",
 )
 
 
@@ -142,6 +143,7 @@ def _secrets(embedding: OpenAIServer, jira: JiraServer, wiki: ConfluenceServer) 
         wiki.token,
         "-".join(("hook", "secret")),
         "-".join(("hook", "token")),
+        "-".join(("hook", "jira")),
     )
 
 
@@ -164,7 +166,11 @@ def _write(root: Path, embedding: OpenAIServer, jira: JiraServer, wiki: Confluen
         },
         "serve": {
             "requests_per_minute": 1_000_000,
-            "webhooks": {"github_secret": "${TEST_GITHUB_SECRET}", "gitlab_token": "${TEST_GITLAB_TOKEN}"},
+            "webhooks": {
+                "github_secret": "${TEST_GITHUB_SECRET}",
+                "gitlab_token": "${TEST_GITLAB_TOKEN}",
+                "jira_secret": "${TEST_JIRA_SECRET}",
+            },
         },
         "sources": entries,
     }

@@ -44,7 +44,7 @@ from knowledge_pipeline.serve.page import routes as page
 from knowledge_pipeline.serve.page.rendering import TOKEN_COOKIE, load_templates
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
+from knowledge_pipeline.serve.webhooks.deliveries import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
 
 _DESCRIPTION = """
@@ -58,7 +58,7 @@ _TAGS = (
     ("documents", "Chunks and documents by id, and how documents are related."),
     ("inventory", "What is indexed, and how it is used."),
     ("operations", "Health; sources and their refreshes, for tokens with the scope `admin`."),
-    ("webhooks", "Pushes that start a refresh."),
+    ("webhooks", "Events of services, which start a refresh."),
 )
 _EXPOSED_HEADERS = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"]
 

@@ -19,7 +19,7 @@ from knowledge_pipeline.serve.health import HealthCheck
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
 from knowledge_pipeline.serve.tokens import Scope
-from knowledge_pipeline.serve.webhooks import SeenDeliveries
+from knowledge_pipeline.serve.webhooks.deliveries import SeenDeliveries
 
 ResultT = TypeVar("ResultT")
 

@@ -1,123 +1,99 @@
-"""Webhooks of GitHub and GitLab: a push refreshes the sources that read the repository."""
+"""Webhooks of services: an event refreshes the documents, or the sources, that it is about."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from knowledge_pipeline.config.operation import WebhookSettings
-from knowledge_pipeline.contract.responses import WebhookResponse
-from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.serve import webhooks
+from knowledge_pipeline.contract.responses import Refresh, WebhookResponse
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
-from knowledge_pipeline.serve.webhooks import CodeHost, Push
+from knowledge_pipeline.serve.webhooks.deliveries import parse_payload
+from knowledge_pipeline.serve.webhooks.events import Change, Event
+from knowledge_pipeline.serve.webhooks.services import SERVICES, WebhookService
 
 _PREFIX = "/webhooks"
+_NOT_READ = "no source reads what the event is about"
 
-HeaderText = Annotated[str | None, Header(max_length=500)]
-
-_PUSH_EVENTS = frozenset({"push", "Push Hook", "Tag Push Hook", "System Hook"})  # headers
-_PUSH_KINDS = frozenset({"push", "tag_push"})  # in the bodies of GitLab
-_BODY_SCHEMA = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-}
 routes = APIRouter(
     prefix=_PREFIX,
     tags=["webhooks"],
-    responses=problem_responses(400, 401, 403, 404, 408, 413, 421, 422, 429, 503),
+    responses=problem_responses(400, 401, 403, 408, 413, 421, 422, 429, 503),
 )
 
 
 def list_signed_paths(settings: WebhookSettings) -> tuple[str, ...]:
-    """The paths whose deliveries are accepted, because there is a secret to check them with."""
-    secrets = {"/github": settings.github_secret, "/gitlab": settings.gitlab_token}
-    return tuple(f"{_PREFIX}{path}" for path, secret in secrets.items() if secret)
+    """The paths whose deliveries are accepted, because there is something to verify them with."""
+    return tuple(f"{_PREFIX}/{each.name}" for each in SERVICES if getattr(settings, each.setting))
 
 
-@routes.post(
-    "/github",
-    operation_id="github_webhook",
-    status_code=202,
-    response_model=WebhookResponse,
-    openapi_extra=_BODY_SCHEMA,
-)
-async def github(
-    request: Request,
-    state: CurrentState,
-    x_hub_signature_256: HeaderText = None,
-    x_github_event: HeaderText = None,
-    x_github_delivery: HeaderText = None,
-) -> JSONResponse:
-    """Accept a webhook of GitHub, signed with `serve.webhooks.github_secret`."""
-    body = await request.body()
-    secret = state.service.settings.serve.webhooks.github_secret
-    webhooks.require_signature(secret.get_secret_value() if secret else None, body, x_hub_signature_256)
-    return await _accept_delivery(
-        request, state, "github", body, event=x_github_event, delivery=x_github_delivery
+def _add_route(service: WebhookService) -> None:
+    header_parameters = [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+        for name in service.headers
+        if name != "Authorization"  # which OpenAPI has security schemes for
+    ]
+    body: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    routes.add_api_route(
+        f"/{service.name}",
+        _build_endpoint(service),
+        methods=["POST"],
+        operation_id=f"{service.name}_webhook",
+        summary=f"{service.title} Webhook",
+        status_code=202,
+        response_model=WebhookResponse,
+        openapi_extra={"requestBody": body, "parameters": header_parameters},
     )
 
 
-@routes.post(
-    "/gitlab",
-    operation_id="gitlab_webhook",
-    status_code=202,
-    response_model=WebhookResponse,
-    openapi_extra=_BODY_SCHEMA,
-)
-async def gitlab(
-    request: Request,
-    state: CurrentState,
-    x_gitlab_token: HeaderText = None,
-    x_gitlab_event: HeaderText = None,
-    x_gitlab_event_uuid: HeaderText = None,
-    idempotency_key: HeaderText = None,
-) -> JSONResponse:
-    """Accept a webhook of GitLab, sent with `serve.webhooks.gitlab_token`."""
-    body = await request.body()
-    token = state.service.settings.serve.webhooks.gitlab_token
-    webhooks.require_token(token.get_secret_value() if token else None, x_gitlab_token)
-    delivery = idempotency_key or x_gitlab_event_uuid
-    return await _accept_delivery(request, state, "gitlab", body, event=x_gitlab_event, delivery=delivery)
+def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResponse]]:
+    async def accept_delivery(request: Request, state: CurrentState) -> JSONResponse:
+        body, headers = await request.body(), request.headers
+        settings = state.service.settings.serve.webhooks
+        await asyncio.to_thread(service.require_genuine, settings, body, headers)
+        payload = parse_payload(body, headers.get("content-type", ""))
+        event = service.parse(payload, headers)
+        if event.challenge is not None:
+            return JSONResponse({"challenge": event.challenge})
+        keys = tuple(service.iter_delivery_keys(payload, body, headers))
+        if event.changes and state.deliveries.has_seen(keys):
+            event = Event(ignored_reason="this delivery was received before")
+        response = await _start_refreshes(state, service, event)
+        if event.changes:
+            state.deliveries.remember(keys)
+        return JSONResponse(response.as_json(), 202)
+
+    accept_delivery.__doc__ = (
+        f"Accept a webhook of {service.title}, verified with `serve.webhooks.{service.setting}`."
+    )
+    return accept_delivery
 
 
-async def _accept_delivery(
-    request: Request,
-    state: AppState,
-    code_host: CodeHost,
-    body: bytes,
-    *,
-    event: str | None,
-    delivery: str | None,
-) -> JSONResponse:
-    """Start the refresh that a genuine delivery asks for, once."""
-    payload = webhooks.parse_payload(body, request.headers.get("content-type", ""))
-    keys = webhooks.delivery_keys(code_host, delivery, body)
-    kinds = {str(payload.get(name, "push")) for name in ("object_kind", "event_name")}
-    if event == "ping":
-        response = WebhookResponse((), "a ping: the webhook works")
-    elif event not in _PUSH_EVENTS or not kinds <= _PUSH_KINDS:
-        response = WebhookResponse((), "only pushes start a refresh")
-    elif state.deliveries.has_seen(keys):
-        response = WebhookResponse((), "this delivery was received before")
-    else:
-        response = await _start_refresh(state, code_host, webhooks.parse_push(code_host, payload))
-        state.deliveries.remember(keys)
-    return JSONResponse(response.as_json(), 202)
-
-
-async def _start_refresh(state: AppState, code_host: CodeHost, push: Push) -> WebhookResponse:
+async def _start_refreshes(state: AppState, service: WebhookService, event: Event) -> WebhookResponse:
+    """Queue what an event asks for; each kind of refresh once."""
+    if not event.changes:
+        return WebhookResponse((), event.ignored_reason)
     sources = await asyncio.to_thread(state.declared.sources)
-    if not any(push.matches_repository(source) for source in sources):
-        raise NotFound("no source reads this repository by git")
-    if push.is_deleted:
-        return WebhookResponse((), "the branch was deleted")
-    if push.is_too_old:
-        return WebhookResponse((), "the push is older than three days")
-    found = [source.id for source in sources if push.is_read_by(source)]
-    if not found:
-        return WebhookResponse((), "no source reads this branch")
-    return WebhookResponse((state.refreshes.submit(found, code_host),), None)
+    found = [(change, [each.id for each in sources if change.is_of(each)]) for change in event.changes]
+    documents = [f"{id_}/{uri}" for change, ids in found for id_ in ids for uri in change.documents]
+    refreshes: list[Refresh] = []
+    if documents:
+        refreshes.append(state.refreshes.submit_documents(documents, service.name))
+    for relist in (True, False):
+        if ids := _list_whole_sources(found, relist=relist):
+            refreshes.append(state.refreshes.submit(ids, service.name, relist=relist))
+    return WebhookResponse(tuple(refreshes), None if refreshes else _NOT_READ)
+
+
+def _list_whole_sources(found: list[tuple[Change, list[str]]], *, relist: bool) -> list[str]:
+    whole = [ids for change, ids in found if not change.documents and change.relist == relist]
+    return list(dict.fromkeys(id_ for ids in whole for id_ in ids))
+
+
+for _service in SERVICES:
+    _add_route(_service)

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
-from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused

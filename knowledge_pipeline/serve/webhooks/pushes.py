@@ -1,35 +1,21 @@
-"""Webhook deliveries of code hosts: whether they are genuine and new, and which push they report.
-
-GitHub signs the body, but not the delivery's id; GitLab sends a token and signs nothing. So a delivery
-counts as known by its id or by its body. Neither says when it was sent: a push of GitHub says when the
-repository was pushed to.
-"""
+"""Pushes of commits that GitHub and GitLab report. GitHub's says when the repository was pushed to."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.errors import Forbidden, InvalidQuery
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_object
-from knowledge_pipeline.store.shared_state import SharedState
+from knowledge_pipeline.serve.webhooks.deliveries import MAX_AGE_S
 
 CodeHost = Literal["github", "gitlab"]
 
-MAX_BODY_BYTES = 5_000_000  # of a body: a push of two thousand commits
-MAX_AGE_S = 3 * 24 * 3600.0  # GitHub gives its own deliveries again for so long
-
-_MAX_DELIVERIES = 10_000
 _SCP_URL = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$")
 _URL_FIELDS = {
     "github": ("repository", ("clone_url", "ssh_url", "html_url", "git_url")),
@@ -68,73 +54,6 @@ class Push:
         return (
             isinstance(connection, GitConnection) and repository_key(connection.url) in self.repository_keys
         )
-
-
-class SeenDeliveries:
-    """The keys of the last ten thousand deliveries."""
-
-    def __init__(self, state: SharedState | None = None) -> None:
-        """Remember none; with a `state`, those of all workers count."""
-        self._state = state
-        self._seen: OrderedDict[str, None] = OrderedDict()
-
-    def has_seen(self, keys: Iterable[str]) -> bool:
-        """Whether one of the keys was seen."""
-        if self._state:
-            return any(self._state.get("delivery", name) is not None for name in keys)
-        return any(name in self._seen for name in keys)
-
-    def remember(self, keys: Iterable[str]) -> None:
-        """Remember the keys, and forget the oldest ones."""
-        if self._state:
-            for name in keys:
-                self._state.put("delivery", name, b"", ttl_s=MAX_AGE_S)
-            return
-        self._seen.update(dict.fromkeys(keys))
-        while len(self._seen) > _MAX_DELIVERIES:
-            self._seen.popitem(last=False)
-
-
-def delivery_keys(code_host: CodeHost, delivery: str | None, body: bytes) -> tuple[str, ...]:
-    """The keys that identify a delivery."""
-    digest = f"{code_host} body {hashlib.sha256(body).hexdigest()}"
-    return (digest, f"{code_host} id {delivery[:200]}") if delivery else (digest,)
-
-
-def require_signature(secret: str | None, body: bytes, signature: str | None) -> None:
-    """Raise `Forbidden` unless GitHub's `X-Hub-Signature-256` is that of the body."""
-    if secret is None:
-        raise Forbidden("webhooks of GitHub are refused: set serve.webhooks.github_secret")
-    expected = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(expected.encode(), (signature or "").encode("utf-8", "replace")):
-        raise Forbidden("the signature is not that of serve.webhooks.github_secret and this body")
-
-
-def require_token(token: str | None, received: str | None) -> None:
-    """Raise `Forbidden` unless GitLab's `X-Gitlab-Token` is the one of the settings."""
-    if token is None:
-        raise Forbidden("webhooks of GitLab are refused: set serve.webhooks.gitlab_token")
-    if not hmac.compare_digest(token.encode(), (received or "").encode("utf-8", "replace")):
-        raise Forbidden("the token is not the one of serve.webhooks.gitlab_token")
-
-
-def parse_payload(body: bytes, content_type: str) -> dict[str, Any]:
-    """The payload of a delivery, sent as JSON or in a form.
-
-    Raises:
-        InvalidQuery: it is not a JSON object.
-    """
-    try:
-        if content_type.startswith("application/x-www-form-urlencoded"):
-            body = parse_qs(body.decode(), max_num_fields=10).get("payload", [""])[0].encode()
-        payload = json.loads(body)
-    except (ValueError, RecursionError):
-        payload = None
-    if not is_object(payload):
-        raise InvalidQuery(
-            "the body is not a JSON object: set the webhook's content type to application/json"
-        )
-    return payload
 
 
 def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
