@@ -12,7 +12,7 @@ from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import Forbidden, Unauthenticated
 from knowledge_pipeline.serve.webhooks.deliveries import parse_payload
-from knowledge_pipeline.serve.webhooks.events import Event
+from knowledge_pipeline.serve.webhooks.events import ServiceEvent
 from knowledge_pipeline.serve.webhooks.services import SERVICES
 from knowledge_pipeline_tests.fakes.bucket.events import event_bridge_event, gcs_event, minio_event
 from knowledge_pipeline_tests.fakes.confluence import events as confluence
@@ -204,12 +204,12 @@ EVENTS: list[tuple[tuple[str, str, dict[str, Any]], set[str]]] = [
 ]
 
 
-def read(delivery: Delivery) -> Event:
+def read(delivery: Delivery) -> ServiceEvent:
     headers = {name.lower(): value for name, value in delivery.headers.items()}
     return BY_NAME[delivery.service].parse(parse_payload(delivery.body, "application/json"), headers)
 
 
-def looked_at(event: Event) -> set[str]:
+def looked_at(event: ServiceEvent) -> set[str]:
     """ "SOURCE/URI" of documents, "SOURCE" of sources as a whole, "SOURCE!" where they are listed in full."""
     found: set[str] = set()
     for change in event.changes:

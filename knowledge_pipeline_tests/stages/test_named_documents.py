@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline_tests.conftest import embedding_by
+from knowledge_pipeline.store.audiences import read_audiences
+from knowledge_pipeline_tests.conftest import Project, embedding_by
+from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.stages.lives.life import Life
 from knowledge_pipeline_tests.stages.lives.services import ServiceOrigin
@@ -21,9 +23,8 @@ def refresh(life: Life, *uris: str) -> None:
     assert not outcome.failures, outcome.failures
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "slack" else pytest.param(name, marks=pytest.mark.slow) for name in SERVICES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SERVICES)
 def test_named_documents_are_read_and_no_others(
     name: str, tmp_path: Path, embedding_server: OpenAIServer
 ) -> None:
@@ -42,7 +43,47 @@ def test_named_documents_are_read_and_no_others(
         if origin.can("hide"):
             origin.hide(hidden)
             refresh(life, hidden)
-            life.require_gone(life.texts.pop(hidden))
+            life.require_gone(life.texts[hidden])
             origin.show(hidden)
-        refresh(life, hidden)  # what is back is taken again
-        assert hidden in life.live_uris()
+        refresh(life, hidden, removed)  # what is back is taken again, and nothing else, in whatever order
+        assert hidden in life.live_uris() and removed not in life.live_uris()
+        life.refresh(due=True)  # what no event told is found, and the tables are those of a new index
+        life.require_found(life.texts[other])
+
+
+def test_permissions_of_named_documents_leave_those_of_others(
+    tmp_path: Path, embedding_server: OpenAIServer
+) -> None:
+    with JiraServer(cloud=True) as server:
+        site, project = server.site, Project(tmp_path, embedding_by(embedding_server))
+        site.emails |= {"Ada": "ada@acme.example", "Bob": "bob@acme.example"}
+        site.levels["7"] = [site.holder("Bob")]
+        site.browse("Ada", "Bob")
+        one, other = (site.create(title, "The same text.") for title in ("One", "Other"))
+        access = {"visibility": "from_source", "tenant": "acme"}
+        project.sources["life"] = {
+            "id": "life",
+            "type": "jira",
+            "connection": server.connection(),
+            "access": access,
+        }
+        assert not project.refresh().failures
+
+        site.change(one, security={"id": "7"})
+        asked = len(server.requests)
+        assert not project.refresh(documents=[f"life/{one}"]).failures
+        assert not [each for each in server.requests[asked:] if each.path == "search/jql"], (
+            "nothing is listed"
+        )
+        stored = project.lake.snapshot("jira", "life").read_rows(["uri", "audience"]).to_pylist()
+        assert {row["uri"]: row["audience"] for row in stored} == {
+            one: "project/PROJ/level/7",
+            other: "project/PROJ",
+        }
+        readers = read_audiences(project.lake, "jira", "life")
+        assert set(readers) == {"audience:jira/life/project/PROJ", "audience:jira/life/project/PROJ/level/7"}
+
+        site.delete(other)
+        assert not project.refresh(documents=[f"life/{other}"]).failures
+        rows = project.lake.snapshot("jira", "life").read_rows(["uri", "archived_at"]).to_pylist()
+        assert {row["uri"]: bool(row["archived_at"]) for row in rows} == {one: False, other: True}

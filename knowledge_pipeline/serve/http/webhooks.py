@@ -14,7 +14,7 @@ from knowledge_pipeline.contract.responses import Refresh, WebhookResponse
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
 from knowledge_pipeline.serve.webhooks.deliveries import parse_payload
-from knowledge_pipeline.serve.webhooks.events import Change, Event
+from knowledge_pipeline.serve.webhooks.events import Change, ServiceEvent
 from knowledge_pipeline.serve.webhooks.services import SERVICES, WebhookService
 
 _PREFIX = "/webhooks"
@@ -62,7 +62,7 @@ def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResp
             return JSONResponse({"challenge": event.challenge})
         keys = tuple(service.iter_delivery_keys(payload, body, headers))
         if event.changes and state.deliveries.has_seen(keys):
-            event = Event(ignored_reason="this delivery was received before")
+            event = ServiceEvent(ignored_reason="this delivery was received before")
         response = await _start_refreshes(state, service, event)
         if event.changes:
             state.deliveries.remember(keys)
@@ -74,7 +74,7 @@ def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResp
     return accept_delivery
 
 
-async def _start_refreshes(state: AppState, service: WebhookService, event: Event) -> WebhookResponse:
+async def _start_refreshes(state: AppState, service: WebhookService, event: ServiceEvent) -> WebhookResponse:
     """Queue what an event asks for; each kind of refresh once."""
     if not event.changes:
         return WebhookResponse((), event.ignored_reason)

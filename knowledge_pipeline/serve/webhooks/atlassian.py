@@ -14,8 +14,8 @@ from knowledge_pipeline.config.connections import ConfluenceConnection, JiraConn
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.serve.webhooks.events import (
     Change,
-    Event,
     Payload,
+    ServiceEvent,
     descend,
     list_objects,
     read_number,
@@ -33,7 +33,7 @@ _RELISTED = ("space_", "content_permissions_", "page_children_")
 """Beginnings of events that concern more pages than they name: access, and what is deleted with a space."""
 
 
-def parse_jira_event(payload: Payload, headers: Headers) -> Event:
+def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """What an event of Jira is about: a ticket, its tickets where it is not named, or a project."""
     del headers
     name = read_text(payload.get("webhookEvent"))
@@ -41,32 +41,32 @@ def parse_jira_event(payload: Payload, headers: Headers) -> Event:
     if number := read_number(issue.get("id")):
         projects = frozenset(_list_projects(payload))
         is_of = _is_of_jira(_find_host(issue), projects)
-        return Event.of([Change(is_of, (f"issue/{number}",))])
+        return ServiceEvent.of([Change(is_of, (f"issue/{number}",))])
     if name.startswith("issuelink_"):
         link = descend(payload, "issueLink")
         ids = (read_number(link.get(each)) for each in ("sourceIssueId", "destinationIssueId"))
         documents = tuple(f"issue/{id_}" for id_ in ids if id_)
-        return Event.of([Change(_is_of_jira(""), documents)] if documents else [])
+        return ServiceEvent.of([Change(_is_of_jira(""), documents)] if documents else [])
     if name.startswith("project_"):
         key = read_text(descend(payload, "project").get("key")).upper()
-        return Event.of([Change(_is_of_jira("", frozenset({key} if key else ())), relist=True)])
+        return ServiceEvent.of([Change(_is_of_jira("", frozenset({key} if key else ())), relist=True)])
     if name.startswith("worklog_") and (number := read_number(descend(payload, "worklog").get("issueId"))):
-        return Event.of([Change(_is_of_jira(""), (f"issue/{number}",))])
-    return Event.of([Change(_is_of_jira(""))] if _TICKET_EVENTS.fullmatch(name) else [])
+        return ServiceEvent.of([Change(_is_of_jira(""), (f"issue/{number}",))])
+    return ServiceEvent.of([Change(_is_of_jira(""))] if _TICKET_EVENTS.fullmatch(name) else [])
 
 
-def parse_confluence_event(payload: Payload, headers: Headers) -> Event:
+def parse_confluence_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """What an event of Confluence is about: pages, or everything where it says what may be seen."""
     del headers
     name = read_text(payload.get("event")) or read_text(payload.get("webhookEvent"))
     if name.startswith(_RELISTED):
         space = descend(payload, "space") or descend(payload, "content", "space")
         key = read_text(space.get("key")) or read_text(payload.get("spaceKey"))
-        return Event.of([Change(_is_of_confluence(_find_host(space), key), relist=True)])
+        return ServiceEvent.of([Change(_is_of_confluence(_find_host(space), key), relist=True)])
     pages = [(_KINDS.get(holder, ""), descend(payload, holder)) for holder in _PAGE_HOLDERS]
     pages += [("", descend(payload, "comment", holder)) for holder in ("parent", "container")]
     moved = name.startswith(("page_moved", "blog_moved"))
-    return Event.of(_name_pages(pages, moved=moved))
+    return ServiceEvent.of(_name_pages(pages, moved=moved))
 
 
 def _name_pages(pages: list[tuple[str, Payload]], *, moved: bool) -> Iterator[Change]:

@@ -15,29 +15,36 @@ from urllib.parse import unquote_plus
 
 from knowledge_pipeline.config.connections import BucketConnection, GcsConnection, S3Connection
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.serve.webhooks.events import Change, Event, Payload, descend, list_objects, read_text
+from knowledge_pipeline.serve.webhooks.events import (
+    Change,
+    Payload,
+    ServiceEvent,
+    descend,
+    list_objects,
+    read_text,
+)
 from knowledge_pipeline.serve.webhooks.verification import Headers
 
 _S3_EVENTS = ("ObjectCreated:", "ObjectRemoved:", "ObjectRestore:", "LifecycleExpiration:")
 _GCS_EVENTS = ("OBJECT_FINALIZE", "OBJECT_DELETE", "OBJECT_ARCHIVE")
 
 
-def parse_s3_event(payload: Payload, headers: Headers) -> Event:
+def parse_s3_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """The objects of a notification of S3 or MinIO, or of an event that EventBridge passes on."""
     del headers
-    return Event.of(
+    return ServiceEvent.of(
         Change(_Reads(S3Connection, bucket, key)) for bucket, key in _iter_s3_objects(payload) if bucket
     )
 
 
-def parse_gcs_event(payload: Payload, headers: Headers) -> Event:
+def parse_gcs_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """The object of a message of Pub/Sub, from its attributes."""
     del headers
     facts = descend(payload, "message", "attributes")
     bucket, key = read_text(facts.get("bucketId")), read_text(facts.get("objectId"))
     if not bucket or facts.get("eventType") not in _GCS_EVENTS:
-        return Event.of([])
-    return Event.of([Change(_Reads(GcsConnection, bucket, key))])
+        return ServiceEvent.of([])
+    return ServiceEvent.of([Change(_Reads(GcsConnection, bucket, key))])
 
 
 def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:

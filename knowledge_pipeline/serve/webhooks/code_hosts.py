@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator
 
 from knowledge_pipeline.config.connections import GitConnection, GithubConnection, GitlabConnection
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.serve.webhooks.events import Change, Event, Payload, descend, read_number, read_text
+from knowledge_pipeline.serve.webhooks.events import (
+    Change,
+    Payload,
+    ServiceEvent,
+    descend,
+    read_number,
+    read_text,
+)
 from knowledge_pipeline.serve.webhooks.pushes import Push, parse_push, repository_key
 from knowledge_pipeline.serve.webhooks.verification import Headers
 
@@ -44,7 +51,7 @@ _GITLAB_GROUP_EVENTS = frozenset(
 )
 
 
-def parse_github_event(payload: Payload, headers: Headers) -> Event:
+def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """What an event of GitHub is about.
 
     Raises:
@@ -52,50 +59,50 @@ def parse_github_event(payload: Payload, headers: Headers) -> Event:
     """
     event = headers.get("x-github-event", "")
     if event == "ping":
-        return Event(ignored_reason=_PING_REASON)
+        return ServiceEvent(ignored_reason=_PING_REASON)
     if event == "push":
         return _to_event(parse_push("github", payload))
     if event in _ORGANIZATION_EVENTS:
         owner = read_text(descend(payload, "organization").get("login")).casefold()
-        return Event.of([Change(lambda source: bool(owner) and _has_owner(source, owner))])
+        return ServiceEvent.of([Change(lambda source: bool(owner) and _has_owner(source, owner))])
     keys = _list_github_keys(payload)
     if event in _PULL_REQUEST_EVENTS:
-        return Event.of(_name_document(keys, "pull", "github_pr", descend(payload, "pull_request")))
+        return ServiceEvent.of(_name_document(keys, "pull", "github_pr", descend(payload, "pull_request")))
     if event in ("issues", "issue_comment"):
         issue = descend(payload, "issue")
         if "pull_request" in issue:
-            return Event.of(_name_document(keys, "pull", "github_pr", issue))
-        return Event.of(_name_document(keys, "issue", "github_issues", issue))
+            return ServiceEvent.of(_name_document(keys, "pull", "github_pr", issue))
+        return ServiceEvent.of(_name_document(keys, "issue", "github_issues", issue))
     if event == "gollum":
-        return Event.of([Change(_Reads(_to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_Reads(_to_wiki_keys(keys)))])
     if event in _REPOSITORY_EVENTS:
-        return Event.of([Change(_Reads(keys | _to_wiki_keys(keys)))])
-    return Event.of([])
+        return ServiceEvent.of([Change(_Reads(keys | _to_wiki_keys(keys)))])
+    return ServiceEvent.of([])
 
 
-def parse_gitlab_event(payload: Payload, headers: Headers) -> Event:
+def parse_gitlab_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """What an event of GitLab is about; raises as `parse_github_event`."""
     kind = read_text(payload.get("object_kind")) or read_text(payload.get("event_name"))
     if kind in _GITLAB_PUSHES:
         return _to_event(parse_push("gitlab", payload))
     if kind in _GITLAB_GROUP_EVENTS:
         group = read_text(payload.get("full_path")) or read_text(payload.get("group_path"))
-        return Event.of([Change(lambda source: bool(group) and _has_group(source, group.casefold()))])
+        return ServiceEvent.of([Change(lambda source: bool(group) and _has_group(source, group.casefold()))])
     if kind in _GITLAB_PROJECT_EVENTS:
         paths = _list_gitlab_paths(payload)
-        return Event.of([Change(lambda source: _has_project(source, paths))])
+        return ServiceEvent.of([Change(lambda source: _has_project(source, paths))])
     keys = _to_keys([descend(payload, "project").get("web_url")])
     if kind == "wiki_page":
-        return Event.of([Change(_Reads(_to_wiki_keys(keys)))])
-    return Event.of(_name_gitlab_document(kind, keys, payload))
+        return ServiceEvent.of([Change(_Reads(_to_wiki_keys(keys)))])
+    return ServiceEvent.of(_name_gitlab_document(kind, keys, payload))
 
 
-def _to_event(push: Push) -> Event:
+def _to_event(push: Push) -> ServiceEvent:
     if push.is_deleted:
-        return Event(ignored_reason="the branch was deleted")
+        return ServiceEvent(ignored_reason="the branch was deleted")
     if push.is_too_old:
-        return Event(ignored_reason="the push is older than three days")
-    return Event.of([Change(push.is_read_by)])
+        return ServiceEvent(ignored_reason="the push is older than three days")
+    return ServiceEvent.of([Change(push.is_read_by)])
 
 
 def _name_gitlab_document(kind: str, keys: frozenset[str], payload: Payload) -> Iterator[Change]:

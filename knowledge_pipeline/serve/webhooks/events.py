@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServiceEvent:
     """One event, after its signature was checked."""
 
     changes: tuple[Change, ...] = ()
@@ -36,7 +36,7 @@ class Event:
     challenge: str | None = None  # what the service wants to read in the answer
 
     @classmethod
-    def of(cls, changes: Iterable[Change]) -> Event:
+    def of(cls, changes: Iterable[Change]) -> ServiceEvent:
         """An event of some changes, which are none for an event that does not matter."""
         found = tuple(changes)
         return cls(found, None if found else NOTHING_INDEXED)

@@ -13,7 +13,7 @@ from knowledge_pipeline.serve.webhooks import verification
 from knowledge_pipeline.serve.webhooks.atlassian import parse_confluence_event, parse_jira_event
 from knowledge_pipeline.serve.webhooks.buckets import parse_gcs_event, parse_s3_event
 from knowledge_pipeline.serve.webhooks.code_hosts import parse_github_event, parse_gitlab_event
-from knowledge_pipeline.serve.webhooks.events import Event, Payload
+from knowledge_pipeline.serve.webhooks.events import Payload, ServiceEvent
 from knowledge_pipeline.serve.webhooks.slack import parse_slack_event
 from knowledge_pipeline.serve.webhooks.verification import Headers
 
@@ -29,7 +29,7 @@ class WebhookService:
     setting: str  # of `serve.webhooks`, what its deliveries are verified with
     headers: tuple[str, ...]  # that a delivery has, for the documentation
     verify: Callable[[Any, bytes, Headers], None]  # raises `Unauthenticated`
-    parse: Callable[[Payload, Headers], Event]
+    parse: Callable[[Payload, Headers], ServiceEvent]
     id_headers: tuple[str, ...] = ()  # those that name a delivery, the best one first
     dated_by: tuple[str, ...] = ()  # one of these in a body makes it another than any before; none: it is
 

@@ -8,7 +8,14 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.serve.webhooks.events import Change, Event, Payload, descend, list_objects, read_text
+from knowledge_pipeline.serve.webhooks.events import (
+    Change,
+    Payload,
+    ServiceEvent,
+    descend,
+    list_objects,
+    read_text,
+)
 from knowledge_pipeline.serve.webhooks.verification import Headers
 
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
@@ -20,24 +27,26 @@ _MEMBERSHIP_EVENTS = ("member_joined_channel", "member_left_channel")
 _PEOPLE_EVENTS = ("team_join", "user_change", "user_profile_changed")
 
 
-def parse_slack_event(payload: Payload, headers: Headers) -> Event:
+def parse_slack_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """What an event of Slack is about: a thread, a day of a channel, a channel, or who sees it."""
     del headers
     if payload.get("type") == "url_verification":
-        return Event(challenge=read_text(payload.get("challenge"))[:_MAX_CHALLENGE_CHARS])
+        return ServiceEvent(challenge=read_text(payload.get("challenge"))[:_MAX_CHALLENGE_CHARS])
     event = descend(payload, "event")
     kind, channel = read_text(event.get("type")), _find_channel(event)
     if kind == "message" and channel:
         documents = tuple(dict.fromkeys(_name_documents(channel, event)))
-        return Event.of([Change(_Reads(channel), documents)] if documents else [])
+        return ServiceEvent.of([Change(_Reads(channel), documents)] if documents else [])
     if channel and _LOST_OR_RENAMED.fullmatch(kind):
-        return Event.of([Change(_Reads(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
+        return ServiceEvent.of([Change(_Reads(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
     if kind in _MEMBERSHIP_EVENTS and channel:
         bots = {read_text(each.get("user_id")) for each in list_objects(payload.get("authorizations"))}
         if read_text(event.get("user")) not in bots - {""}:
-            return Event.of([Change(_Reads(channel))])
-        return Event.of([Change(_Reads(channel), relist=True)])  # the bot itself: the channel is new, or lost
-    return Event.of([Change(_Reads(""))] if kind in _PEOPLE_EVENTS else [])
+            return ServiceEvent.of([Change(_Reads(channel))])
+        return ServiceEvent.of(
+            [Change(_Reads(channel), relist=True)]
+        )  # the bot itself: the channel is new, or lost
+    return ServiceEvent.of([Change(_Reads(""))] if kind in _PEOPLE_EVENTS else [])
 
 
 def _find_channel(event: Payload) -> str:
