@@ -52,8 +52,9 @@ class RefreshOptions:
         return tuple(dict.fromkeys(uri for id_, _, uri in pairs if id_ == source))
 
     def as_config(self) -> dict[str, Any]:
-        """As JSON values, which Dagster's configuration takes."""
-        return {**asdict(self), "documents": list(self.documents)}
+        """What is set, as JSON values, which Dagster's configuration takes."""
+        values = {**asdict(self), "documents": list(self.documents)}
+        return {name: value for name, value in values.items() if value}
 
 
 ORDINARY_REFRESH = RefreshOptions()

@@ -11,6 +11,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.defs.runs import recorded_refresh
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
 
@@ -52,7 +53,8 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(
 def test_only_the_chosen_sources_are_refreshed(workplace: Workplace, home) -> None:
     workplace.declare("one", a_py=CODE)
     workplace.declare("two", a_py=CODE)
-    assert recorded_refresh.record_refresh(workplace.path, ["two"]).failure is None
+    options = RefreshOptions(relist=True, documents=("two/a.py",))  # a folder is listed whole all the same
+    assert recorded_refresh.record_refresh(workplace.path, ["two"], options).failure is None
     assert workplace.lake.list_stored_sources() == {"two": "code"}
 
 
