@@ -27,8 +27,12 @@ _GATEWAY = "api.atlassian.com"  # the host of connections with scoped tokens, wh
 _KEY = re.compile(r"(?P<project>[A-Za-z][A-Za-z0-9_]{0,99})-\d{1,12}", re.ASCII)
 _TICKET_EVENTS = re.compile(r"(jira:)?(issue|comment|worklog|issuelink|attachment|sprint|version)_?[a-z_]*")
 
-_PAGE_HOLDERS = ("page", "blog", "blogpost", "attachedTo", "labeled", "content")
-_KINDS = {"page": "page", "blog": "blogpost", "blogpost": "blogpost"}
+_KINDS = {
+    "page": "page",
+    "blog": "blogpost",
+    **{kind: kind for kind in ("blogpost", "whiteboard", "database")},
+}
+_PAGE_HOLDERS = (*_KINDS, "attachedTo", "labeled", "content")
 _RELISTED = ("space_", "content_permissions_", "page_children_")
 """Beginnings of events that concern more pages than they name: access, and what is deleted with a space."""
 
