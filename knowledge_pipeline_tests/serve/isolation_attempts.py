@@ -379,10 +379,18 @@ def _python_similar(of: Intruder) -> dict[str, Any]:
     return of.one_of([{"path": of.one_of(secret.paths), "source": secret.source.id}, {"text": of.word()}])
 
 
+def _webhook(of: Intruder) -> Attempt:
+    """An event of a hidden document that nobody has signed: not even its source is told of."""
+    service, secret = of.one_of(["github", "gitlab", "jira", "confluence", "slack", "s3", "gcs"]), of.secret
+    issue = {"id": of.one_of(secret.uris).rpartition("/")[2], "key": secret.keys[0]}
+    event = {"webhookEvent": "jira:issue_updated", "issue": issue, "page": {"id": issue["id"]}}
+    return Attempt("http", f"/webhooks/{service}", event, {"X-Hub-Signature": "sha256=00"}, stable=True)
+
+
 MAKERS: dict[str, list[Maker]] = {
     "http": [
         *map(_search, ("search", "search", "query", "query/code", "query/tickets", "query/docs")),
-        *(_similar, _tool, _context, _related, _graph, _graph, _feedback, _sync),
+        *(_similar, _tool, _context, _related, _graph, _graph, _feedback, _sync, _webhook),
         *map(_by_id, (("{}", "{}?blame=true"), ("docs/{}", "trace/{}"), ("docs/{}/export",))),
         _get(*(f"{PREFIX}/{name}" for name in ("collections", "status")), stable=True),
         _get(*(f"{PREFIX}/{name}" for name in ("stats", "sources", "sync/status", "tools")), stable=False),
