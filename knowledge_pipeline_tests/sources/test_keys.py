@@ -21,7 +21,8 @@ from knowledge_pipeline_tests.connections import connection
 TYPES = get_args(SourceType)
 FILES = ("code", "markdown", "openapi", "files", "archive")
 TICKETS = ("github_pr", "github_issues", "discussions", "jira")
-SERVICES = (*TICKETS, "releases", "confluence", "slack")
+CONVERSATIONS = (*TICKETS, "confluence", "slack")
+SERVICES = (*CONVERSATIONS, "releases")
 
 READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "include": (["src/"], (*FILES, "git_history", "github_pr")),
@@ -45,8 +46,8 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "content_types": (["page"], ("confluence",)),
     "channels": (["general"], ("slack",)),
     "columns": ({"text": "body"}, ("table",)),
-    "attachments": ({"include": ["*.pdf"]}, SERVICES),
-    "files": ({"extractor": "knowledge_pipeline_tests.sources.test_keys:shout"}, ("files", *SERVICES)),
+    "attachments": ({"include": ["*.pdf"]}, CONVERSATIONS),
+    "files": ({"extractor": "knowledge_pipeline_tests.sources.test_keys:shout"}, ("files", *CONVERSATIONS)),
     "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),
@@ -108,7 +109,7 @@ def test_a_key_is_read_or_refused(key, source_type, tmp_path):
         own = [name for name in instead if source_type in READ_BY[name][1]]
         assert instead == own != [], "what it names instead is of the type"
         return
-    more = {"attachments": True} if key == "files" and source_type in SERVICES else {}
+    more = {"attachments": True} if key == "files" and source_type in CONVERSATIONS else {}
     for place in (connection(source_type, str(tmp_path)), OTHER_PLACES.get(source_type)):
         if place is not None and not (key in OF_ATTACHMENTS and place["type"] == "slack_export"):
             source = source_of(

@@ -100,7 +100,7 @@ def _refresh(
     if outcome := unchanged.recall():
         return show_outcome(session, outcome, declared=list(declared))
     from knowledge_pipeline.stages import pipeline
-    from knowledge_pipeline.stages.suggest_questions import suggest_questions
+    from knowledge_pipeline.stages.tuning.suggest_questions import suggest_questions
     from knowledge_pipeline.store.release import find_live_release
 
     width = len(str(len(sources)))

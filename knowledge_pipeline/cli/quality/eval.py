@@ -115,7 +115,7 @@ def eval_(
     from knowledge_pipeline.cli.render.eval import show_comparison, show_scores, show_step_scores
     from knowledge_pipeline.cli.setting_overrides import apply_overrides
     from knowledge_pipeline.evaluation.golden_files import load_golden_set
-    from knowledge_pipeline.stages.ablation import run_steps
+    from knowledge_pipeline.stages.tuning.ablation import run_steps
 
     compares = against_release is not None or against_config is not None
     if steps + misses + compares > 1:

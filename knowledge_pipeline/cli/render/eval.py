@@ -114,7 +114,7 @@ def show_step_scores(
     """Show one row per search type and step, each compared with the fused step; arguments as above."""
     from knowledge_pipeline.evaluation.compare import compare
     from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE
-    from knowledge_pipeline.stages.ablation import FUSED_STEP
+    from knowledge_pipeline.stages.tuning.ablation import FUSED_STEP
 
     summaries = {step: _summarize(of_step, combined=combined) for step, of_step in responses.items()}
     changes = {

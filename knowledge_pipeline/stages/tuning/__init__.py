@@ -5,4 +5,7 @@ mine         the store                pairs: a question, and the places that ans
 examples     pairs                    features of what was found for each (masking.py takes docstrings out)
 training     examples                 weights near the shipped ones
 tune         all of it                a verdict, and a release where it is better
+
+Beside it, `ablation` tells what each step of the search is worth, and `suggest_questions` writes golden
+questions.
 """

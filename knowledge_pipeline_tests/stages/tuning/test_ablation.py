@@ -7,8 +7,8 @@ from pathlib import Path
 from knowledge_pipeline.config.query import RerankSettings
 from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.stages.ablation import build_step_settings, run_steps
 from knowledge_pipeline.stages.evaluate import newest_index_versions
+from knowledge_pipeline.stages.tuning.ablation import build_step_settings, run_steps
 from knowledge_pipeline_tests.conftest import Project
 
 
