@@ -20,8 +20,10 @@ from knowledge_pipeline.config.yaml_lines import ParsedConfig, parse_config
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
 
 
-def add_source(path: Path, entry: Mapping[str, Any]) -> None:
+def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> None:
     """Append one source, written as in the file: `${NAME}` for a secret, relative paths kept.
+
+    With the key `organisations`, one of these.
 
     Raises:
         ConfigError: the id is taken, or the file, before or with the entry, is invalid.
@@ -31,15 +33,16 @@ def add_source(path: Path, entry: Mapping[str, Any]) -> None:
     text = read_config(path)
     _require_valid(text, path)
     before, added = parse_config(text, name=path.name), _to_plain(entry)
-    ids = [source["id"] for source in before.sources]
+    known = before.list_at(key)
+    ids, singular = [each["id"] for each in known], key.removesuffix("s")
     if (name := str(added.get("id"))) in ids:
-        line = before.line_of(("sources", ids.index(name), "id"))
-        raise ConfigError(f"{path.name}:{line}: there is a source {name!r} already: choose another id")
-    edited = insert_entry(text, added)
+        line = before.line_of((key, ids.index(name), "id"))
+        raise ConfigError(f"{path.name}:{line}: there is a {singular} {name!r} already: choose another id")
+    edited = insert_entry(text, added, key)
     if problems := _describe_problems(edited, path):
-        raise ConfigError(f"the source was not added: {problems}")
+        raise ConfigError(f"the {singular} was not added: {problems}")
     after = parse_config(edited, name=path.name)
-    _require_other_values_unchanged(before, after, [*before.sources, *after.sources[-1:]], path)
+    _require_other_values_unchanged(before, after, {key: [*known, *after.list_at(key)[-1:]]}, path)
     _replace_file(path, edited, expected=text)
 
 
@@ -65,7 +68,7 @@ def remove_source(path: Path, source_id: str) -> None:
         _require_valid(text, path)
         raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {problems}")
     rest = [source for index, source in enumerate(before.sources) if index != found[0]]
-    _require_other_values_unchanged(before, parse_config(edited, name=path.name), rest, path)
+    _require_other_values_unchanged(before, parse_config(edited, name=path.name), {"sources": rest}, path)
     _replace_file(path, edited, expected=text)
 
 
@@ -84,10 +87,10 @@ def _describe_problems(edited: str, path: Path) -> str:
 
 
 def _require_other_values_unchanged(
-    before: ParsedConfig, after: ParsedConfig, sources: list[Any], path: Path
+    before: ParsedConfig, after: ParsedConfig, changed: dict[str, list[Any]], path: Path
 ) -> None:
     """Refuse an edit that would change any other value: YAML allows shapes that the edit does not know."""
-    if {**before.value, "sources": sources} != {"sources": [], **after.value}:
+    if {**before.value, **changed} != {**{key: list[Any]() for key in changed}, **after.value}:
         raise ConfigError(f"{path} is written in an unusual way: edit it by hand")
 
 

@@ -326,6 +326,8 @@ class Settings(SettingsModel):
     @model_validator(mode="after")
     def _check_organisations(self) -> Settings:
         ids = sorted(each.id for each in self.organisations)
+        if both := next((each.id for each in self.sources if each.id in ids), None):
+            raise ValueError(f"a source and an organisation have the id {both!r}: ids must be unique")
         for one, other in pairwise(ids):
             if f"{other}-".startswith(f"{one}-"):
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""Insert one entry into the `sources` of a YAML text, or remove one, as text.
+"""Insert one entry into a list of a YAML text, such as `sources`, or remove one, as text.
 
 Nothing is dumped again: the lines of one entry are inserted or removed where the
 parser's events place them, so every other character stays (docs/decisions/0027 says why
@@ -41,14 +41,14 @@ _FLOW_REST = re.compile(r"[ \t]*,?")
 _FLOW_LINE_REST = re.compile(r"[ \t]*,?[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
 
 
-def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
-    """The text with one more source at the end of the list; raises ConfigError if only a person can do it."""
-    sources = _locate_sources(text)
+def insert_entry(text: str, entry: Mapping[str, Any], key: str = "sources") -> str:
+    """The text with one more entry at the end of the list; raises ConfigError if only a person can do it."""
+    sources = _locate_list(text, key)
     if sources.is_flow and sources.items:
         at = sources.items[-1][1]
         return f"{text[:at]}, {to_flow_yaml(entry)}{text[at:]}"
     line_end = "\r\n" if "\r\n" in text else "\n"
-    text, at, column = _prepare_insertion(text, sources, line_end)
+    text, at, column = _prepare_insertion(text, key, sources, line_end)
     before = text[:at] if not at or text[at - 1] == "\n" else text[:at] + line_end
     gap = ""
     if len(sources.items) > 1 and _BLANK_LINE.search(text, sources.items[-2][1] - 1, sources.items[-1][0]):
@@ -58,7 +58,7 @@ def insert_entry(text: str, entry: Mapping[str, Any]) -> str:
 
 def remove_entry(text: str, index: int) -> str:
     """The text without a source and the comments that describe it; raises ConfigError as `insert_entry`."""
-    sources = _locate_sources(text)
+    sources = _locate_list(text, "sources")
     start, end = sources.items[index]
     if sources.is_flow:
         return _remove_flow_item(text, start, end)
@@ -82,36 +82,36 @@ def to_flow_yaml(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _SourcesSpan:
-    """Where the list of sources is in the text; offsets count characters, half-open."""
+class _ListSpan:
+    """Where a list is in the text; offsets count characters, half-open."""
 
-    key_end: int  # -1: there is no key `sources`
+    key_end: int  # -1: there is no such key
     start: int = 0  # of the list, or of the value in its place
     end: int = 0
     is_flow: bool = False  # [a, b]
     items: tuple[tuple[int, int], ...] = ()  # from the first to the last written character
 
 
-def _locate_sources(text: str) -> _SourcesSpan:
+def _locate_list(text: str, name: str) -> _ListSpan:
     if re.search(r"\r(?!\n)", text):
         raise ConfigError("lines end in a bare carriage return: save the file with usual line ends")
     events = list(YAML(typ="safe", pure=True).parse(text))
     is_node = (isinstance(event, (CollectionStartEvent, ScalarEvent)) for event in events)
     root = next((position for position, found in enumerate(is_node) if found), len(events))
     if root == len(events) or not isinstance(events[root], MappingStartEvent):
-        return _SourcesSpan(key_end=-1)
+        return _ListSpan(key_end=-1)
     children = _split_children(events, root)
     for key, value in zip(children[::2], children[1::2], strict=True):
-        if not isinstance(key[0], ScalarEvent) or key[0].value != "sources":
+        if not isinstance(key[0], ScalarEvent) or key[0].value != name:
             continue
         key_end, first = key[0].end_mark.index, value[0]
         if isinstance(first, AliasEvent):
-            raise ConfigError("`sources` is an alias: edit the file by hand")
+            raise ConfigError(f"`{name}` is an alias: edit the file by hand")
         if not isinstance(first, SequenceStartEvent):
-            return _SourcesSpan(key_end, *_find_extent(value))
+            return _ListSpan(key_end, *_find_extent(value))
         items = tuple(_find_extent(item) for item in _split_children(value, 0))
-        return _SourcesSpan(key_end, *_find_extent(value), is_flow=bool(first.flow_style), items=items)
-    return _SourcesSpan(key_end=-1)
+        return _ListSpan(key_end, *_find_extent(value), is_flow=bool(first.flow_style), items=items)
+    return _ListSpan(key_end=-1)
 
 
 def _split_children(events: list[Event], start: int) -> list[list[Event]]:
@@ -135,7 +135,7 @@ def _find_extent(node: list[Event]) -> tuple[int, int]:
     return start, max(written, default=start)
 
 
-def _prepare_insertion(text: str, sources: _SourcesSpan, line_end: str) -> tuple[str, int, int]:
+def _prepare_insertion(text: str, key: str, sources: _ListSpan, line_end: str) -> tuple[str, int, int]:
     """The text without an empty list, where the entry goes, and the column of its dash."""
     if sources.items:
         start, end = sources.items[-1]
@@ -143,7 +143,7 @@ def _prepare_insertion(text: str, sources: _SourcesSpan, line_end: str) -> tuple
         return text, _find_entry_end(text, end, column), column
     if sources.key_end < 0:
         gap = "" if not text or text.endswith("\n") else line_end
-        text = f"{text}{gap}sources:{line_end}"
+        text = f"{text}{gap}{key}:{line_end}"
         return text, len(text), 2
     if sources.end > sources.start:  # `[]`, `null`
         text = text[: sources.start].rstrip(" ") + text[sources.end :]
@@ -179,7 +179,7 @@ def _find_dash(text: str, start: int) -> tuple[int, int]:
         if match := _DASH.match(text, line, start):
             return line, match.end() - 1 - line
         line -= 1
-    raise ConfigError("an entry of `sources` does not start on a line of its own: edit the file by hand")
+    raise ConfigError("an entry of the list does not start on a line of its own: edit the file by hand")
 
 
 def _find_entry_start(text: str, line: int, column: int) -> int:

@@ -73,7 +73,11 @@ class ParsedConfig:
     @property
     def sources(self) -> list[Any]:
         """The items of `sources`; none if it is missing or not a list."""
-        found = self.value_at(("sources",))
+        return self.list_at("sources")
+
+    def list_at(self, key: str) -> list[Any]:
+        """The items of a list at the top; none if it is missing or not a list."""
+        found = self.value_at((key,))
         return found if isinstance(found, list) else []
 
     def add_problem(self, key_path: ConfigPath, text: str) -> None:

@@ -431,3 +431,47 @@ def test_checkouts_of_a_folder_are_discovered_tested_and_refreshed(home: Path, r
     found = run("sources", "discover", "--json", code=1).json
     assert "lacks 1 of 1 known members" in found[0]["problem"]
     assert run("sources", "discover", "mine", "--accept-removals", "--json").json[0]["removed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "id_", "connection"),
+    [
+        (
+            "code --url github.com/acme --include src/ --token-env T",
+            "acme",
+            {"type": "github_organisation", "organisation": "acme", "token": "${T}"},
+        ),
+        (
+            "github_pr --url https://gitlab.example.com/octo/core --set connection.subgroups=false",
+            "core",
+            {
+                **{"type": "gitlab_group", "group": "octo/core", "url": "https://gitlab.example.com"},
+                **{"token": "${GITLAB_TOKEN}", "subgroups": "false"},
+            },
+        ),
+        ("slack", "slack", {"type": "slack_channels", "token": "${SLACK_TOKEN}"}),
+        (
+            "files --url s3://exports/2026",
+            "2026",
+            {"type": "s3_folders", "bucket": "exports", "prefix": "2026"},
+        ),
+        ("code --path .", "checkouts", {"type": "checkouts", "path": "."}),
+    ],
+)
+def test_all_that_an_address_names_is_added_as_an_organisation(
+    home: Path, run: Run, arguments: str, id_: str, connection: dict[str, object]
+):
+    added = run("sources", "add", *arguments.split(), "--all", "--json").json["added"]
+    assert (added["id"], added["connection"]) == (id_, connection)
+    assert run("sources", "list", "--json").json["organisations"][0]["organisation"] == id_
+    assert (home / "knowledge.yaml").read_text().startswith("# made for a test\n")
+
+
+def test_what_has_no_members_is_not_added(home: Path, run: Run):
+    for arguments, code, says in (
+        ("code --all --url github.com/acme/api", 2, "is no organisation: give github.com/NAME"),
+        ("code --all", 2, "--all needs --url"),
+        ("files --all --url github.com/acme", 2, "'files' is not read from members of"),
+    ):
+        assert says in run("sources", "add", *arguments.split(), code=code).err
+    assert "organisations" not in (home / "knowledge.yaml").read_text()

@@ -15,6 +15,10 @@ from knowledge_pipeline.cli.prompts import ask, confirm
 from knowledge_pipeline.cli.render.terminal_text import format_count
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.cli.sources.entry_keys import apply_assignments, describe_keys
+from knowledge_pipeline.cli.sources.organisation_entries import (
+    build_organisation_connection,
+    choose_organisation_id,
+)
 from knowledge_pipeline.cli.sources.service_entries import (
     SERVICE_KINDS,
     build_service_entry,
@@ -77,6 +81,8 @@ def list_(session: Session) -> None:
     knowledge sources add code --path . --set access.visibility=tenant --set access.tenant=acme
     knowledge sources add files --url s3://reports/2026 --set connection.region=eu-west-1
     knowledge sources add slack --path export.zip
+    knowledge sources add code --all --url github.com/acme --set refresh.trigger=daily
+    knowledge sources add jira --all --url https://example.atlassian.net --email ann@example.com
     knowledge sources add table --path 'exports/*.parquet' --set columns.text=body
     knowledge sources add custom --set connection.use=acme_feeds --set connection.settings.path=feeds
     knowledge sources add table --url '${WAREHOUSE_DSN}' --set 'connection.query=select * from articles'
@@ -108,6 +114,14 @@ def add(
         Names, Option(metavar="PATTERN", help="No files that match, as in .gitignore.")
     ] = None,
     token_env: TokenVariable = None,
+    all: Annotated[
+        bool,
+        Option(
+            "--all",
+            help="All repositories of an organisation, projects, spaces or channels of a site, folders of a "
+            "bucket, checkouts of a folder: --url github.com/acme.",
+        ),
+    ] = False,
     email: Annotated[
         str | None, Option(metavar="ADDRESS", help="Jira and Confluence Cloud: the token's account.")
     ] = None,
@@ -121,10 +135,23 @@ def add(
 ) -> None:
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
     from knowledge_pipeline.config.file import load_settings
+    from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.config.template import USUAL_IDS
 
     config = resolve_target_config(session)
-    if type == "slack" and path is not None:
+    entry: SourceEntry
+    if all:
+        if path is not None and (url or email or token_env):
+            raise WrongUsage("give --path or --url, not both")
+        if path is None and url is None and type != "slack":
+            raise WrongUsage("--all needs --url, such as github.com/acme, or --path FOLDER")
+        connection = (
+            {"type": "checkouts", "path": _relative_path(path, config)}
+            if path is not None
+            else build_organisation_connection(type, url or "", email=email, token_variable=token_env)
+        )
+        entry, name = {"type": type, "connection": connection}, ""
+    elif type == "slack" and path is not None:
         name = "slack"
         entry = {"type": type, "connection": {"type": "slack_export", "path": _relative_path(path, config)}}
     elif type == "table":
@@ -166,11 +193,16 @@ def add(
     entry |= {"include": list(include)} if include else {}
     entry |= {"exclude": list(exclude)} if exclude else {}
     apply_assignments(entry, set or ())
-    reads_attachments = type in SERVICE_KINDS and path is None  # an export has none
-    usual: SourceEntry = {"attachments": True} if reads_attachments else {}
-    declared = load_settings(config, allow_unset=True).sources if config.exists() else ()
-    free_id = id or choose_free_id(name, {source.id for source in declared})
-    _add_entry(session, config, {"id": free_id, **usual, **entry})
+    if type in SERVICE_KINDS and path is None:  # an export has none
+        entry = {"attachments": True, **entry}
+    settings = load_settings(config, allow_unset=True) if config.exists() else Settings()
+    used = {each.id for each in (*settings.sources, *settings.organisations)}
+    if all:
+        connection = entry.pop("connection")
+        free_id = id or choose_organisation_id(connection, used)
+        _add_organisation(session, config, {"id": free_id, "connection": connection, "sources": [entry]})
+    else:
+        _add_entry(session, config, {"id": id or choose_free_id(name, used), **entry})
 
 
 def _choose_repository(
@@ -205,6 +237,14 @@ def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
     id_ = entry["id"]
     session.screen.print_text(f"Added {id_} to {config}.")
     session.screen.print_text(f"Next: knowledge sources test {id_}, then knowledge refresh --source {id_}")
+
+
+def _add_organisation(session: Session, config: Path, entry: SourceEntry) -> None:
+    """Write an entry of an organisation, and say what comes next."""
+    add_entries(session, config, [entry], "organisations")
+    session.screen.print_json({"config": str(config), "added": entry})
+    session.screen.print_text(f"Added organisation {entry['id']} to {config}.")
+    session.screen.print_text(f"Next: knowledge sources test {entry['id']}, then knowledge refresh")
 
 
 @example("""

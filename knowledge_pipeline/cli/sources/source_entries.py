@@ -152,8 +152,8 @@ def resolve_target_config(session: Session) -> Path:
         return Path.cwd() / "knowledge.yaml"
 
 
-def add_entries(session: Session, path: Path, entries: list[SourceEntry]) -> None:
-    """Add entries to the file, and create it if there is none."""
+def add_entries(session: Session, path: Path, entries: list[SourceEntry], key: str = "sources") -> None:
+    """Add entries to a list of the file, and create it if there is none."""
     from knowledge_pipeline.config.edit import add_source
     from knowledge_pipeline.config.template import render_initial_config
 
@@ -167,7 +167,7 @@ def add_entries(session: Session, path: Path, entries: list[SourceEntry]) -> Non
             raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None
         session.screen.print_note(f"Wrote {path}")
     for entry in entries:
-        add_source(path, entry)
+        add_source(path, entry, key)
     session.use_config(path)
 
 
