@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.connections import (
     GITHUB_API,
+    AzureConnection,
     BaseConnection,
     BucketConnection,
     ConfluenceConnection,
@@ -230,6 +231,22 @@ class GcsFoldersConnection(BucketConnection, OrganisationConnection):
         return GcsConnection.model_validate({**_of_bucket(self), "type": "gcs", "prefix": member})
 
 
+class AzureFoldersConnection(AzureConnection, OrganisationConnection):
+    """The "folders" directly below a prefix of a container of Azure, named as those of S3."""
+
+    reads, example, keeps_case = "azure", "prefix/", True
+    type: Literal["azure_folders"]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def name_prefix(self) -> str:
+        """The prefix, as a folder."""
+        return self.prefix and f"{self.prefix.removesuffix('/')}/"
+
+    def connect(self, member: str) -> AzureConnection:
+        """The prefix."""
+        return AzureConnection.model_validate({**dict(self), "type": "azure", "prefix": member})
+
+
 AnyOrganisationConnection = Annotated[
     GithubOrganisationConnection
     | GitlabGroupConnection
@@ -238,7 +255,8 @@ AnyOrganisationConnection = Annotated[
     | SlackChannelsConnection
     | CheckoutsConnection
     | S3FoldersConnection
-    | GcsFoldersConnection,
+    | GcsFoldersConnection
+    | AzureFoldersConnection,
     Field(discriminator="type"),
 ]
 """A connection of any type, as an organisation has it."""

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
-from knowledge_pipeline.config.organisations.connections import GcsFoldersConnection, S3FoldersConnection
+from knowledge_pipeline.config.organisations.connections import (
+    AzureFoldersConnection,
+    GcsFoldersConnection,
+    S3FoldersConnection,
+)
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.tree import build_bucket_web_prefix, folder_of, open_bucket
@@ -18,7 +22,9 @@ _NOT_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 def list_members(
-    connection: S3FoldersConnection | GcsFoldersConnection, *, sleep: Sleep = time.sleep
+    connection: S3FoldersConnection | GcsFoldersConnection | AzureFoldersConnection,
+    *,
+    sleep: Sleep = time.sleep,
 ) -> Iterator[OrganisationMember]:
     """Every folder directly below the connection's prefix, by its whole prefix; a thousand keys a call.
 

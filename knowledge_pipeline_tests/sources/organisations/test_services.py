@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.organisations.connections import (
+    AzureFoldersConnection,
     ConfluenceSpacesConnection,
     GcsFoldersConnection,
     JiraProjectsConnection,
@@ -24,7 +25,8 @@ from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.sources.organisations import bucket, confluence, jira, slack
 from knowledge_pipeline.sources.organisations.members import OrganisationMember
-from knowledge_pipeline_tests.fakes.bucket import gcs_server, s3_server
+from knowledge_pipeline_tests.fakes.bucket import azure_server, gcs_server, s3_server
+from knowledge_pipeline_tests.fakes.bucket.azure_server import AzureServer
 from knowledge_pipeline_tests.fakes.bucket.gcs_server import GcsServer
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
@@ -176,26 +178,27 @@ def test_private_channels_are_members_where_they_are_asked_for() -> None:
             listing.list()
 
 
-@pytest.mark.parametrize("service", ["s3", "gcs"])
+@pytest.mark.parametrize("service", ["s3", "gcs", "azure"])
 def test_folders_below_a_prefix_are_members_by_their_prefix(
     service: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "3")  # a page
     with ExitStack() as stack:
-        server: Any = (
-            request.getfixturevalue("s3")
-            if service == "s3"
-            else stack.enter_context(GcsServer(tmp_path, page_size=3))
-        )
+        server: Any = {
+            "s3": lambda: request.getfixturevalue("s3"),
+            "gcs": lambda: stack.enter_context(GcsServer(tmp_path, page_size=3)),
+            "azure": lambda: stack.enter_context(AzureServer(page_size=3)),
+        }[service]()
         folders = ["top/plain/", *(f"top/team {number}+é/" for number in range(10))]
         server.create_many(*(f"{each}{file}" for each in folders for file in ("a/b.md", "c.md")))
         server.create_many("top/", "top/loose.md", "top//nameless.md", "topmost/x.md", "elsewhere/y.md")
         kind, name = {
             "s3": (S3FoldersConnection, "s3_folders"),
             "gcs": (GcsFoldersConnection, "gcs_folders"),
+            "azure": (AzureFoldersConnection, "azure_folders"),
         }[service]
         connection = kind.model_validate({**dict(server.connection), "type": name, "prefix": "top"})
-        fault = (s3_server if service == "s3" else gcs_server).Fault(503)
+        fault = {"s3": s3_server, "gcs": gcs_server, "azure": azure_server}[service].Fault(503)
         server.fail_next(fault, fault)
         members = list(bucket.list_members(connection, sleep=lambda _: None))
         assert sorted(member.name for member in members) == folders
