@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.fakes.ollama_server import OllamaServer
 
@@ -260,7 +261,8 @@ def test_an_unknown_source_is_not_found(indexed: Path, run: Run, command: list[s
 )
 def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, arguments, entry):
     added = run("sources", "add", *arguments, "--json").json["added"]
-    assert added == ({**entry, "attachments": True} if "path" not in entry["connection"] else entry)
+    has_attachments = entry["type"] in FILTER_TYPES["attachments"] and "path" not in entry["connection"]
+    assert added == ({**entry, "attachments": True} if has_attachments else entry)
     listed = {each["source"]: each for each in run("sources", "list", "--json").json["sources"]}
     assert listed[entry["id"]]["type"] == entry["type"]
     assert "TOKEN" not in listed[entry["id"]]["where"]

@@ -136,6 +136,7 @@ def add(
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
     from knowledge_pipeline.config.file import load_settings
     from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.config.source_filters import FILTER_TYPES
     from knowledge_pipeline.config.template import USUAL_IDS
 
     config = resolve_target_config(session)
@@ -193,7 +194,7 @@ def add(
     entry |= {"include": list(include)} if include else {}
     entry |= {"exclude": list(exclude)} if exclude else {}
     apply_assignments(entry, set or ())
-    if type in SERVICE_KINDS and path is None:  # an export has none
+    if type in FILTER_TYPES["attachments"] and path is None:  # an export has none
         entry = {"attachments": True, **entry}
     settings = load_settings(config, allow_unset=True) if config.exists() else Settings()
     used = {each.id for each in (*settings.sources, *settings.organisations)}
