@@ -32,11 +32,13 @@ def server_python(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, source)
     for name in ("knowledge_pipeline", "dbt_like_sql"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     python = environment / "bin/python"
     options = ["--quiet", "--no-compile", "--constraint", ROOT / "constraints.txt"]
     done = subprocess.run(
-        [python, "-m", "pip", "install", *options, f"{source}[serve]"], capture_output=True, text=True
+        [sys.executable, "-m", "pip", "--python", python, "install", *options, f"{source}[serve]"],
+        capture_output=True,
+        text=True,
     )
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"no package registry can be reached: {done.stderr.strip().splitlines()[-1]}")

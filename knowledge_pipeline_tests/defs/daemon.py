@@ -101,11 +101,14 @@ class Daemon:
 
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = 600.0) -> None:
         """Wait for something to become true, or fail and say what it was."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         while not condition():
-            assert time.monotonic() < deadline, f"{what} within {timeout_s:g} s: {self.story()}"
+            now = time.monotonic()
+            assert now < deadline, f"{what} within {timeout_s:g} s: {self.story()}"
             assert self._process is None or self._process.poll() is None, f"the daemon died: {self.log}"
-            time.sleep(0.5)
+            time.sleep(max(0.5, 2 * (now - began)))  # leave the processor to what is waited for
+            began = time.monotonic()
 
     def idle(self) -> bool:
         """Whether every run that was ever requested is finished."""

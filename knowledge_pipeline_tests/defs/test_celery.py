@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 WAIT_S = 400.0  # for what takes seconds where nothing else runs
-SOURCES = [f"s{number}" for number in range(8)]
+SOURCES = [f"s{number}" for number in range(4)]
 SOURCES_PER_RUN = 2
 TEXTS_WITH_A_TURN = 70  # more than a source embeds without waiting for its turn
 
@@ -38,7 +38,7 @@ def server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def place(tmp_path: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Eight small sources."""
+    """Four small sources."""
     monkeypatch.setenv("TEST_EMBEDDING_KEY", server.key)
     (tmp_path / "project").mkdir()
     place = Workplace(tmp_path / "project", EMBEDDING.format(url=server.url, dimensions=server.dimensions))

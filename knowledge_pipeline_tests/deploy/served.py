@@ -114,7 +114,7 @@ class Served:
                 problem = repr(error)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {timeout_s:g} s: {problem}")
-            time.sleep(0.3)
+            time.sleep(1.0)  # each question costs the webserver as much as a run
 
     def _here(self, word: str) -> str:
         local = self._ports.get(word, word).replace("/opt/dagster", str(self.home))

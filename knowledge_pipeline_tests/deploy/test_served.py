@@ -16,12 +16,12 @@ from knowledge_pipeline_tests.fakes.postgres import PostgresServer
 from knowledge_pipeline_tests.fakes.storage import POSTGRES_YAML
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
-SOURCES = [f"s{number:02}" for number in range(30)]
+SOURCES = [f"s{number:02}" for number in range(12)]
 
 
 @pytest.fixture
 def workplace(tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Thirty sources of one file each."""
+    """Twelve sources of one file each."""
     monkeypatch.setenv("TEST_EMBEDDING_KEY", embedding_server.key)
     (tmp_path / "project").mkdir()
     settings = EMBEDDING.format(url=embedding_server.url, dimensions=embedding_server.dimensions)

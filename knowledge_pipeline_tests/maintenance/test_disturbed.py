@@ -118,7 +118,7 @@ def test_a_maintenance_killed_at_any_moment_leaves_a_store_that_is_taken_as_it_i
     template = tmp_path / "template"
     shutil.copytree(project.lake.root, template)
     never = SPAWN.Event()
-    for _ in range(6):
+    for _ in range(4):
         shutil.rmtree(project.lake.root)
         shutil.copytree(template, project.lake.root)
         victim = started(maintain_over_and_over, project.root, project.embedding, never, 0.0)
@@ -149,7 +149,7 @@ def test_refreshes_beside_a_maintenance_lose_nothing(project: Project, tmp_path:
     done = SPAWN.Event()
     keeper = started(maintain_over_and_over, project.root, project.embedding, done, 10.0)
     writers = [
-        started(refresh_over_and_over, project.root, project.embedding, source, 10) for source in SOURCES
+        started(refresh_over_and_over, project.root, project.embedding, source, 6) for source in SOURCES
     ]
     for process in writers:
         process.join()

@@ -24,9 +24,13 @@ def world(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServ
 @pytest.fixture
 def own_world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A copy that a test may change; the secrets that its knowledge.yaml names are in the environment."""
+    return copy_world(world, tmp_path / "world", monkeypatch)
+
+
+def copy_world(world: World, root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same in another folder."""
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
-    root = tmp_path / "world"
     shutil.copytree(world.root, root, ignore=shutil.ignore_patterns("logs"))  # what other tests asked
     settings = file.load_settings(root / "knowledge.yaml")
     return World(root, settings, world.environment, world.tokens, world.ids)

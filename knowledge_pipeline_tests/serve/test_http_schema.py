@@ -85,11 +85,6 @@ def by(token):
     return lambda case: case.call_and_validate(headers=sent, checks=CHECKS) and None
 
 
-@pytest.mark.slow
-def test_every_answer_to_an_operator_is_as_described(described, world):
-    assert wrong_answers(described, by(world.tokens["operator"]), examples=2) == {}
-
-
 def test_nobody_is_answered_without_a_token(described):
     def ask(case):
         answer = case.call_and_validate(checks=CHECKS[:5])
@@ -101,4 +96,4 @@ def test_nobody_is_answered_without_a_token(described):
 @pytest.mark.slow
 @pytest.mark.parametrize("seer", ["operator", "ann"])
 def test_every_answer_is_as_described_however_long_one_asks(described, world, seer):
-    assert wrong_answers(described, by(world.tokens[seer]), examples=6) == {}
+    assert wrong_answers(described, by(world.tokens[seer]), examples=4) == {}

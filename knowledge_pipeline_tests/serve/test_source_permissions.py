@@ -101,9 +101,16 @@ class WikiProject:
         )
 
 
-@pytest.fixture(params=["cloud", pytest.param("server", marks=pytest.mark.slow)])
+BOTH_EDITIONS = pytest.mark.parametrize(
+    "project", ["cloud", pytest.param("server", marks=pytest.mark.slow)], indirect=True
+)
+"""For what a wiki is asked; what a store does with its answers is the same."""
+
+
+@pytest.fixture
 def project(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[WikiProject]:
-    with ConfluenceServer(request.param) as wiki:
+    edition = getattr(request, "param", "cloud")
+    with ConfluenceServer(edition) as wiki:
         monkeypatch.setenv("TEST_WIKI_TOKEN", wiki.token)
         monkeypatch.setenv("TEST_EMBEDDING_KEY", embedding_server.key)
         for name in ("ada", "ben"):
@@ -116,21 +123,22 @@ def project(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[
         text = f"Names for {CANARY}: see Payments, customers charged twice."
         made.secret_child = wiki.create(f"{CANARY} list", text, under=made.secret_page)
         wiki.restrict(made.secret_page, "ada")
-        made.declare(**({} if request.param == "cloud" else {"mapping": {"*": "*@example.org"}}))
+        made.declare(**({} if edition == "cloud" else {"mapping": {"*": "*@example.org"}}))
         made.refresh()
         yield made
 
 
-def find_leaks(doors: Doors, secret: Secret, seed: int) -> list[tuple[Attempt, str]]:
+def find_leaks(doors: Doors, secret: Secret, seed: int, count: int = 60) -> list[tuple[Attempt, str]]:
     """Attempts whose answer has a marker of the secret that they did not send."""
     leaks: list[tuple[Attempt, str]] = []
-    for attempt in Intruder(seed, [secret]).attempts(90, ("http", "mcp", "page", "python")):
+    for attempt in Intruder(seed, [secret]).attempts(count, ("http", "mcp", "page", "python")):
         sent = json.dumps([attempt.name, attempt.given, attempt.headers], ensure_ascii=False).lower()
         answer = doors.send(attempt).text.lower()
         leaks += [(attempt, each) for each in (CANARY, *secret.chunks) if each in answer and each not in sent]
     return leaks
 
 
+@BOTH_EDITIONS
 def test_each_caller_finds_what_the_wiki_lets_them_read(project):
     assert {who: project.sees(who) for who in (ADA, BEN, AUDITOR, FOREIGN, Access.public())} == {
         ADA: True, BEN: False, AUDITOR: True, FOREIGN: False, Access.public(): False
@@ -158,7 +166,7 @@ def test_who_signed_in_by_a_verified_address_reads_what_the_wiki_lets_them(proje
                 token("ada"),
                 token("ada", email_verified=False),
             ):
-                assert find_leaks(Doors(server, refused, BEN), secret, seed=2) == []
+                assert find_leaks(Doors(server, refused, BEN), secret, seed=2, count=30) == []
             entitled = Doors(server, token("ada", email_verified=True), ADA)
             assert len({attempt.name for attempt, _ in find_leaks(entitled, secret, seed=2)}) > 3
 
@@ -173,6 +181,7 @@ def test_who_may_not_read_a_page_sees_nothing_of_it_by_any_interface(project):
         assert {attempt.door for attempt, _ in seen} == {"http", "mcp", "page", "python"}
 
 
+@BOTH_EDITIONS
 def test_what_is_revoked_is_gone_with_the_next_refresh_and_nothing_is_embedded(project):
     assert project.sees(ADA)
     before = len(project.embedding.requests)
@@ -184,6 +193,7 @@ def test_what_is_revoked_is_gone_with_the_next_refresh_and_nothing_is_embedded(p
     assert (embedded.added, embedded.tokens) == (0, 0)
 
 
+@BOTH_EDITIONS
 def test_a_page_that_is_newly_restricted_or_opened_moves_its_rows_alone(project):
     project.wiki.restrict(project.open_page, "ada")
     project.wiki.restrict(project.secret_page)
@@ -197,6 +207,7 @@ def test_a_page_that_is_newly_restricted_or_opened_moves_its_rows_alone(project)
     assert not chunks.has_changes, "permissions cut nothing again"
 
 
+@BOTH_EDITIONS
 def test_a_membership_that_ends_is_gone_though_no_row_changes(project):
     project.wiki.group("everybody", "ada")
     outcome = project.refresh()
@@ -205,6 +216,7 @@ def test_a_membership_that_ends_is_gone_though_no_row_changes(project):
     assert not next(each for each in outcome.stats if each.stage == "index").has_changes
 
 
+@BOTH_EDITIONS
 def test_permissions_that_cannot_be_read_close_the_documents_and_the_report_says_so(project):
     end = "/restriction/byOperation/read"
     project.wiki.forget(project.secret_page)
@@ -321,6 +333,7 @@ def test_a_purge_takes_the_audiences_along(project):
     assert not project.lake.list_audience_stamps()
 
 
+@BOTH_EDITIONS
 def test_a_page_that_was_deleted_is_for_those_that_the_configuration_names(project):
     project.wiki.delete(project.secret_page)
     project.wiki.delete(project.secret_child)
@@ -347,6 +360,7 @@ def test_rows_of_a_wider_configuration_are_closed_before_the_first_refresh(proje
     assert (project.sees(ADA), project.sees(BEN)) == (True, False)
 
 
+@BOTH_EDITIONS
 def test_a_refresh_of_any_history_equals_a_full_one(project):
     project.wiki.restrict(project.secret_page, "group:everybody")
     project.refresh()
@@ -369,6 +383,7 @@ def test_a_refresh_of_any_history_equals_a_full_one(project):
     assert tables() == before
 
 
+@BOTH_EDITIONS
 def test_groups_of_the_site_become_principals_as_the_mapping_says(project):
     project.wiki.group("ops")
     project.wiki.restrict(project.secret_page, "group:ops")
@@ -381,6 +396,7 @@ def test_groups_of_the_site_become_principals_as_the_mapping_says(project):
     assert (project.sees(by_name), project.sees(Access("acme", frozenset({"operations"})))) == (False, True)
 
 
+@BOTH_EDITIONS
 def test_addresses_that_are_not_trusted_admit_nobody(project):
     project.declare(trust_emails=False, mapping={"ben": "ben@example.org"})
     notes = project.refresh().stats[0].notes

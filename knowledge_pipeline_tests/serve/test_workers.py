@@ -6,6 +6,7 @@ Which worker answers is decided by stopping the other one (SIGSTOP).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -18,10 +19,10 @@ import httpx2
 import pytest
 import yaml
 
-from knowledge_pipeline.config import file
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
+from knowledge_pipeline_tests.serve.conftest import copy_world
 from knowledge_pipeline_tests.serve.test_http_process import Process, wait_until_closed
 from knowledge_pipeline_tests.serve.test_http_search import API, ask
 from knowledge_pipeline_tests.serve.world import World
@@ -83,31 +84,61 @@ class Workers(Process):
         return True
 
 
+def end(workers: Workers) -> None:
+    if workers.child.poll() is None:
+        workers.child.send_signal(signal.SIGTERM)
+    workers.ended()
+    assert workers.child.stderr
+    workers.child.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def shared_world(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A copy of the world with metrics."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("DAGSTER_HOME", raising=False)
+        copy = copy_world(world, tmp_path_factory.mktemp("workers") / "world", patched)
+        configure(copy, serve={"metrics": True})
+        yield copy
+
+
+@pytest.fixture(scope="module")
+def shared(shared_world: World) -> Iterator[Workers]:
+    """Workers for all tests that leave them as they are."""
+    started = Workers(shared_world.config)
+    yield started
+    end(started)
+
+
 @pytest.fixture
 def workers(own_world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    """Workers of its own for a test."""
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     started = Workers(own_world.config)
     yield started
-    if started.child.poll() is None:
-        started.child.send_signal(signal.SIGTERM)
-    started.ended()
-    assert started.child.stderr
-    started.child.stderr.close()
+    end(started)
 
 
-def test_a_rate_holds_over_all_workers(workers: Workers, own_world: World) -> None:
-    lake = Lake(own_world.settings.store)
+def configure(world: World, **settings: dict[str, object]) -> None:
+    content = yaml.safe_load(world.config.read_text())
+    for name, keys in settings.items():
+        content[name] = {**content.get(name, {}), **keys}
+    world.config.write_text(yaml.safe_dump(content))
+
+
+def test_a_rate_holds_over_all_workers(shared: Workers, shared_world: World) -> None:
+    lake = Lake(shared_world.settings.store)
     _, secret = TokenStore(lake).create("a program", tenant="acme", requests_per_minute=30)
     bearer = {"Authorization": f"Bearer {secret}"}
     counts: Counter[int] = Counter()
     began = time.monotonic()
     for at in (0, 1):
-        with workers.only(at) as client:
+        with shared.only(at) as client:
             ask(client, "search", query="warm up")
             for _ in range(20):
                 answer = client.post(f"{API}/search", json={"query": "refunds"}, headers=bearer)
                 counts[answer.status_code] += 1
-    refused = client_refusal(workers, secret)
+    refused = client_refusal(shared, secret)
     if time.monotonic() - began < 60:  # else the first requests no longer count
         assert counts == {200: 30, 429: 10}
         assert 1 <= int(refused.headers["retry-after"]) <= 60
@@ -119,15 +150,15 @@ def client_refusal(workers: Workers, secret: str) -> httpx2.Response:
 
 
 def test_answers_and_sign_ins_are_those_of_all_workers_until_the_next_release(
-    workers: Workers, own_world: World
+    shared: Workers, shared_world: World
 ) -> None:
-    link = workers.line(r"(/sign-in\?token=\S+)")[1]
+    link = shared.line(r"(/sign-in\?token=\S+)")[1]
     question = {"query": "how are orders refunded"}
-    with workers.only(0) as client:
+    with shared.only(0) as client:
         first = ask(client, "search", **question)
         assert client.get(link).status_code == 303
         cookies = dict(client.cookies)
-    with workers.only(1) as client:
+    with shared.only(1) as client:
         second = ask(client, "search", **question)
         client.cookies.update(cookies)
         page = client.get("/", follow_redirects=False)
@@ -135,12 +166,14 @@ def test_answers_and_sign_ins_are_those_of_all_workers_until_the_next_release(
     assert second["results"] == first["results"] != []
     assert page.status_code == 200
     assert "canaryacme" not in str(second)
-    (own_world.root / "shop-docs/guides/refunds.md").write_text("# Refunds\n\nHow orders are refunded now.\n")
-    operator = own_world.tokens["operator"]
-    with workers.client(operator) as client:
+    (shared_world.root / "shop-docs/guides/refunds.md").write_text(
+        "# Refunds\n\nHow orders are refunded now.\n"
+    )
+    operator = shared_world.tokens["operator"]
+    with shared.client(operator) as client:
         assert client.post(f"{API}/sync/shop-docs").status_code == 202
-    await_refresh(workers, operator)
-    with workers.only(1) as client:
+    await_refresh(shared, operator)
+    with shared.only(1) as client:
         third = ask(client, "search", **question)
     assert third["release"] == first["release"] + 1
     assert not third["cached"]
@@ -199,9 +232,7 @@ def ask_again(workers: Workers, at: int) -> str | None:
 def test_the_configuration_is_read_again_and_a_wrong_one_leaves_the_workers_as_they_are(
     workers: Workers, own_world: World
 ) -> None:
-    content = yaml.safe_load(own_world.config.read_text())
-    content["limits"] = {"results": 20}
-    own_world.config.write_text(yaml.safe_dump(content))
+    configure(own_world, limits={"results": 20})
     old = set(workers.pids)
     workers.child.send_signal(signal.SIGHUP)
     workers.line("all workers have read the configuration again")
@@ -218,38 +249,29 @@ def test_the_configuration_is_read_again_and_a_wrong_one_leaves_the_workers_as_t
     assert set(workers.pids) == new
     with workers.client() as client:
         assert ask(client, "search", query="refunds")["results"]
+    workers_end_with_their_supervisor_and_free_the_port(workers)
 
 
-def test_workers_end_with_their_supervisor_and_free_the_port(workers: Workers) -> None:
+def workers_end_with_their_supervisor_and_free_the_port(workers: Workers) -> None:
     os.kill(workers.child.pid, signal.SIGKILL)
     wait_until_closed(workers.url)
 
 
-def test_metrics_are_those_of_all_workers(own_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    content = yaml.safe_load(own_world.config.read_text())
-    content.setdefault("serve", {})["metrics"] = True
-    own_world.config.write_text(yaml.safe_dump(content))
-    workers = Workers(own_world.config)
-    try:
-        for at in (0, 1):
-            with workers.only(at) as client:
-                for number in range(3):
-                    ask(client, "search", query=f"{at} {number}")
-        for at in (0, 1):
-            with workers.only(at) as client:
-                headers = {"Authorization": f"Bearer {own_world.tokens['operator']}"}
-                shown = client.get("/metrics", headers=headers).text
-            assert 'knowledge_queries_total{interface="http",outcome="ok"} 6.0' in shown
-            assert "knowledge_release_number" in shown
-            assert shown.count("# TYPE knowledge_query_log_up gauge") == 1
-    finally:
-        workers.child.send_signal(signal.SIGTERM)
-        workers.ended()
-        assert workers.child.stderr
-        workers.child.stderr.close()
+def test_metrics_are_those_of_all_workers(shared: Workers, shared_world: World) -> None:
+    def count_queries(at: int) -> float:
+        with shared.only(at) as client:
+            headers = {"Authorization": f"Bearer {shared_world.tokens['operator']}"}
+            shown = client.get("/metrics", headers=headers).text
+        assert "knowledge_release_number" in shown
+        assert shown.count("# TYPE knowledge_query_log_up gauge") == 1
+        (line,) = re.findall(r'^knowledge_queries_total{interface="http",outcome="ok"} (\S+)$', shown, re.M)
+        return float(line)
 
-
-def test_a_configuration_that_is_wrong_at_the_start_is_told(own_world: World) -> None:
-    settings = file.load_settings(own_world.config)
-    assert settings.serve.workers == 1
+    with shared.only(0) as client:
+        ask(client, "search", query="the first of all")
+    before = count_queries(0)
+    for at in (0, 1):
+        with shared.only(at) as client:
+            for number in range(3):
+                ask(client, "search", query=f"{at} {number}")
+    assert [count_queries(at) - before for at in (0, 1)] == [6.0, 6.0]

@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 import signal
 import time
+from itertools import cycle
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline_tests.conftest import Project, tables
+from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 HERE = Path(__file__).parent.parent
 SPAWN = multiprocessing.get_context("spawn")
@@ -50,24 +52,39 @@ def killed_in(stage: str, project: Project, *, after_s: float) -> bool:
     return victim.exitcode == -signal.SIGKILL
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", list(pipeline.STAGES))
-@pytest.mark.parametrize("after_s", [0.0, 0.1])
-def test_a_kill_in_each_stage_leaves_nothing_behind(
-    project: Project, tmp_path: Path, stage: str, after_s: float
-) -> None:
-    folder = tmp_path / "repo"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is refreshed: enough for a kill to come while a stage is at work."""
+    folder = tmp_path_factory.mktemp("repo")
     shutil.copytree(HERE / "store", folder / "a", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(HERE / "stages", folder / "b", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(HERE / "stages", folder / "b", ignore=shutil.ignore_patterns("__pycache__", "lives"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def calm(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer
+) -> dict[str, list[dict[str, Any]]]:
+    """The tables of an undisturbed refresh of the folder as it is in the end."""
+    calm = Project(tmp_path_factory.mktemp("calm"), embedding_by(embedding_server))
+    calm.declare("main", "code", folder)
+    shutil.copy2(folder / "a" / "test_locks.py", folder / "c.py")
+    calm.refresh()
+    (folder / "c.py").unlink()
+    return tables(calm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "after_s"), list(zip(pipeline.STAGES, cycle((0.0, 0.1)))))
+def test_a_kill_in_each_stage_leaves_nothing_behind(
+    project: Project, folder: Path, calm: dict[str, list[dict[str, Any]]], stage: str, after_s: float
+) -> None:
+    (folder / "c.py").unlink(missing_ok=True)
     project.declare("main", "code", folder)
     assert killed_in(stage, project, after_s=after_s)
-    shutil.copy(folder / "a" / "test_locks.py", folder / "c.py")  # and the world goes on
+    shutil.copy2(folder / "a" / "test_locks.py", folder / "c.py")  # and the world goes on
     project.refresh()
-
-    calm = Project(tmp_path / "calm", project.embedding)
-    calm.sources = project.sources
-    calm.refresh()
-    assert tables(project) == tables(calm)
     once = tables(project)
+    assert once == calm
     assert not any(stats.has_changes for stats in project.refresh().stats)
     assert tables(project) == once

@@ -163,7 +163,7 @@ def history_ends_as_a_full_index_does(steps: list[Step], server: OpenAIServer, *
         assert live == tables(fresh, archived=False)
 
 
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS, st.booleans())
 def test_after_any_history_a_refresh_leaves_what_a_full_index_would(
     embedding_server: OpenAIServer, steps: list[Step], words_first: bool
@@ -178,16 +178,6 @@ def test_a_file_that_is_gone_after_a_kill_leaves_nothing(
 ) -> None:
     steps = [*first, ("write", "a.py", BODIES[0]), ("crash", write, None), ("delete", "a.py", None)]
     history_ends_as_a_full_index_does(steps, embedding_server, words_first=False)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(STEPS, st.booleans())
-def test_after_very_many_histories_too(
-    embedding_server: OpenAIServer, steps: list[Step], words_first: bool
-) -> None:
-    history_ends_as_a_full_index_does(steps, embedding_server, words_first=words_first)
 
 
 @pytest.mark.sampled

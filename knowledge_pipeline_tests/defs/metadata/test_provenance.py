@@ -104,13 +104,22 @@ def test_a_changed_setting_marks_its_stage_of_its_source_and_materializing_it_cl
     assert shown.stale(definitions) == {"b: chunks": [f"markdown/chunking {SETTING_CHANGED}"]}
     run(shown, definitions, list(STAGES), ["b"])
     assert shown.stale(definitions) == {}
+    another_code_version(shown, run)
+
+
+def another_code_version(shown: Shown, run) -> None:
+    """It marks its stage of all sources."""
+    after = definitions_of(shown.project, {"chunks": "another"})
+    assert set(shown.stale(after)) == {f"{source}: chunks" for source in ("a", "b", "c", "d")}
+    run(shown, after, list(STAGES), ["b"])
+    assert set(shown.stale(after)) == {f"{source}: chunks" for source in ("a", "c", "d")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", [pytest.param(one_by_one, marks=pytest.mark.slow), as_a_range])
+@pytest.mark.parametrize("run", [one_by_one, as_a_range])
 def test_materializing_stage_by_stage_what_is_stale_ends_with_nothing_stale(shown, run) -> None:
     definitions = definitions_of(shown.project)
-    run(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
+    by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
     change(shown, "a", chunking={"max_tokens": 64})
     change(shown, "b", chunking={"max_tokens": 64})
     seen = []
@@ -122,9 +131,10 @@ def test_materializing_stage_by_stage_what_is_stale_ends_with_nothing_stale(show
 
 
 @pytest.mark.slow
-def test_each_setting_marks_what_it_decides(shown: Shown) -> None:
+def test_each_setting_marks_what_it_decides(shown: Shown, tmp_path: Path, monkeypatch) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
+    a_setting_changed_back_is_no_change(shown, definitions)
     change(shown, "a", exclude=["*.txt"])
     change(shown, "b", access={"visibility": "tenant", "tenant": "acme"})
     change(shown, "c", sanitize={"personal_data": "redact"})
@@ -137,73 +147,55 @@ def test_each_setting_marks_what_it_decides(shown: Shown) -> None:
         "d: chunks",
         "d: embeddings",
     }
-    by_an_op(shown, definitions, list(STAGES), ["a", "c", "d"])
-    assert set(shown.stale(definitions)) == {"b: index"}
-
-
-@pytest.mark.slow
-def test_another_model_makes_the_index_stale_once_its_vectors_are_there(shown: Shown) -> None:
-    definitions = definitions_of(shown.project)
-    one_by_one(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
-    change(shown, "d", embedding=shown.project.embedding.model_copy(update={"model": "another"}))
-    one_by_one(shown, definitions, ["chunks", "embeddings"], ["d"])
-    assert set(shown.stale(definitions)) == {"d: index"}
-    one_by_one(shown, definitions, ["index"], ["d"])
+    by_an_op(shown, definitions, list(STAGES), ["a", "c"])
+    assert set(shown.stale(definitions)) == {"b: index", "d: chunks", "d: embeddings"}
+    one_by_one(shown, definitions, ["chunks", "embeddings"], ["d"])  # its vectors make the index stale
+    assert set(shown.stale(definitions)) == {"b: index", "d: index"}
+    by_an_op(shown, definitions, list(STAGES), ["b", "d"])
     assert shown.stale(definitions) == {}
 
+    settings_that_a_run_used_first_are_not_reported_as_changed(shown, definitions)
+    a_setting_changed_while_a_run_reads_is_a_change(shown, definitions, monkeypatch)
+    new_documents_in_a_snapshot_alone_make_the_chunks_stale(shown, definitions, tmp_path)
 
-@pytest.mark.slow
-def test_a_setting_changed_back_is_no_change(shown: Shown) -> None:
-    definitions = definitions_of(shown.project)
-    by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
+
+def a_setting_changed_back_is_no_change(shown: Shown, definitions: dg.Definitions) -> None:
     change(shown, "a", chunking={"max_tokens": 64})
+    assert set(shown.stale(definitions)) == {"a: chunks"}
     change(shown, "a", chunking={})
     assert shown.stale(definitions) == {}
 
 
-@pytest.mark.slow
-def test_a_setting_changed_while_a_run_reads_is_a_change(shown: Shown, monkeypatch) -> None:
-    definitions = definitions_of(shown.project)
-    tags = Provenance.build_tags
-
-    def edited_meanwhile(self, key, partition, version):
-        if (key.path[-1], partition) == ("snapshot", "a"):
-            change(shown, "a", chunking={"max_tokens": 64})
-        return tags(self, key, partition, version)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Provenance, "build_tags", edited_meanwhile)
-        by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
-    assert set(shown.stale(definitions)) == {"a: chunks"}
-
-
-@pytest.mark.slow
-def test_settings_that_a_run_used_first_are_not_reported_as_changed(shown: Shown) -> None:
-    definitions = definitions_of(shown.project)
-    by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
+def settings_that_a_run_used_first_are_not_reported_as_changed(
+    shown: Shown, definitions: dg.Definitions
+) -> None:
     shown.project.sources["a"]["chunking"] = {"max_tokens": 64}
     by_an_op(shown, definitions, list(STAGES), ["a"])  # before the sensor's tick
     change(shown, "a")
     assert shown.stale(definitions) == {}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", EACH_WAY)
-def test_another_code_version_marks_its_stage_of_all_sources(shown: Shown, run) -> None:
-    before = definitions_of(shown.project)
-    run(shown, before, list(STAGES), ["a", "b", "c", "d"])
-    after = definitions_of(shown.project, {"chunks": "another"})
-    assert set(shown.stale(after)) == {f"{source}: chunks" for source in ("a", "b", "c", "d")}
-    run(shown, after, list(STAGES), ["b"])
-    assert set(shown.stale(after)) == {f"{source}: chunks" for source in ("a", "c", "d")}
-    run(shown, after, list(STAGES), ["a", "c", "d"])
-    assert shown.stale(after) == {}
+def a_setting_changed_while_a_run_reads_is_a_change(
+    shown: Shown, definitions: dg.Definitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tags = Provenance.build_tags
+
+    def edited_meanwhile(self, key, partition, version):
+        if (key.path[-1], partition) == ("snapshot", "a"):
+            change(shown, "a", chunking={"max_tokens": 65})
+        return tags(self, key, partition, version)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Provenance, "build_tags", edited_meanwhile)
+        by_an_op(shown, definitions, list(STAGES), ["a"])
+    assert set(shown.stale(definitions)) == {"a: chunks"}
+    by_an_op(shown, definitions, list(STAGES), ["a"])
+    assert shown.stale(definitions) == {}
 
 
-@pytest.mark.slow
-def test_new_documents_in_a_snapshot_alone_make_the_chunks_stale(shown: Shown, tmp_path: Path) -> None:
-    definitions = definitions_of(shown.project)
-    by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
+def new_documents_in_a_snapshot_alone_make_the_chunks_stale(
+    shown: Shown, definitions: dg.Definitions, tmp_path: Path
+) -> None:
     (tmp_path / "a" / "more.md").write_text("# More\n\nWords.\n")
     one_by_one(shown, definitions, ["snapshot"], ["a", "b"])
     assert set(shown.stale(definitions)) == {"a: chunks"}
