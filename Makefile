@@ -6,7 +6,7 @@ SETS   ?= ../shared/eval
 BENCH  ?= .bench
 CORES  := $(or $(shell nproc 2>/dev/null),2)
 BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that compute
-WAITING = $(shell echo $$(( 3 * $(CORES) )))  # and for the long ones, which mostly wait for other processes
+WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and for the long ones, which wait for other processes, too
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 

@@ -1,4 +1,4 @@
-"""A store of a million chunks, made quickly; run as a program it runs the models and tells its memory.
+"""A store of very many chunks, made quickly; run as a program it runs the models and tells its memory.
 
 python -m knowledge_pipeline_tests.stages.large_store make FOLDER ROWS
 python -m knowledge_pipeline_tests.stages.large_store run FOLDER
