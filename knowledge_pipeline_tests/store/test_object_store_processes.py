@@ -192,9 +192,7 @@ def maintain_after_expiry(project: RemoteProject) -> None:
     ("bucket_project", "place"),
     [
         ("azure", "chunks/code/s0.lance/data/"),
-        ("s3", "snapshot/code/s0.lance/data/"),
-        ("s3", "index/"),
-        ("azure", "releases.lance/data/"),
+        ("s3", "releases.lance/data/"),
     ],
     indirect=["bucket_project"],
 )
