@@ -47,7 +47,7 @@ def require_unharmed(matrix: Matrix, fault: str, commit: int, **how: bool) -> No
     assert wrong == ((), (), ()), f"{fault} at commit {commit}, {how}: {left}"
 
 
-def test_a_kill_at_a_commit_is_mended_by_the_next_refresh(matrix):
+def test_a_fault_at_a_commit_is_mended_by_the_next_refresh(matrix):
     assert matrix.commits > 8  # snapshot, chunks, embeddings, index, graph, release
     require_unharmed(matrix, "killed after the commit", 2)
 
