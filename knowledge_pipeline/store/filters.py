@@ -150,12 +150,17 @@ def glob(column: str, pattern: str) -> Filter:
     return _match_regex(column, "^" + "".join(wildcards.get(part, re.escape(part)) for part in parts) + "$")
 
 
+_JSON_CHARACTER = (  # of a path's part: as it is, or escaped; those beyond 16 bits are two escapes
+    r"(?:[^\"\\/]|\\[^u]|\\u(?:[0-9a-ce-f][0-9a-f]{3}|d[0-7][0-9a-f]{2})|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})"
+)
+
+
 def glob_in_json_list(column: str, key: str, pattern: str) -> Filter:
     """The column holds a JSON object whose list of paths under a key has one that matches a glob; see `glob`.
 
     The JSON is as `json.dumps` writes it.
     """
-    character, within = r"(?:[^\"\\/]|\\.)", r"(?:[^\"\\]|\\.)*"
+    character, within = _JSON_CHARACTER, r"(?:[^\"\\]|\\.)*"
     wildcards = {"**/": f"(?:{within}/)?", "**": within, "*": f"{character}*", "?": character}
     parts = _WILDCARD.split(pattern if _WILDCARD.search(pattern) else pattern.rstrip("/"))
     path = "".join(wildcards.get(part) or re.escape(json.dumps(part)[1:-1]) for part in parts)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import filters, schemas
@@ -173,6 +173,9 @@ GLOBS = [
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(PATHS), max_size=3), st.sampled_from(GLOBS))
+@example(['q"uote/é😀.py'], "**/é?.py")
+@example(['q"uote/é😀.py'], "**/??.py")
+@example(['q"uote/é😀.py'], "**/???.py")
 def test_a_list_of_paths_in_json_matches_where_one_of_its_paths_does(paths: list[str], pattern: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = Table(Path(folder) / "t.lance", SCHEMA)
