@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, get_args
 
 from knowledge_pipeline.config.connections import BaseConnection
-from knowledge_pipeline.config.source_filters import PARTS_BY_TYPE, ContentType
+from knowledge_pipeline.config.source_filters import FILTER_TYPES, PARTS_BY_TYPE, ContentType
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.confluence.server import Fault as ConfluenceFault
 from knowledge_pipeline_tests.fakes.github.server import Fault as GithubFault
@@ -42,7 +42,8 @@ class ServiceOrigin(Origin):
         """How the server is reached."""
 
     def declare(self) -> dict[str, Any]:
-        return {"type": self.kind, "connection": self.connection, "attachments": True, **self.filters}
+        files = {"attachments": True} if self.kind in FILTER_TYPES["attachments"] else {}
+        return {"type": self.kind, "connection": self.connection, **files, **self.filters}
 
     @property
     def names(self) -> Sequence[str]:
