@@ -70,6 +70,7 @@ class Organisation(OrganisationServices):
         self.members: dict[MemberKind, list[str]] = {kind: [] for kind in WHOLE}
         self.readers: dict[tuple[MemberKind, str], list[str]] = {}  # logins
         self.words: dict[OrganisationItem, str] = {}
+        self.files: dict[OrganisationItem, list[str]] = {}  # words of what is attached
         self.gone: set[str] = set()
         self._count = 0
         for kind, count in sizes.items():
@@ -116,9 +117,17 @@ class Organisation(OrganisationServices):
         uris = self.item_writers[kind].create(member, [(title, text) for title, text, _ in written])
         items = [OrganisationItem(kind, member, uri) for uri in uris]
         self.words |= {item: word for item, (_, _, word) in zip(items, written, strict=True)}
-        for item in items[::_ATTACHED_EACH]:
-            self.attach(kind, item.uri, f"{self.random.choice(_SUBJECTS)}-{self._tick()}.txt")
+        if HOLDERS[kind] != "repository":
+            for item in items[::_ATTACHED_EACH]:
+                self.attach_file(item)
         return items
+
+    def attach_file(self, item: OrganisationItem) -> str:
+        """Attach a text file to a ticket, a page or a thread's root; the word in it."""
+        title, text, word = self._write(item.member)
+        self.attach(item.kind, item.uri, f"{title}.txt", text.encode())
+        self.files.setdefault(item, []).append(word)
+        return word
 
     def edit(self, item: OrganisationItem) -> str:
         """Give it another text; its new word."""
@@ -132,7 +141,7 @@ class Organisation(OrganisationServices):
         """Delete it where it is."""
         self._tick()
         self.item_writers[item.kind].delete(item.member, item.uri)
-        self.gone.add(self.words.pop(item))
+        self.gone |= {self.words.pop(item), *self.files.pop(item, ())}
 
     def revoke(self, kind: MemberKind, member: str, login: str) -> None:
         """One person less may read a member."""

@@ -109,17 +109,10 @@ class OrganisationServices:
         """What every service takes for now."""
         self.now = self.jira.site.now = self.confluence.now = self.slack.now = now
 
-    def attach(self, kind: ItemKind, uri: str, name: str) -> None:
-        """Attach a file to a ticket, a page or a thread's root; nothing to others."""
-        if kind == "page":
-            self.confluence.attach(uri, name)
-        elif kind == "ticket":
-            files = self.jira.site.of(uri)["more"].get("attachment", [])
-            self.jira.site.change(uri, attachment=[*files, {"id": name, "filename": name}])
-        elif kind == "message":
-            _, channel, ts = uri.split("/")
-            text = self.slack.rooms[channel].messages[ts]["text"]
-            self.slack.rewrite(ts, text, channel, files=[{"id": name, "name": name, "title": name}])
+    def attach(self, kind: ItemKind, uri: str, name: str, payload: bytes) -> None:
+        """Attach a file to a ticket, a page or a thread's root."""
+        servers: dict[ItemKind, Any] = {"page": self.confluence, "ticket": self.jira, "message": self.slack}
+        servers[kind].attach(uri, name, payload)
 
     def _build_member_writers(self) -> dict[MemberKind, MemberWriter]:
         github, jira, confluence, slack = self.github, self.jira.site, self.confluence, self.slack

@@ -58,6 +58,7 @@ def test_it_is_read_whole_and_changes_as_it_is_told(tmp_path: Path) -> None:
         assert [word for word in acme.words.values() if word not in texts] == []
         with Organisation(tmp_path / "two", sizes=sizes, items=items) as twin:
             assert list(twin.words.values()) == list(acme.words.values())
+            assert len(acme.files) == 3 and twin.files == acme.files
             assert (twin.members, twin.readers) == (acme.members, acme.readers)
 
         acme.remove_member("repository", acme.members["repository"][1])
