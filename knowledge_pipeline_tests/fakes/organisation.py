@@ -70,7 +70,7 @@ class Organisation(OrganisationServices):
         self.members: dict[MemberKind, list[str]] = {kind: [] for kind in WHOLE}
         self.readers: dict[tuple[MemberKind, str], list[str]] = {}  # logins
         self.words: dict[OrganisationItem, str] = {}
-        self.files: dict[OrganisationItem, list[str]] = {}  # words of what is attached
+        self.files: dict[OrganisationItem, dict[str, str]] = {}  # words of what is attached, by id
         self.gone: set[str] = set()
         self._count = 0
         for kind, count in sizes.items():
@@ -125,8 +125,19 @@ class Organisation(OrganisationServices):
     def attach_file(self, item: OrganisationItem) -> str:
         """Attach a text file to a ticket, a page or a thread's root; the word in it."""
         title, text, word = self._write(item.member)
-        self.attach(item.kind, item.uri, f"{title}.txt", text.encode())
-        self.files.setdefault(item, []).append(word)
+        id_ = self.file_writers[item.kind].attach(item.uri, f"{title}.txt", text.encode())
+        self.files.setdefault(item, {})[id_] = word
+        return word
+
+    def detach_file(self, item: OrganisationItem) -> str:
+        """Delete the file that was attached first; the word in it."""
+        self._tick()
+        id_ = next(iter(self.files[item]))
+        self.file_writers[item.kind].detach(item.uri, id_)
+        word = self.files[item].pop(id_)
+        if not self.files[item]:
+            del self.files[item]
+        self.gone.add(word)
         return word
 
     def edit(self, item: OrganisationItem) -> str:
@@ -141,13 +152,31 @@ class Organisation(OrganisationServices):
         """Delete it where it is."""
         self._tick()
         self.item_writers[item.kind].delete(item.member, item.uri)
-        self.gone |= {self.words.pop(item), *self.files.pop(item, ())}
+        self.gone |= {self.words.pop(item), *self.files.pop(item, {}).values()}
 
     def revoke(self, kind: MemberKind, member: str, login: str) -> None:
         """One person less may read a member."""
         self._tick()
         self.readers[kind, member].remove(login)
         self.member_writers[kind].admit(member, self.readers[kind, member])
+
+    def grant(self, kind: MemberKind, member: str, login: str) -> None:
+        """One person more may read a member."""
+        self._tick()
+        self.readers[kind, member].append(login)
+        self.member_writers[kind].admit(member, self.readers[kind, member])
+
+    def archive_repository(self, member: str) -> None:
+        """It can be read as before; organisations leave it out."""
+        self._tick()
+        self.github.archive(member)
+
+    def list_words(self, kind: MemberKind, member: str) -> set[str]:
+        """The words of all items of a member, and of their files."""
+        items = self._items_of(kind, member)
+        return {self.words[item] for item in items} | {
+            word for item in items for word in self.files.get(item, {}).values()
+        }
 
     def list_readers(self, kind: MemberKind, member: str) -> set[str]:
         """The logins of who may read a member: of a public channel, everybody."""

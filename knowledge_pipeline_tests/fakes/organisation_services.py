@@ -51,6 +51,14 @@ class ItemWriter:
     delete: Callable[[str, str], object]
 
 
+@dataclass(frozen=True, slots=True)
+class FileWriter:
+    """How a file is attached to a ticket, a page or a thread's root, and deleted there."""
+
+    attach: Callable[[str, str, bytes], str]  # to an item, by name; the file's id
+    detach: Callable[[str, str], object]
+
+
 class OrganisationServices:
     """A context manager: GitHub, Jira, Confluence and Slack, which know the same people and nothing else."""
 
@@ -63,6 +71,11 @@ class OrganisationServices:
         self.slack = SlackServer()
         self.member_writers = self._build_member_writers()
         self.item_writers = self._build_item_writers()
+        self.file_writers: Mapping[ItemKind, FileWriter] = {
+            "ticket": FileWriter(self.jira.attach, self.jira.detach),
+            "page": FileWriter(self.confluence.attach, lambda _, file: self.confluence.delete(file)),
+            "message": FileWriter(self.slack.attach, self.slack.detach),
+        }
         self._stack = ExitStack()
         for held in (self.jira.site.projects, self.confluence.site.spaces, self.slack.rooms):
             held.clear()
@@ -108,11 +121,6 @@ class OrganisationServices:
     def set_time(self, now: datetime) -> None:
         """What every service takes for now."""
         self.now = self.jira.site.now = self.confluence.now = self.slack.now = now
-
-    def attach(self, kind: ItemKind, uri: str, name: str, payload: bytes) -> None:
-        """Attach a file to a ticket, a page or a thread's root."""
-        servers: dict[ItemKind, Any] = {"page": self.confluence, "ticket": self.jira, "message": self.slack}
-        servers[kind].attach(uri, name, payload)
 
     def _build_member_writers(self) -> dict[MemberKind, MemberWriter]:
         github, jira, confluence, slack = self.github, self.jira.site, self.confluence, self.slack

@@ -84,6 +84,11 @@ class GithubOrganisation(GithubServer):
             self._listed(full_name).update(nameWithOwner=renamed, url=f"{self.address}/{renamed}")
         return renamed
 
+    def archive(self, full_name: str) -> None:
+        """Make a repository one that only can be read."""
+        with self._lock:
+            self._listed(full_name)["isArchived"] = True
+
     def remove(self, full_name: str) -> None:
         """Delete a repository."""
         with self._lock:
