@@ -74,6 +74,10 @@ class GithubOrganisation(GithubServer):
             )
         _git(["fast-import", "--quiet"], cwd=path, stdin=b"\n".join([*lines, b""]))
 
+    def read_head(self, full_name: str) -> str:
+        """The newest commit of the main branch."""
+        return (self._path(full_name) / "refs/heads/main").read_text().strip()
+
     def rename(self, full_name: str, name: str) -> str:
         """The new full name; nothing is at the old one."""
         renamed = f"{self.login}/{name}"

@@ -1,0 +1,21 @@
+"""A small organisation for a day: events and polls leave what a full index does, and nobody sees more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.organisation_day import run_day
+
+
+@pytest.mark.slow
+def test_a_day_of_events_and_polls_leaves_what_a_full_index_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    sizes = {"repository": 6, "project": 3, "space": 3, "channel": 3}
+    report = run_day(tmp_path, sizes, hours_at_once=8)
+    assert report.problems == []
+    assert {"edit", "deletion", "lost permission", "new permission"} <= report.searchable_s.keys()
+    assert report.after_kill_s and report.readers_checked and report.rows and sum(report.healed)
