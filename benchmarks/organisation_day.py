@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to keep the project; else it is deleted")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    sizes = {kind: getattr(options, name) for name, kind in names.items()}
+    sizes: dict[MemberKind, int] = {kind: getattr(options, name) for name, kind in names.items()}
     with tempfile.TemporaryDirectory() as folder:
         report = run_day(
             options.folder or Path(folder), sizes, seed=options.seed, hours_at_once=options.hours_at_once

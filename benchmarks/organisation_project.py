@@ -15,6 +15,7 @@ from typing import Any
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.maintenance.purge import purge_source
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.sources.organisations.registry import list_members
@@ -75,11 +76,11 @@ class DayProject(Project):
 
     def poll(self, *options: str) -> list[str]:
         """Discover, refresh what changed, and purge what is not declared any more; what went wrong."""
-        problems = [self.run("refresh", *options)]
-        declared = {source.id for source in self.settings.sources}
-        stored = set(self.lake.list_stored_sources())
-        problems += [self.run("purge", "--source", each, "--yes") for each in sorted(stored - declared)]
-        return list(filter(None, problems))
+        problem = self.run("refresh", *options)
+        settings = self.settings
+        for gone in sorted(self.lake.list_stored_sources().keys() - {each.id for each in settings.sources}):
+            purge_source(self.lake, settings, gone)  # as Dagster does
+        return [problem] if problem else []
 
 
 def declare(acme: Organisation) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ def test_a_day_of_events_and_polls_leaves_what_a_full_index_does(
 ) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     sizes = {"repository": 6, "project": 3, "space": 3, "channel": 3}
-    report = run_day(tmp_path, sizes, hours_at_once=8)
+    report = run_day(tmp_path, sizes, hours_at_once=12)
     assert report.problems == []
     assert {"edit", "deletion", "lost permission", "new permission"} <= report.searchable_s.keys()
     assert report.after_kill_s and report.readers_checked and report.rows and sum(report.healed)
