@@ -158,7 +158,9 @@ class OrganisationDay:
             return min(now)
 
         def holds() -> bool:
-            return not find or find in acme.words.values() or find in acme.files.get(item, {}).values()
+            """What becomes of items of a member that is gone is the next poll's to see."""
+            there = acme.words.get(item), *acme.files.get(item, {}).values()
+            return item.member in acme.members[kind] and (not find or find in there)
 
         measure: Measure = "edit" if find else "deletion"
         return Expectation(row, measure, find, lose, holds, pick_reader, f"{item.member} {item.uri}")
