@@ -51,7 +51,7 @@ from knowledge_pipeline_tests.fakes.organisation_services import PEOPLE, ItemKin
 _ITEMS: Mapping[ItemKind, int] = {**ITEMS, "pull": 2, "issue": 2}  # one may be deleted
 _PATIENCE_S = 120.0
 _POLLS = 3  # in a day; the last one lists in full, as every night
-_KILLED_IN = 11  # the hour of the table
+_LOOK_EVERY_S = 0.2
 
 
 @dataclass
@@ -97,17 +97,18 @@ class Day:
     def __exit__(self, *_: object) -> None:
         self._server.close()
 
-    def pass_through(self, hours_at_once: int = 1) -> None:
-        """Make the changes hour by hour; after each third of the day, poll."""
+    def pass_through(self, hours: Sequence[str], hours_at_once: int) -> None:
+        """Make the changes hour by hour; in the middle, kill the server; after each third, poll."""
         self.day.known = set(self._iter_members())
-        for start in range(0, len(DAY), hours_at_once):
-            hours = range(start, min(start + hours_at_once, len(DAY)))
-            self._pass_hours([row for hour in hours for row in DAY[hour].split("; ")], _KILLED_IN in hours)
-            polls, done = len(self.report.poll_s), hours[-1] + 1
-            if done * _POLLS >= len(DAY) * (polls + 1):
-                self._poll(*(["--relist"] if done == len(DAY) else []))
+        for start in range(0, len(hours), hours_at_once):
+            done = min(start + hours_at_once, len(hours))
+            rows = [row for hour in hours[start:done] for row in hour.split("; ")]
+            self._pass_hours(rows, is_killed=start <= len(hours) // 2 < done)
+            if done * _POLLS >= len(hours) * (len(self.report.poll_s) + 1):
+                self._poll(*(["--relist"] if done == len(hours) else []))
 
-    def _pass_hours(self, rows: Sequence[str], is_killed: bool) -> None:
+    def _pass_hours(self, rows: Sequence[str], *, is_killed: bool) -> None:
+        self.acme.github.limit(after=5_000, reset_s=3_600)  # an hour's quota
         waiting: list[tuple[Expectation, float]] = []
         for row in rows:
             change = self.day.make(row)
@@ -141,7 +142,7 @@ class Day:
                     took_s = time.perf_counter() - sent_at
                     times = self.report.after_kill_s
                     (times if is_killed else self.report.searchable_s[expected.measure]).append(took_s)
-            time.sleep(0.05)
+            time.sleep(_LOOK_EVERY_S)
         late = [expected for expected, _ in waiting]
         self.report.problems += [f"{each}: not noticed after {_PATIENCE_S:.0f} s" for each in late]
 
@@ -192,7 +193,12 @@ class Day:
 
 
 def run_day(
-    folder: Path, sizes: Mapping[MemberKind, int], *, seed: int = 1, hours_at_once: int = 1
+    folder: Path,
+    sizes: Mapping[MemberKind, int],
+    *,
+    seed: int = 1,
+    hours: Sequence[str] = DAY,
+    hours_at_once: int = 1,
 ) -> DayReport:
     """Fill an organisation, index it, change it for a day, and compare."""
     report = DayReport()
@@ -208,7 +214,8 @@ def run_day(
         report.first_index_s = time.perf_counter() - started
         report.sources = len(project.settings.sources)
         with Day(project, acme, report) as day:
-            day.pass_through(hours_at_once)
+            day.pass_through(hours, hours_at_once)
+            acme.github.limit(after=50_000, reset_s=3_600)
             full = DayProject(folder / "full", server, acme)
             started = time.perf_counter()
             report.problems += full.poll()

@@ -77,10 +77,16 @@ class Organisation(OrganisationServices):
             for _ in range(count):
                 self.add_member(kind, items)
 
-    def add_member(self, kind: MemberKind, items: Mapping[ItemKind, int] = ITEMS) -> str:
-        """A new repository, project, space or channel with items; its name as its service lists it."""
+    def add_member(
+        self, kind: MemberKind, items: Mapping[ItemKind, int] = ITEMS, *, archived: bool | None = None
+    ) -> str:
+        """A new repository, project, space or channel with items; its name as its service lists it.
+
+        `archived`: None for one of twenty.
+        """
         number, writer = self._tick(), self.member_writers[kind]
-        archived = len(self.members[kind]) % _ARCHIVED_EACH == _ARCHIVED_EACH - 1
+        if archived is None:
+            archived = len(self.members[kind]) % _ARCHIVED_EACH == _ARCHIVED_EACH - 1
         member = writer.open(number, self.random.choice(_SUBJECTS), archived)
         self.members[kind].append(member)
         self.readers[kind, member] = self.random.sample(list(PEOPLE), _READERS_EACH)

@@ -112,7 +112,7 @@ class OrganisationDay:
     def _change_member(self, row: str, action: str, kind: Any) -> tuple[Expectation | None, list[Delivery]]:
         acme = self.acme
         if action == "add":
-            member = acme.add_member(kind)
+            member = acme.add_member(kind, archived=False)
             return self._expect_member(row, kind, member, found=True), []
         member = self._pick_member(kind, action)
         if action in ("revoke", "grant"):

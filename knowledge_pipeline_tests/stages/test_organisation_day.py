@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.organisation_day import run_day
+from knowledge_pipeline_tests.fakes.organisation_day import DAY
+from knowledge_pipeline_tests.fakes.organisation_services import MemberKind
+
+HOURS = (0, 3, 6, 9, 8, 15, 12, 20)
 
 
 @pytest.mark.slow
@@ -14,8 +18,8 @@ def test_a_day_of_events_and_polls_leaves_what_a_full_index_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    sizes = {"repository": 6, "project": 3, "space": 3, "channel": 3}
-    report = run_day(tmp_path, sizes, hours_at_once=12)
+    sizes: dict[MemberKind, int] = {"repository": 6, "project": 3, "space": 3, "channel": 3}
+    report = run_day(tmp_path, sizes, hours=[DAY[each] for each in HOURS], hours_at_once=4)
     assert report.problems == []
     assert {"edit", "deletion", "lost permission", "new permission"} <= report.searchable_s.keys()
     assert report.after_kill_s and report.readers_checked and report.rows and sum(report.healed)
