@@ -18,7 +18,7 @@ def test_a_day_of_events_and_polls_leaves_what_a_full_index_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    sizes: dict[MemberKind, int] = {"repository": 6, "project": 3, "space": 3, "channel": 3}
+    sizes: dict[MemberKind, int] = {"repository": 4, "project": 2, "space": 2, "channel": 3}
     report = run_day(tmp_path, sizes, hours=[DAY[each] for each in HOURS], hours_at_once=4)
     assert report.problems == []
     assert {"edit", "deletion", "lost permission", "new permission"} <= report.searchable_s.keys()
