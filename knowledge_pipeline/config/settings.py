@@ -106,7 +106,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     "confluence": ("confluence",),
     "slack": ("slack", "slack_export"),
     "files": ("local", *_BUCKET_CONNECTIONS),
-    "archive": ("local",),
+    "archive": ("local", *_BUCKET_CONNECTIONS),
     "table": ("table_files", "duckdb", "postgres"),
     "custom": ("custom",),
 }

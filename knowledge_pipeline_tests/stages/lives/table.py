@@ -67,7 +67,7 @@ _FILE_PLACES: Mapping[str, tuple[str, type[FilePlace]]] = {
 _READ_FROM: Mapping[SourceType, tuple[str, ...]] = {
     **dict.fromkeys(("code", "markdown", "openapi"), tuple(_FILE_PLACES)),
     "files": ("folder", "s3", "gcs", "azure"),
-    "archive": ("folder",),
+    "archive": ("folder", "s3", "gcs", "azure"),
 }
 _WAYS_OF_READING = ("folder", "git server", "s3")
 _CHEAPEST_FILES = {("markdown", "gcs"), ("code", "git url"), ("openapi", "folder"), ("archive", "folder")}
