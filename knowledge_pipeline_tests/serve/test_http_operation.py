@@ -324,7 +324,7 @@ def test_an_event_of_a_ticket_reads_the_ticket_once(refreshing, operator, own_wo
     assert foreign.post("", hooks).json()["ignored_reason"] == NOT_READ
     assert all_done(operator) == [(["acme-tickets"], "succeeded")]
     (call,) = (tmp_path / "calls").read_text().splitlines()
-    assert call.startswith("refresh --source acme-tickets --document acme-tickets/issue/10001 --config")
+    assert call.startswith("refresh --source acme-tickets --document acme-tickets/issue/10001 ")
 
 
 def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own_world):
