@@ -51,6 +51,7 @@ from knowledge_pipeline_tests.fakes.organisation_services import PEOPLE, ItemKin
 _ITEMS: Mapping[ItemKind, int] = {**ITEMS, "pull": 2, "issue": 2}  # one may be deleted
 _PATIENCE_S = 120.0
 _POLLS = 3  # in a day; the last one lists in full, as every night
+_TRIES = 4  # of a search that is not answered in time
 _LOOK_EVERY_S = 0.2
 
 
@@ -173,11 +174,14 @@ class Day:
         return is_found and not (expected.lose and expected.lose in self._search(expected.lose, reader))
 
     def _search(self, word: str, login: str) -> str:
-        response = self._client.post(
-            "/api/v1/knowledge/search",
-            json={"query": word, "limit": 5, "mode": "words"},  # fake vectors say little of a word
-            headers={"Authorization": f"Bearer {self._tokens[login]}"},
-        )
+        for _ in range(_TRIES):
+            response = self._client.post(
+                "/api/v1/knowledge/search",
+                json={"query": word, "limit": 5, "mode": "words"},  # fake vectors say little of a word
+                headers={"Authorization": f"Bearer {self._tokens[login]}"},
+            )
+            if response.status_code != 504:  # it was not answered in time: the machine is busy
+                break
         return " ".join(each["content"] for each in response.raise_for_status().json()["results"])
 
     def _start(self) -> None:
