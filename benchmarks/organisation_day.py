@@ -174,15 +174,18 @@ class Day:
         return is_found and not (expected.lose and expected.lose in self._search(expected.lose, reader))
 
     def _search(self, word: str, login: str) -> str:
-        for _ in range(_TRIES):
-            response = self._client.post(
-                "/api/v1/knowledge/search",
-                json={"query": word, "limit": 5, "mode": "words"},  # fake vectors say little of a word
-                headers={"Authorization": f"Bearer {self._tokens[login]}"},
-            )
-            if response.status_code != 504:  # it was not answered in time: the machine is busy
-                break
+        response = self._ask(word, login)
+        for _ in range(_TRIES - 1):
+            if response.status_code == 504:  # it was not answered in time: the machine is busy
+                response = self._ask(word, login)
         return " ".join(each["content"] for each in response.raise_for_status().json()["results"])
+
+    def _ask(self, word: str, login: str) -> httpx2.Response:
+        return self._client.post(
+            "/api/v1/knowledge/search",
+            json={"query": word, "limit": 5, "mode": "words"},  # fake vectors say little of a word
+            headers={"Authorization": f"Bearer {self._tokens[login]}"},
+        )
 
     def _start(self) -> None:
         self._server.close()
