@@ -115,7 +115,7 @@ def backfill(daemon: Daemon, place: Workplace, meanwhile: Callable[[], None] = l
     assert shown.stale() == {}
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_two_workers_leave_the_tables_of_one_process(
     daemon: Daemon, place: Workplace, server: OpenAIServer, tmp_path: Path
 ) -> None:
