@@ -111,10 +111,11 @@ class ApiSource(BatchSource):
         """
 
     def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """The bytes of a file that a document of this source has; a source without any is never asked.
+        """The bytes of a file that a document has; by default, the source cannot give any.
 
         Raises:
             DocumentSkipped: it cannot be taken: gone, larger than `max_bytes`, not for us.
             SourceRefused, SourceUnavailable: as `discover`.
         """
-        raise NotImplementedError(f"{attachment.name} of {max_bytes} bytes at most")
+        del attachment, max_bytes
+        raise DocumentSkipped("a source that cannot download what its documents attach")

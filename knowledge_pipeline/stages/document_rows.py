@@ -51,11 +51,11 @@ class DocumentRows:
         for uri in vanished:
             yield from self._attached.build(uri, None)
         yield from archive_rows(self._table, vanished)
-        for item, result in self._read([items[uri] for uri in uris if uri in items]):
+        for item, result in self._read_items([items[uri] for uri in uris if uri in items]):
             yield from self._attached.build(item.uri, result)
             yield build_row(item, result)
 
-    def _read(self, items: list[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+    def _read_items(self, items: list[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         readable: list[Item] = []
         for item in items:
             if item.skip:

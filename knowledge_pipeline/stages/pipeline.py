@@ -146,7 +146,7 @@ class SourceRefresh:
     def _begin_step(self) -> Generator[None]:
         """Refresh the source alone, while others see how far it is and learn why it fails."""
         lock = self.ctx.lake.lock_source(self.ctx.source.id)
-        with record_failure(self.ctx), lock, self._progress.shown():
+        with record_failure(self.ctx), lock, self._progress.show_while_running():
             yield
 
     def _remember_if_idle(self) -> None:

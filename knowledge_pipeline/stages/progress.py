@@ -67,7 +67,7 @@ class PublishedProgress:
         self._file.report(stage, done, total, pace.compute_rate(now_s, done), left_s)
 
     @contextmanager
-    def shown(self) -> Generator[None]:
+    def show_while_running(self) -> Generator[None]:
         """Show it while inside."""
         self._file.show()
         try:

@@ -55,7 +55,7 @@ def _print_discovery(session: Session, discovery: Discovery) -> None:
         session.screen.print_note(f"{discovery.problem}{rest}")
         return
     changes = [
-        f"{len(names):,} {what} ({_shorten(names)})"
+        f"{len(names):,} {what} ({_join_first_names(names)})"
         for what, names in (("new", discovery.added), ("gone", discovery.removed))
         if names
     ]
@@ -64,7 +64,7 @@ def _print_discovery(session: Session, discovery: Discovery) -> None:
         session.screen.print_note(f"{discovery.organisation}: {members}, {', '.join(changes)}")
 
 
-def _shorten(names: Sequence[str]) -> str:
+def _join_first_names(names: Sequence[str]) -> str:
     return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
 
 
