@@ -91,6 +91,11 @@ eval: setup  ## score the golden questions of this repository, and the BEIR sets
 docs: setup  ## paste each command's help, and what the SQL models say, into the docs
 	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md
 
+constraints: setup  ## compile constraints.txt: a version of every package, for the oldest Python that is supported
+	$(PIP) 'uv>=0.9,<1'
+	$(BIN)/uv pip compile pyproject.toml --all-extras --python-version 3.11.0 --index-strategy unsafe-best-match \
+		--no-annotate --custom-compile-command "make constraints" --quiet --output-file constraints.txt
+
 format: setup  ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
