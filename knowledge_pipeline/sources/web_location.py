@@ -37,7 +37,7 @@ def build_web_location(source: SourceConfig) -> WebLocation:
         return WebLocation(repo=connection.repository)
     if isinstance(connection, WikiConnection):  # its pages know their addresses
         return WebLocation(connection.repository, connection.branch)
-    if isinstance(connection, GitlabConnection) and source.type in ("releases", "snippets"):
+    if isinstance(connection, GitlabConnection):
         return WebLocation(repo=connection.project)
     if isinstance(connection, BucketConnection):
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.web_location import WebLocation, build_web_location
 from knowledge_pipeline_tests.sources.repositories import over_folder, over_git
 
@@ -21,6 +22,13 @@ def test_every_way_to_write_an_address_names_the_same_place(url):
     assert build_web_location(over_git("code", url)) == WebLocation(
         "owner/name", None, f"{site}/blob/HEAD/", f"{site}/commit/"
     )
+
+
+@pytest.mark.parametrize("type_", ["github_issues", "github_pr", "releases"])
+def test_conversations_are_of_their_repository_on_either_host(type_):
+    for connection in ({"type": "github", "repository": "a/b"}, {"type": "gitlab", "project": "a/b"}):
+        source = SourceConfig.model_validate({"id": "s", "type": type_, "connection": connection})
+        assert build_web_location(source) == WebLocation("a/b")
 
 
 def test_a_configured_branch_is_part_of_the_page():
