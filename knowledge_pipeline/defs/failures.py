@@ -14,9 +14,13 @@ import dagster as dg
 from sqlalchemy.exc import OperationalError
 
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
+from knowledge_pipeline.stages.context import describe_failures
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+FAILURES = "failures"
+"""The metadata of a failed step that has the errors by source."""
 
 _LOST_DATABASE = "Dagster's database went away: once it answers, materialize again what is missing"
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
@@ -30,6 +34,10 @@ def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Genera
     """
     try:
         yield
+    except SourcesFailed as error:
+        if error.is_transient:
+            _retry(context, retry_policy, str(error), error, error.metadata)
+        raise dg.Failure(str(error), error.metadata, allow_retries=False) from error
     except PermanentError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     except TransientError as error:
@@ -40,9 +48,15 @@ def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Genera
         _retry(context, retry_policy, _LOST_DATABASE, error)
 
 
-def _retry(context: Context, retry_policy: dg.RetryPolicy, problem: str, error: Exception) -> NoReturn:
+def _retry(
+    context: Context,
+    retry_policy: dg.RetryPolicy,
+    problem: str,
+    error: Exception,
+    metadata: Mapping[str, dg.MetadataValue] | None = None,
+) -> NoReturn:
     if context.retry_number >= retry_policy.max_retries:
-        raise dg.Failure(problem, allow_retries=False) from error
+        raise dg.Failure(problem, metadata, allow_retries=False) from error
     raise dg.RetryRequested(
         max_retries=retry_policy.max_retries,
         seconds_to_wait=retry_policy.calculate_delay(context.retry_number + 1),
@@ -74,9 +88,11 @@ def skip_on_config_error(consequence: str) -> Callable[[Callable[_P, _R]], Calla
     return decorate
 
 
-def combine_failures(failed: Mapping[str, KnowledgeError], *, total: int) -> KnowledgeError:
-    """One error for the failed sources of a run; transient if any of them is."""
-    reasons = "; ".join(f"{source}: {error}" for source, error in failed.items())
-    transient = any(isinstance(error, TransientError) for error in failed.values())
-    kind = TransientError if transient else PermanentError
-    return kind(f"{len(failed)} of {total} sources failed, the others are done: {reasons}")
+class SourcesFailed(KnowledgeError):
+    """Some sources of a run failed, and the others are done; transient if any of them is."""
+
+    def __init__(self, failed: Mapping[str, KnowledgeError], *, total: int) -> None:
+        reasons = "; ".join(f"{source}: {error}" for source, error in failed.items())
+        super().__init__(f"{len(failed)} of {total} sources failed, the others are done: {reasons}")
+        self.is_transient = any(isinstance(error, TransientError) for error in failed.values())
+        self.metadata = {FAILURES: dg.MetadataValue.json(describe_failures(failed))}

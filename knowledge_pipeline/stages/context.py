@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings, SourceConfig
-from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.errors import KnowledgeError, TransientError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
@@ -141,6 +141,19 @@ class RefreshOutcome:
     stats: list[Stats] = field(default_factory=list[Stats])
     failures: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
     release: Stats | None = None
+
+
+def describe_failures(failures: Mapping[str, KnowledgeError]) -> list[dict[str, Any]]:
+    """What failed, by source, as programs read it."""
+    return [
+        {
+            "source": source,
+            "error": str(error),
+            "kind": type(error).__name__,
+            "temporary": isinstance(error, TransientError),
+        }
+        for source, error in failures.items()
+    ]
 
 
 def sum_stats(parts: Sequence[Stats]) -> Stats:

@@ -26,5 +26,6 @@ def test_a_recorded_failure_is_one_sentence_and_a_code(indexed: Path, shop: Path
     (shop / "docs" / "guide.md").unlink()
     failed = run_program("refresh", "--source", "shop-docs", "--dagster", "--json", code=1).json
     assert "--allow-empty" in failed["failure"]
+    assert [(each["source"], each["temporary"]) for each in failed["failures"]] == [("shop-docs", False)]
     done = run_program("refresh", "--source", "shop-docs", "--dagster", "--allow-empty", "--json").json
     assert done["failure"] is None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.cli.exit_codes import exit_code_of_failures, print_error
 from knowledge_pipeline.cli.render.terminal_text import one_line, truncate
-from knowledge_pipeline.errors import TransientError
 from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ _NUMBERS = ("seen", "added", "changed", "removed", "skipped", "chunks", "embedde
 
 def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequence[str]) -> int:
     """Show what was done, and return the exit code; programs also get the ids of new sources."""
+    from knowledge_pipeline.stages.context import describe_failures
+
     by_source: dict[str, dict[str, Stats]] = {}
     for stats in outcome.stats:
         by_source.setdefault(stats.source, {})[stats.stage] = stats
@@ -38,16 +39,8 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
                 **{"release": release.version, "new": release.has_changes, "rows": release.rows},
                 "notes": list(release.notes),
             }
-        failures = [
-            {
-                "source": source,
-                "error": str(error),
-                "kind": type(error).__name__,
-                "temporary": isinstance(error, TransientError),
-            }
-            for source, error in outcome.failures.items()
-        ]
         project = {"config": str(session.config_path), "declared": list(declared)}
+        failures = describe_failures(outcome.failures)
         screen.print_json({**project, "sources": summaries, "failures": failures, "release": live})
     else:
         columns = ("source", *_NUMBERS, "seconds")

@@ -14,7 +14,7 @@ from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.checks import to_check_result
 from knowledge_pipeline.defs.dagster_internals import CODE_VERSION, DATA_VERSION, ROW_COUNT, log_check_result
 from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
-from knowledge_pipeline.defs.failures import Context, combine_failures
+from knowledge_pipeline.defs.failures import Context, SourcesFailed
 from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs, track_release_inputs
 from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -47,7 +47,7 @@ def refresh_and_record(
     `skip_recorded` records no unchanged stage again; Dagster waits for one where it asked for partitions.
 
     Raises:
-        KnowledgeError: naming the sources that failed, and the release if it did; the others are done.
+        SourcesFailed: naming the sources that failed, and the release if it did; the others are done.
     """
     settings = project.load_settings()
     configured = [source for source in settings.sources if source.id in set(ids)]
@@ -62,7 +62,7 @@ def refresh_and_record(
         except KnowledgeError as error:
             refreshed.failed["release"] = error
     if refreshed.failed:
-        raise combine_failures(refreshed.failed, total=len(ids))
+        raise SourcesFailed(refreshed.failed, total=len(ids))
 
 
 def build_early_releases(

@@ -5,13 +5,15 @@ It launches nothing and needs no daemon; `dagster dev` shows the run.
 
 import os
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
+from knowledge_pipeline.defs.failures import FAILURES
 from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -27,7 +29,8 @@ class RecordedRun:
     """How the run ended."""
 
     run_id: str
-    failure: str | None  # one sentence, where anything failed
+    failure: str | None = None  # one sentence, where anything failed
+    failures: Sequence[Any] = ()  # what `describe_failures` says, where the others are done
 
 
 def record_refresh(
@@ -59,12 +62,16 @@ def record_refresh(
             raise_on_error=False,
             tags={"knowledge/trigger": "command", **build_source_tags(ids)},
         )
-        problem = None if result.success else f"run {result.run_id} failed before its first step"
+        if result.success:
+            return RecordedRun(result.run_id)
+        problem = f"run {result.run_id} failed before its first step"
+        failures: Any = ()
         for event in result.get_step_failure_events()[:1]:
-            failure = event.step_failure_data
-            message = failure.user_failure_data.description if failure.user_failure_data else None
+            failure, told = event.step_failure_data, event.step_failure_data.user_failure_data
+            message = told.description if told else None
             problem = message or (failure.error.message.strip() if failure.error else "failed")
-        return RecordedRun(result.run_id, problem)
+            failures = told.metadata[FAILURES].value if told and FAILURES in told.metadata else ()
+        return RecordedRun(result.run_id, problem, failures)
 
 
 @contextmanager

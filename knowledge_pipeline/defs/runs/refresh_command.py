@@ -19,14 +19,14 @@ def handle_request(request: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request: `config`, `sources`, and `options` with the fields of `RefreshOptions`.
 
     Returns:
-        `run`, and `failure` in a sentence or null; or `error` and its `kind`.
+        `run`, `failure` in a sentence or null, and `failures` by source; or `error` and its `kind`.
     """
     options = RefreshOptions(**request["options"])
     try:
         recorded = record_refresh(Path(request["config"]), request["sources"], options)
     except KnowledgeError as error:
         return {"error": str(error), "kind": type(error).__name__}
-    return {"run": recorded.run_id, "failure": recorded.failure}
+    return {"run": recorded.run_id, "failure": recorded.failure, "failures": list(recorded.failures)}
 
 
 if __name__ == "__main__":
