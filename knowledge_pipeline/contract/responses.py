@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from knowledge_pipeline.contract.chat import ChatMessage
 from knowledge_pipeline.contract.types import (
+    EventState,
     FileState,
     HealthState,
     NodeRole,
@@ -556,6 +557,22 @@ class StatusResponse(JsonResponse):
 
 
 @dataclass(frozen=True, slots=True)
+class LastEvent:
+    """The last event about a source that a service sent to a server of this machine."""
+
+    service: str = field(metadata={"examples": ["github", "jira"]})
+    kind: str = field(
+        metadata={
+            "description": "As the service calls it; empty where it does not say.",
+            "examples": ["push", "jira:issue_updated"],
+        }
+    )
+    at: datetime = field(metadata={"description": "When it came."})
+    state: EventState = field(metadata={"description": "done: what it is about has been read since."})
+    error: str | None = field(metadata={"description": "Why that failed last, in a sentence."})
+
+
+@dataclass(frozen=True, slots=True)
 class SourceState:
     """Whether a source is as it should be, and what its refreshes left out and cost."""
 
@@ -575,6 +592,9 @@ class SourceState:
     last_run: str | None = field(metadata={"description": "The Dagster run that refreshed it last."})
     last_run_url: str | None = field(
         metadata={"description": "Its page, where the server knows the address of Dagster."}
+    )
+    last_event: LastEvent | None = field(
+        default=None, metadata={"description": "null: none came within 30 days, to this machine."}
     )
 
 
@@ -695,6 +715,7 @@ class Refresh(JsonResponse):
     release: int | None = field(default=None, metadata={"description": "The release that it published."})
     documents: tuple[str, ...] = field(default=(), metadata=_HIDDEN)  # "SOURCE/URI"; none: whole sources
     relist: bool = field(default=False, metadata=_HIDDEN)  # services are listed in full
+    tries: int = field(default=0, metadata=_HIDDEN)  # that failed before this one
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ Judgement = Literal["clicked", "useful", "useless"]
 
 HealthState = Literal["ok", "unhealthy", "disabled", "unknown"]
 RefreshState = Literal["queued", "running", "interrupted", "succeeded", "failed"]
+EventState = Literal["waiting", "done", "failed"]
 EventType = Literal["index.refreshed", "release.published", "source.failed"]
 
 Name = Annotated[str, Len(1)]

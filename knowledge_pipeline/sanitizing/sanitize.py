@@ -32,6 +32,12 @@ class SanitizedText:
     dropped: bool = False
 
 
+def redact_sentence(text: str, *, max_chars: int) -> str:
+    """A message for others in one line, without secrets and personal data."""
+    clean = " ".join(sanitize(text, SanitizeSettings(secrets="redact", personal_data="redact")).text.split())
+    return clean if len(clean) <= max_chars else f"{clean[: max_chars - 1]}…"
+
+
 def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
     """Redact secrets and personal data, each `[REDACTED:kind]`, or drop the text, as configured.
 

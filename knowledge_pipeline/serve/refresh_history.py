@@ -1,4 +1,4 @@
-"""What became of the refreshes that a store's servers were asked for, kept after the servers.
+"""What became of the refreshes that a store's servers were asked for, and of the last event of each source.
 
 One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
 synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from knowledge_pipeline.contract.responses import Refresh
 from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.serve.last_events import EVENT
+from knowledge_pipeline.serve.refresh_process import ProcessOutcome
 from knowledge_pipeline.serve.unfinished_refreshes import is_served
 from knowledge_pipeline.store.shared_state import SharedState
 
@@ -49,16 +54,9 @@ class RefreshHistory:
 
     def list_all(self) -> list[Refresh]:
         """All that are kept, in no order; what a server that is gone left undone is interrupted."""
-        if not self._folder.exists() or not (state := self._open_state()):
-            return []
-        try:
-            entries = [json.loads(value) for value in state.list_values(_KIND)]
-        except StoreUnavailable as error:
-            _log.warning("former refreshes are not listed: %s", error)
-            return []
         served: dict[str, bool] = {}
         found: list[Refresh] = []
-        for entry in entries:
+        for entry in self._list(_KIND):
             refresh, owner = _REFRESH.validate_python(entry["refresh"]), entry["owner"]
             if refresh.status in _UNFINISHED:
                 if owner not in served:
@@ -67,12 +65,48 @@ class RefreshHistory:
             found.append(refresh)
         return found
 
+    def record_event(self, refresh: Refresh, sources: Iterable[str], service: str, kind: str) -> None:
+        """Keep that an event of a service came, which a refresh takes in for some of its sources."""
+        event = {"service": service, "kind": kind, "at": datetime.now(UTC).isoformat(), "refresh": refresh.id}
+        self._put_events({"source": source, **event, "state": "waiting", "error": None} for source in sources)
+
+    def end_events(self, refresh: Refresh, outcome: ProcessOutcome, again: Refresh | None) -> None:
+        """Keep what became of the events of a refresh; `again` tries to take in those that may work later."""
+        ended: list[dict[str, Any]] = []
+        for event in self._list(EVENT):
+            if event["refresh"] != refresh.id:
+                continue
+            if (failure := outcome.find_failure(event["source"])) is None:
+                ended.append({**event, "state": "done", "error": None})
+            elif again and failure.is_temporary:
+                ended.append({**event, "refresh": again.id, "error": failure.error})
+            else:
+                ended.append({**event, "state": "failed", "error": failure.error})
+        self._put_events(ended)
+
     def close(self) -> None:
         """Use it no more."""
         if self._state:
             self._state.close()
             self._state = None
         self._is_broken = True
+
+    def _list(self, kind: str) -> list[dict[str, Any]]:
+        if not self._folder.exists() or not (state := self._open_state()):
+            return []
+        try:
+            return [json.loads(value) for value in state.list_values(kind)]
+        except StoreUnavailable as error:
+            _log.warning("former refreshes are not listed: %s", error)
+            return []
+
+    def _put_events(self, events: Iterable[dict[str, Any]]) -> None:
+        if state := self._open_state():
+            try:
+                for event in events:
+                    state.put(EVENT, event["source"], json.dumps(event).encode(), ttl_s=KEPT_S)
+            except StoreUnavailable as error:
+                _log.warning("the last event of a source is not kept: %s", error)
 
     def _open_state(self) -> SharedState | None:
         if self._state is None and not self._is_broken:

@@ -1,4 +1,4 @@
-"""Whether sources are stale: the SQL model `stale_sources`, kept while nothing is written."""
+"""Whether sources are stale: the SQL model `stale_sources`, kept while nothing is written; last events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.access import AccessSettings
 from knowledge_pipeline.config.dagster_url import build_run_url
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import SourceState
+from knowledge_pipeline.contract.responses import LastEvent, SourceState
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import sees_whole_source
+from knowledge_pipeline.serve.last_events import list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
@@ -42,7 +44,7 @@ async def load_states(settings: Settings, config: Path | None, access: Access) -
     if settings.federation.stores:
         return {}  # each store has its own log
     try:
-        states, declared = await asyncio.to_thread(_load_states, settings, config)
+        states, declared = await asyncio.to_thread(_load_states_with_events, settings, config)
     except (KnowledgeError, OSError) as error:
         _log.warning("whether sources are stale is not known: %s", error)
         return {}
@@ -50,6 +52,15 @@ async def load_states(settings: Settings, config: Path | None, access: Access) -
         return states
     seen = [id_ for id_ in states if id_ in declared and sees_whole_source(declared[id_], access)]
     return {id_: states[id_] if access.tenant else replace(states[id_], cost=None) for id_ in seen}
+
+
+def _load_states_with_events(settings: Settings, config: Path | None) -> _States:
+    states, declared = _load_states(settings, config)
+    events: dict[str, LastEvent] = {}
+    for event in list_last_events(Lake(settings.store).folder / "refreshes"):
+        source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
+        events[source] = LastEvent(at=at, **event)
+    return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared
 
 
 def _load_states(settings: Settings, config: Path | None) -> _States:

@@ -6,7 +6,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config.settings import SanitizeSettings
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.events.log import record_event
@@ -39,18 +38,14 @@ def record_failure(ctx: RefreshContext) -> Generator[None]:
     except Busy:
         raise
     except KnowledgeError as error:
+        from knowledge_pipeline.sanitizing.sanitize import redact_sentence
+
         content = {
             **{"source": ctx.source.id, "source_type": ctx.source.type},
-            **{"error": _to_sentence(error), "kind": type(error).__name__},
+            **{
+                "error": redact_sentence(str(error), max_chars=_MAX_ERROR_CHARS),
+                "kind": type(error).__name__,
+            },
         }
         record_event(ctx.lake, "source.failed", content, at=datetime.now(UTC), source=ctx.source.id)
         raise
-
-
-def _to_sentence(error: KnowledgeError) -> str:
-    """Its message in one line, without secrets and personal data."""
-    from knowledge_pipeline.sanitizing.sanitize import sanitize
-
-    settings = SanitizeSettings(secrets="redact", personal_data="redact")
-    clean = " ".join(sanitize(str(error), settings).text.split())
-    return clean if len(clean) <= _MAX_ERROR_CHARS else f"{clean[: _MAX_ERROR_CHARS - 1]}…"

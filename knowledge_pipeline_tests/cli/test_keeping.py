@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.contract.responses import Refresh
+from knowledge_pipeline.serve.refresh_history import RefreshHistory
+from knowledge_pipeline.serve.refresh_process import Failure, ProcessOutcome
 from knowledge_pipeline_tests.cli.conftest import Run, list_imports
 
 
@@ -32,11 +36,33 @@ def test_status_counts_what_is_stored_of_each_source(indexed: Path, run: Run):
 
 
 def test_status_without_a_change_opens_no_table_and_says_the_same(indexed: Path, run: Run):
+    history = RefreshHistory(Path(run("status", "--json").json["store"]) / "refreshes")
+    history.record_event(Refresh("1", (), "jira", "queued", datetime.now(UTC)), ["shop-docs"], "jira", "")
     first = run("status", "--json").json
+    assert len(first["events"]) == 1
     command = [sys.executable, "-X", "importtime", "-m", "knowledge_pipeline.cli", "status", "--json"]
     again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert json.loads(again.stdout) == first
     assert {"lance", "pyarrow", "numpy"}.isdisjoint(list_imports(again.stderr))
+
+
+def test_status_says_what_became_of_the_last_event_of_each_source(indexed: Path, run: Run):
+    assert run("status", "--json").json["events"] == []
+    history = RefreshHistory(Path(run("status", "--json").json["store"]) / "refreshes")
+    for source, kind in (("shop-code", "push"), ("shop-docs", "gollum"), ("removed", "push")):
+        refresh = Refresh(source, (source,), "github", "queued", datetime.now(UTC))
+        history.record_event(refresh, [source], "github", kind)
+        failures = {"shop-docs": Failure("it is gone", is_temporary=False)}
+        history.end_events(refresh, ProcessOutcome(7, failures), None)
+    history.close()
+    code, docs = run("status", "--json").json["events"]
+    assert docs.pop("at").startswith("20") and code["state"] == "done"
+    assert docs == {
+        **{"source": "shop-docs", "service": "github", "kind": "gollum"},
+        **{"state": "failed", "error": "it is gone"},
+    }
+    told = run("status").out
+    assert "taken in" in told and "failed: it is gone" in told
 
 
 def test_status_counts_again_what_a_refresh_a_rollback_or_another_source_changed(

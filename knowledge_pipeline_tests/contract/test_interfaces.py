@@ -64,6 +64,10 @@ RESPONSES = (
 )
 
 
+INVENTORY = (responses.Collection, responses.SourceState, responses.LastEvent)
+"""What a server alone says of its sources."""
+
+
 @pytest.fixture(scope="module")
 def openapi(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config = tmp_path_factory.mktemp("contract") / "knowledge.yaml"
@@ -95,7 +99,7 @@ def test_every_search_over_http_takes_all_filters(openapi):
         assert set(schemas[name]["properties"]) == set(FILTER_NAMES)
 
 
-@pytest.mark.parametrize("cls", RESPONSES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", (*RESPONSES, *INVENTORY), ids=lambda cls: cls.__name__)
 def test_openapi_has_every_field_of_a_response(openapi, cls):
     assert set(openapi["components"]["schemas"][cls.__name__]["properties"]) == json_fields(cls)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import shutil
 import sys
 import time
+from datetime import datetime
 
 import pytest
 
@@ -36,7 +38,9 @@ def refreshing(own_world, tmp_path):
     calls = tmp_path / "calls"
     script = f"import sys; open({str(calls)!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))"
     refreshes = RefreshQueue(
-        own_world.config, own_world.root / "refreshes", cli_command=(sys.executable, "-S", "-c", script)
+        own_world.config,
+        Lake(own_world.settings.store).folder / "refreshes",
+        cli_command=(sys.executable, "-S", "-c", script),
     )
     with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:
         yield running
@@ -325,6 +329,12 @@ def test_an_event_of_a_ticket_reads_the_ticket_once(refreshing, operator, own_wo
     assert all_done(operator) == [(["acme-tickets"], "succeeded")]
     (call,) = (tmp_path / "calls").read_text().splitlines()
     assert call.startswith("refresh --source acme-tickets --document acme-tickets/issue/10001 ")
+    told = {each["id"]: each["state"] for each in operator.get(f"{API}/collections").json()["collections"]}
+    event = told["acme-tickets"].pop("last_event")
+    assert datetime.fromisoformat(event.pop("at")).tzinfo
+    assert event == {"service": "jira", "kind": "jira:issue_deleted", "state": "done", "error": None}
+    assert {id_ for id_, state in told.items() if state.get("last_event")} == set()
+    assert re.search(r"jira:issue_deleted of jira [^<]*: taken in", operator.get("/sources").text)
 
 
 def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own_world):

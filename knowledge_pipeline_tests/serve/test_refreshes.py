@@ -1,4 +1,4 @@
-"""Refreshes that a server starts: in which order, how often, and what becomes of them."""
+"""Refreshes that a server starts: which together, how often, and what becomes of each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.serve import refresh_queue as module
+from knowledge_pipeline.serve.last_events import list_last_events
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline_tests.full_disk import limited_files
 
 # Stands in for the command line: notes how it was called, waits until it may go on, and prints and ends
-# as a file tells it to.
+# as a file tells it to, that of a source it is called with before that of all.
 PROGRAM = """
 import json, pathlib, sys, time
 root = pathlib.Path(sys.argv[1])
@@ -24,7 +25,8 @@ with (root / "calls").open("a") as calls:
     calls.write(json.dumps(sys.argv[2:]) + chr(10))
 while (root / "wait").exists():
     time.sleep(0.01)
-told = json.loads((root / "told").read_text())
+files = [root / f"told-{word}" for word in sys.argv]
+told = json.loads(next((each for each in files if each.exists()), root / "told").read_text())
 sys.stdout.write(told["out"])
 sys.stderr.write(told["err"])
 raise SystemExit(told["code"])
@@ -39,12 +41,19 @@ class Program:
         (root / "program.py").write_text(PROGRAM)
         self.ends(0, {"release": {"release": 7}})
 
-    def ends(self, code: int, out: object = "", err: object = "") -> None:
+    def ends(self, code: int, out: object = "", err: object = "", *, of: str | None = None) -> None:
         told = {
             name: said if isinstance(said, str) else json.dumps(said)
             for name, said in (("out", out), ("err", err))
         }
-        (self.root / "told").write_text(json.dumps({"code": code, **told}))
+        (self.root / (f"told-{of}" if of else "told")).write_text(json.dumps({"code": code, **told}))
+
+    def fails(self, **temporary: bool) -> None:
+        """These sources fail, each for now or for good."""
+        failures = [
+            {"source": source, "error": "no answer", "temporary": each} for source, each in temporary.items()
+        ]
+        self.ends(1, {"failures": failures, "release": {"release": 7}})
 
     def hold(self) -> None:
         (self.root / "wait").touch()
@@ -123,15 +132,11 @@ def test_what_waits_is_not_asked_for_twice_and_what_runs_is_done_once_more(progr
 
     told, expected = asyncio.run(scenario())
     assert told == expected
-    assert [call[1:-3] for call in program.calls] == [
-        ["--source", "a"],
-        ["--source", "a"],
-        ["--source", "a", "--source", "b"],
-    ]
+    assert [call[1:-3] for call in program.calls] == [["--source", "a"], ["--source", "a", "--source", "b"]]
 
 
 def test_documents_that_events_name_are_read_together(program, monkeypatch):
-    monkeypatch.setattr(module, "GATHER_S", 0.2)
+    monkeypatch.setattr(module, "GATHER_S", 0.05)
     monkeypatch.setattr(module, "MAX_DOCUMENTS", 100)
 
     async def scenario():
@@ -147,6 +152,7 @@ def test_documents_that_events_name_are_read_together(program, monkeypatch):
         assert whole.relist and whole is refreshes.submit_documents(["c/issue/1"], "jira")
         assert refreshes.submit(["c"], "sync") is whole
         assert refreshes.submit(["a"], "jira", relist=True) is not refreshes.submit(["b"], "sync")
+        await asyncio.sleep(module.GATHER_S)
         program.go_on()
         await ended(refreshes)
         return burst[0]
@@ -155,21 +161,26 @@ def test_documents_that_events_name_are_read_together(program, monkeypatch):
     assert first.sources == ("a", "b") and "documents" not in first.as_json()
     named = [[call[at + 1] for at, word in enumerate(call) if word == "--document"] for call in program.calls]
     assert named[0] == [*(f"a/issue/{number}" for number in range(99)), "b/page/1"]
-    assert named[1:] == [["a/issue/1"], [], [], []]
-    assert ["--relist" in call for call in program.calls] == [False, False, True, True, False]
+    assert named[1:] == [["a/issue/1"], [], []]
+    assert [call[1:-3] for call in program.calls[1:]] == [
+        ["--source", "a", "--source", "c", "--document", "a/issue/1", "--relist"],
+        ["--source", "a", "--relist"],  # whose documents cannot be named in the same process
+        ["--source", "b"],  # not listed in full
+    ]
 
 
 @pytest.mark.parametrize(
     ("out", "err", "problem"),
     [
-        ({"failures": [{"source": "a", "error": "gone"}], "release": None}, "", "a: gone"),
-        ("", {"error": "the lock is held", "kind": "Busy"}, "the lock is held"),
-        ("no JSON", "Traceback: no JSON either", "it ended with exit code 4"),
+        ({"failures": [{"source": "a", "error": "gone", "temporary": False}]}, "", "a: gone"),
+        ("", {"error": "the file is wrong", "kind": "ConfigError"}, "the file is wrong"),
+        ("no JSON", "Traceback: no JSON either", "it ended with exit code 1"),
+        ({"run": "1", "failure": "the run failed"}, "", "the run failed"),
     ],
 )
 def test_a_failed_refresh_keeps_its_sentence(program, out, err, problem):
     async def scenario():
-        program.ends(4, out, err)
+        program.ends(1, out, err)
         refreshes = program.refreshes()
         refresh = refreshes.submit(["a"], "sync")
         await ended(refreshes)
@@ -179,7 +190,154 @@ def test_a_failed_refresh_keeps_its_sentence(program, out, err, problem):
     assert (refresh.status, refresh.error) == ("failed", problem)
 
 
-def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried(program):
+def test_what_waits_shares_a_process_and_a_source_that_fails_fails_no_other(program):
+    async def scenario():
+        program.hold()
+        refreshes = program.refreshes()
+        running = refreshes.submit(["x"], "github")
+        await until(lambda: program.calls)
+        burst = [refreshes.submit([source], "github") for source in "abc"]
+        program.fails(b=False)
+        program.go_on()
+        await ended(refreshes)
+        return running, *burst
+
+    told = asyncio.run(scenario())
+    assert [call[1:-3] for call in program.calls] == [
+        ["--source", "x"],
+        ["--source", "a", "--source", "b", "--source", "c"],
+    ]
+    assert [each.error for each in told] == [None, None, "b: no answer", None]
+    assert [each.status for each in told] == ["succeeded", "succeeded", "failed", "succeeded"]
+
+
+def test_where_a_process_ends_without_a_word_of_its_sources_each_gets_its_own(program):
+    async def scenario():
+        program.ends(3, "", {"error": "there is no source 'b'", "kind": "NotFound"}, of="b")
+        refreshes = program.refreshes()
+        told = [refreshes.submit([source], "github") for source in "abc"]
+        await ended(refreshes)
+        return told
+
+    told = asyncio.run(scenario())
+    assert [each.status for each in told] == ["succeeded", "failed", "succeeded"]
+    assert told[1].error == "there is no source 'b'" and len(program.calls) == 4
+
+
+def test_what_may_work_later_is_tried_again_some_times_and_then_left_to_the_listing(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 0.0)
+    monkeypatch.setattr(module, "RETRY_PAUSES_S", (0.01, 0.02))
+
+    async def scenario():
+        program.fails(a=True, b=False)
+        refreshes = program.refreshes()
+        refreshes.submit_documents(["a/issue/1", "b/page/2", "c/page/3"], "jira")
+        await ended(refreshes)
+        return refreshes.list_all()
+
+    last, second, first = asyncio.run(scenario())
+    assert first.error == "a: no answer; b: no answer (tried again in 0:00)"
+    assert second.error == "a: no answer (tried again in 0:00)"
+    assert last.error == "a: no answer (tried 3 times: left to the next listing)"
+    again = ["--source", "a", "--document", "a/issue/1"]
+    assert [call[1:-3] for call in program.calls[1:]] == [again, again]
+    assert list((program.root / "refreshes").glob("*.jsonl")) == []
+
+
+def test_what_waits_to_be_tried_again_holds_nothing_up_and_outlives_the_server(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 0.0)
+    monkeypatch.setattr(module, "RETRY_PAUSES_S", (1_000.0,))
+
+    async def scenario():
+        program.fails(a=True)
+        refreshes = program.refreshes()
+        first = refreshes.submit(["a"], "github")
+        await until(lambda: first.status == "failed")
+        waiting = refreshes.list_all()[0]
+        program.ends(0, {"release": {"release": 8}})
+        other = refreshes.submit_documents(["b/page/1"], "confluence")
+        await until(lambda: other.status == "succeeded")
+        assert (waiting.sources, waiting.status, waiting.reason) == (("a",), "queued", "github")
+        await refreshes.close()
+        following = program.refreshes()
+        following.resume()
+        await ended(following)
+        assert following.list_own()[0].id == waiting.id
+        await following.close()
+
+    asyncio.run(scenario())
+    assert [call[2] for call in program.calls] == ["a", "b", "a"]
+
+
+def test_an_event_ends_the_pause_of_its_own_source_alone(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 0.0)
+    monkeypatch.setattr(module, "RETRY_PAUSES_S", (1_000.0, 1_000.0))
+
+    async def scenario():
+        program.fails(a=True, b=True)
+        refreshes = program.refreshes()
+        refreshes.submit(["a"], "sync")
+        refreshes.submit_documents(["b/issue/1"], "jira")
+        await until(lambda: len(refreshes.list_all()) == 4)
+        _, waiting = sorted(
+            (each for each in refreshes.list_all() if each.tries), key=lambda each: each.sources
+        )
+        other = refreshes.submit_documents(["c/issue/1"], "jira")
+        await until(lambda: other.status == "succeeded")
+        assert waiting.status == "queued" and other is not waiting
+        assert refreshes.submit_documents(["b/issue/2"], "jira") is waiting
+        await until(lambda: waiting.status == "failed")
+        queued = sorted(each.sources for each in refreshes.list_all() if each.status == "queued")
+        assert queued == [("a",), ("b",)]
+        await refreshes.close()
+
+    asyncio.run(scenario())
+    assert [call[1:-3] for call in program.calls[1:]] == [
+        ["--source", "c", "--document", "c/issue/1"],
+        ["--source", "b", "--document", "b/issue/1", "--document", "b/issue/2"],
+    ]
+
+
+def test_the_last_event_of_each_source_is_known_and_what_became_of_it(program, monkeypatch):
+    monkeypatch.setattr(module, "RETRY_PAUSES_S", (1_000.0,))
+    secret = "ghp_" + "a1B2" * 9
+
+    def known() -> list[list[str | None]]:
+        events = list_last_events(program.root / "refreshes")
+        return [[each[name] for name in ("source", "kind", "state", "error")] for each in events]
+
+    async def scenario():
+        failures = [
+            {"source": "b", "error": f"no answer to {secret}", "temporary": False},
+            {"source": "c", "error": "no answer", "temporary": True},
+        ]
+        program.ends(1, {"failures": failures})
+        refreshes = program.refreshes()
+        assert known() == []
+        refresh = refreshes.submit(["a", "b", "c", "d"], "github")
+        refreshes.note_event(refresh, ["a", "b", "c"], "github", "push")
+        assert {each[2] for each in known()} == {"waiting"}
+        await until(lambda: refresh.status == "failed")
+        assert known()[1][2] == "failed" and known()[1][3] in refresh.error
+        later = refreshes.submit(["b"], "github")
+        refreshes.note_event(later, ["b"], "github", "gollum")
+        program.ends(0)
+        await until(lambda: later.status == "succeeded")
+        await refreshes.close()
+        return refresh.error
+
+    error = asyncio.run(scenario())
+    assert secret not in error and "[REDACTED:" in error
+    assert known() == [
+        ["a", "push", "done", None],
+        ["b", "gollum", "done", None],
+        ["c", "push", "waiting", "no answer"],
+    ]
+
+
+def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried(program, monkeypatch):
+    monkeypatch.setattr(module, "RETRY_PAUSES_S", ())
+
     async def scenario():
         missing = (str(program.root / "none"),)
         refreshes = RefreshQueue(program.root / "knowledge.yaml", program.root, cli_command=missing)
@@ -290,14 +448,12 @@ def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program):
     assert told == dict.fromkeys(promised, "succeeded")  # under their ids, that which another covers too
     assert {each.id: each.status for each in program.refreshes().list_all()} == told
     assert [call[:-3] for call in program.calls] == [
-        ["refresh", "--source", "a"],
-        ["refresh", "--source", "b", "--source", "c"],
+        ["refresh", "--source", "a", "--source", "b", "--source", "c"],
         ["purge", "--source", "d", "--yes"],
         [
-            *("refresh", "--source", "e", "--source", "f"),
-            *("--document", "e/issue/1", "--document", "f/page/2"),
+            *("refresh", "--source", "e", "--source", "f", "--source", "g"),
+            *("--document", "e/issue/1", "--document", "f/page/2", "--relist"),
         ],
-        ["refresh", "--source", "g", "--relist"],
     ]
     assert covered_by == ("b", "c") and sorted(reasons) == [
         *("github", "github", "gitlab", "jira", "purge", "slack"),
@@ -310,8 +466,8 @@ def test_a_server_that_ends_leaves_the_rest_to_the_next_and_takes_nothing_of_a_l
         program.hold()
         first, other = program.refreshes(), program.refreshes()
         first.submit(["a"], "sync")
-        first.submit(["b"], "sync")
         await until(lambda: program.calls)
+        first.submit(["b"], "sync")
         other.resume()
         assert [each.status for each in other.list_all()] == ["queued", "running"]  # of the first
         assert other.list_own() == []

@@ -12,7 +12,7 @@ from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.errors import Forbidden, Unauthenticated
 from knowledge_pipeline.serve.webhooks.deliveries import parse_payload
-from knowledge_pipeline.serve.webhooks.events import ServiceEvent
+from knowledge_pipeline.serve.webhooks.events import ServiceEvent, find_kind
 from knowledge_pipeline.serve.webhooks.services import SERVICES
 from knowledge_pipeline_tests.fakes.bucket.events import event_bridge_event, gcs_event, minio_event
 from knowledge_pipeline_tests.fakes.confluence import events as confluence
@@ -226,6 +226,26 @@ def test_an_event_is_a_look_at_what_it_names(
 ) -> None:
     service, event, payload = sent
     assert looked_at(read(SIGN[service](SECRET, event, payload))) == expected
+
+
+def test_the_kind_of_an_event_is_what_its_service_calls_it() -> None:
+    sent = [
+        ("github", "push", {}, "push"),
+        ("gitlab", "Issue Hook", gitlab.conversation_event(LAB, "acme/web/shop", "issue/3"), "issue"),
+        ("gitlab", "System Hook", gitlab.project_event("project_destroy", "a/b"), "project_destroy"),
+        ("jira", "comment_deleted", jira.ticket_event(TICKETS, "SHOP-1", "issue/1"), "comment_deleted"),
+        ("confluence", "page_removed", confluence.page_event(WIKI, "page/5", "TEAM"), "page_removed"),
+        ("confluence", "", {"page": {"id": "7"}}, ""),
+        ("slack", "", slack.posted("C00001", TS), "message"),
+        ("s3", "", minio_event("acme-docs", "a.pdf"), "s3:ObjectCreated:Put"),
+        ("s3", "", event_bridge_event("acme-docs", "a.pdf", "Object Deleted"), "Object Deleted"),
+        ("gcs", "", gcs_event("acme-docs", "a.pdf"), "OBJECT_FINALIZE"),
+        ("jira", "<b>\n" + "x" * 99, {}, "b" + "x" * 59),
+    ]
+    for service, event, payload, expected in sent:
+        delivery = SIGN[service](SECRET, event, payload)
+        headers = {name.lower(): value for name, value in delivery.headers.items()}
+        assert find_kind(parse_payload(delivery.body, "application/json"), headers) == expected
 
 
 def test_every_service_believes_only_what_it_can_verify() -> None:

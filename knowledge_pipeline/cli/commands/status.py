@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from knowledge_pipeline import __version__
 from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.release import Release
@@ -43,11 +45,25 @@ def status(
         if not detailed:
             cache.keep(counts)
     found = {"config": str(session.config_path), "store": str(settings.store), **counts}
+    if not is_federation:  # each store of one has its own
+        found["events"] = _list_events(session, {row["source"] for row in counts["sources"]})
     if settings.organisations:
         from knowledge_pipeline.cli.sources.organisations import list_organisations
 
         found["organisations"] = list_organisations(settings)
     show_status(session.screen, found, detailed=detailed)
+
+
+def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
+    """The last event of each source that has had one."""
+    from knowledge_pipeline.serve.last_events import list_last_events
+
+    try:
+        events = list_last_events(session.lake.folder / "refreshes")
+    except StoreUnavailable as error:
+        session.screen.print_note(f"Events of services are not shown: {error}")
+        return []
+    return [each for each in events if each["source"] in sources]
 
 
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:

@@ -33,6 +33,7 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
         screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
     numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
     screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
+    screen.print_table([_format_event(row) for row in found.get("events", ())])
     if not detailed:
         return
     for table in ("spaces", "code_graph"):
@@ -54,6 +55,16 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     if "last_change" in cells:
         cells["last_change"] = format_time(cells["last_change"])
     return cells | ({"disk": format_size(row["disk_bytes"])} if "disk_bytes" in row else {})
+
+
+def _format_event(row: dict[str, Any]) -> dict[str, Any]:
+    """When the last event came, and what became of it."""
+    state = "taken in" if row["state"] == "done" else row["state"]
+    outcome = f"{state}: {truncate(one_line(row['error']), 200)}" if row["error"] else state
+    return {
+        **{"source": row["source"], "last_event": format_time(row["at"])},
+        **{"service": row["service"], "kind": row["kind"], "outcome": outcome},
+    }
 
 
 def _format_state(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -14,7 +14,7 @@ from knowledge_pipeline.contract.responses import Refresh, WebhookResponse
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
 from knowledge_pipeline.serve.webhooks.deliveries import parse_payload
-from knowledge_pipeline.serve.webhooks.events import Change, ServiceEvent
+from knowledge_pipeline.serve.webhooks.events import Change, ServiceEvent, find_kind
 from knowledge_pipeline.serve.webhooks.services import SERVICES, WebhookService
 
 _PREFIX = "/webhooks"
@@ -63,7 +63,8 @@ def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResp
         keys = tuple(service.iter_delivery_keys(payload, body, headers))
         if event.changes and state.deliveries.has_seen(keys):
             event = ServiceEvent(ignored_reason="this delivery was received before")
-        response = await _start_refreshes(state, service, event)
+        kind = find_kind(payload, headers)
+        response = await _start_refreshes(state, service, event, kind)
         if event.changes:
             state.deliveries.remember(keys)
         return JSONResponse(response.as_json(), 202)
@@ -74,7 +75,9 @@ def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResp
     return accept_delivery
 
 
-async def _start_refreshes(state: AppState, service: WebhookService, event: ServiceEvent) -> WebhookResponse:
+async def _start_refreshes(
+    state: AppState, service: WebhookService, event: ServiceEvent, kind: str
+) -> WebhookResponse:
     """Queue what an event asks for; each kind of refresh once."""
     if not event.changes:
         return WebhookResponse((), event.ignored_reason)
@@ -82,11 +85,17 @@ async def _start_refreshes(state: AppState, service: WebhookService, event: Serv
     found = [(change, [each.id for each in sources if change.is_of(each)]) for change in event.changes]
     documents = [f"{id_}/{uri}" for change, ids in found for id_ in ids for uri in change.documents]
     refreshes: list[Refresh] = []
+
+    def add(refresh: Refresh, ids: Iterable[str]) -> None:
+        refreshes.append(refresh)
+        state.refreshes.note_event(refresh, ids, service.name, kind)
+
     if documents:
-        refreshes.append(state.refreshes.submit_documents(documents, service.name))
+        ids = [id_ for change, ids in found if change.documents for id_ in ids]
+        add(state.refreshes.submit_documents(documents, service.name), ids)
     for relist in (True, False):
         if ids := _list_whole_sources(found, relist=relist):
-            refreshes.append(state.refreshes.submit(ids, service.name, relist=relist))
+            add(state.refreshes.submit(ids, service.name, relist=relist), ids)
     return WebhookResponse(tuple(refreshes), None if refreshes else _NOT_READ)
 
 

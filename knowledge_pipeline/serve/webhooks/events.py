@@ -6,12 +6,14 @@ service. So it does not matter in which order events arrive, whether one comes t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.serve.webhooks.verification import Headers
 
 Payload = dict[str, Any]
 
@@ -42,6 +44,23 @@ class ServiceEvent:
         return cls(found, None if found else NOTHING_INDEXED)
 
 
+def find_kind(payload: Payload, headers: Headers) -> str:
+    """What the service calls the kind of an event: `push`, `jira:issue_updated`; "" where it says nothing."""
+    records = list_objects(payload.get("Records"))[:1]
+    names: list[Any] = [
+        headers.get("x-github-event"),
+        *(
+            payload.get(name)
+            for name in ("object_kind", "event_name", "webhookEvent", "event", "detail-type")
+        ),
+        descend(payload, "event").get("type"),
+        *(record.get("eventName") for record in records),
+        descend(payload, "message", "attributes").get("eventType"),
+    ]
+    found = next((name for name in map(read_text, names) if name), "")
+    return _NOT_OF_KINDS.sub("", found)[:_MAX_KIND_CHARS]
+
+
 def descend(value: Any, *names: str) -> Payload:
     """The object within objects at these names; an empty one where there is none."""
     for name in names:
@@ -66,3 +85,5 @@ def read_number(value: Any) -> str:
 
 
 _MAX_DIGITS = 19
+_NOT_OF_KINDS = re.compile(r"[^A-Za-z0-9_:. -]")
+_MAX_KIND_CHARS = 60
