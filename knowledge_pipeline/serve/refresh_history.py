@@ -81,7 +81,8 @@ class RefreshHistory:
             elif again and failure.is_temporary:
                 ended.append({**event, "refresh": again.id, "error": failure.error})
             else:
-                ended.append({**event, "state": "failed", "error": failure.error})
+                left = " (left to the next listing)" if failure.is_temporary else ""
+                ended.append({**event, "state": "failed", "error": f"{failure.error}{left}"})
         self._put_events(ended)
 
     def close(self) -> None:

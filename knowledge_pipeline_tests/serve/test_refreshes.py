@@ -231,7 +231,8 @@ def test_what_may_work_later_is_tried_again_some_times_and_then_left_to_the_list
     async def scenario():
         program.fails(a=True, b=False)
         refreshes = program.refreshes()
-        refreshes.submit_documents(["a/issue/1", "b/page/2", "c/page/3"], "jira")
+        refresh = refreshes.submit_documents(["a/issue/1", "b/page/2", "c/page/3"], "jira")
+        refreshes.note_event(refresh, ["a"], "jira", "jira:issue_updated")
         await ended(refreshes)
         return refreshes.list_all()
 
@@ -239,6 +240,8 @@ def test_what_may_work_later_is_tried_again_some_times_and_then_left_to_the_list
     assert first.error == "a: no answer; b: no answer (tried again in 0:00)"
     assert second.error == "a: no answer (tried again in 0:00)"
     assert last.error == "a: no answer (tried 3 times: left to the next listing)"
+    (event,) = list_last_events(program.root / "refreshes")
+    assert (event["state"], event["error"]) == ("failed", "no answer (left to the next listing)")
     again = ["--source", "a", "--document", "a/issue/1"]
     assert [call[1:-3] for call in program.calls[1:]] == [again, again]
     assert list((program.root / "refreshes").glob("*.jsonl")) == []

@@ -33,6 +33,7 @@ def test_sources_are_refreshed_recorded_and_released_in_one_run(
     recorded = recorded_refresh.record_refresh(workplace.path)
     assert recorded.failure is not None
     assert recorded.failure.startswith("1 of 3 sources failed, the others are done: gone: ")
+    assert [(each["source"], each["temporary"]) for each in recorded.failures] == [("gone", False)]
     release = find_live_release(workplace.lake)
     assert release is not None
     assert release.rows == 2
