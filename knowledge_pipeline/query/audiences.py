@@ -32,6 +32,9 @@ from knowledge_pipeline.store.lance_storage import VersionStamp
 _log = logging.getLogger(__name__)
 
 _POLL_INTERVAL_S = 1.0  # on an object store, where every look is a request
+_MAX_PAUSE_S = 0.5  # on a disk, between two looks at the tables of so many sources that each takes long
+_PAUSE = 8  # times as long as the look before it
+_SHORT_LOOK_S = 0.002  # is done for each question, and takes less than handing it to a thread
 _MAX_WITHHELD = 1_000  # documents of one source; beyond, the whole source is
 
 _Stamps = Mapping[tuple[str, str], tuple[VersionStamp, VersionStamp]]
@@ -57,8 +60,9 @@ class Audiences:
 
     def __init__(self, lake: Lake, index: Index) -> None:
         self._lake, self._index = lake, index
-        self._poll_interval_s = 0.0 if lake.is_local else _POLL_INTERVAL_S
-        self._polled_at = float("-inf")
+        self._looking = asyncio.Lock()
+        self._look_s = 0.0  # of the processor, that the last look took
+        self._next_look_at = float("-inf")
         self._state = _State()
 
     async def add(self, access: Access) -> Access:
@@ -90,24 +94,34 @@ class Audiences:
         )
 
     async def _load(self) -> _State:
-        if time.monotonic() < self._polled_at + self._poll_interval_s:
+        async with self._looking:  # one look serves all questions that wait for it
+            if time.monotonic() < self._next_look_at:
+                return self._state
+            is_short = self._lake.is_local and self._look_s < _SHORT_LOOK_S
+            stamps = self._read_stamps() if is_short else await asyncio.to_thread(self._read_stamps)
+            tables: Mapping[str, int] = {}
+            if stamps:
+                try:
+                    tables = (await self._index.open_release()).release.tables
+                except NotFound:
+                    tables = {}  # there is nothing to withhold
+            if stamps != self._state.stamps or dict(tables) != dict(self._state.tables):
+                self._state = await asyncio.to_thread(self._read, stamps, tables)
+            self._next_look_at = time.monotonic() + self._choose_pause_s()
             return self._state
-        is_local = self._lake.is_local  # looking there takes less than handing it to a thread
-        stamps = self._read_stamps() if is_local else await asyncio.to_thread(self._read_stamps)
-        tables: Mapping[str, int] = {}
-        if stamps:
-            try:
-                tables = (await self._index.open_release()).release.tables
-            except NotFound:
-                tables = {}  # there is nothing to withhold
-        if stamps != self._state.stamps or dict(tables) != dict(self._state.tables):
-            self._state = await asyncio.to_thread(self._read, stamps, tables)
-        self._polled_at = time.monotonic()
-        return self._state
+
+    def _choose_pause_s(self) -> float:
+        """Until the next look: nobody sees for longer what a source has taken away."""
+        if not self._lake.is_local:
+            return _POLL_INTERVAL_S
+        return 0.0 if self._look_s < _SHORT_LOOK_S else min(_PAUSE * self._look_s, _MAX_PAUSE_S)
 
     def _read_stamps(self) -> _Stamps:
+        started = time.thread_time()
         found = self._lake.list_audience_stamps()
-        return {each: (stamp, self._lake.snapshot(*each).version_stamp) for each, stamp in found.items()}
+        stamps = {each: (stamp, self._lake.snapshot(*each).version_stamp) for each, stamp in found.items()}
+        self._look_s = time.thread_time() - started
+        return stamps
 
     def _read(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
         audiences: dict[str, Requirements] = {}

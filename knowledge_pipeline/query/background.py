@@ -121,7 +121,9 @@ class BackgroundProcess:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         module = "knowledge_pipeline.query.background_worker"
         command = [sys.executable, "-P", "-W", "ignore", "-m", module]
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
+        )
         assert process.stdin and process.stdout
         process.stdin.write(pack_frame(self._settings))
         self._process = process

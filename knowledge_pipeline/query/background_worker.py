@@ -10,6 +10,8 @@ import asyncio
 import os
 import pickle
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from knowledge_pipeline.query.background import pack_frame, read_frame
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
 
 NICENESS = 10  # a tenth of the share of a process of normal priority, and all that such processes leave
+_AUTOGROUP = Path("/proc/self/autogroup")
 
 
 class _Worker:
@@ -72,8 +75,19 @@ async def _main(answers: IO[bytes]) -> None:
     await _Worker(await read_frame(requests), answers).serve(requests)
 
 
-if __name__ == "__main__":
+def _yield_to_others() -> None:
+    """Lower the priority of this process, which has a session of its own.
+
+    Where Linux groups processes by session (sched(7), "The autogroup feature"), niceness counts among those
+    of one session alone, and the session's own among all.
+    """
     os.nice(NICENESS)
+    with suppress(OSError):  # another system, or groups by session are off
+        _AUTOGROUP.write_text(str(NICENESS))
+
+
+if __name__ == "__main__":
+    _yield_to_others()
     own = os.dup(1)
     os.dup2(2, 1)  # what a library prints must not end up between the answers
     with os.fdopen(own, "wb") as out:

@@ -226,6 +226,17 @@ class AsyncKnowledgeBase:
         return await self._record_search("get", id, access, response, blame=blame)
 
     @_on_background_loop
+    async def build_document(
+        self, id: str, build: Callable[[SearchResponse], ResultT], *, access: Access | None = None
+    ) -> tuple[SearchResponse, ResultT]:
+        """See `Engine.build_document`; `build` is a function of a module, or a `partial` of one."""
+        limits.check_id(self.settings.limits, id)
+        access = await self._resolve_access(access)
+        read = self._background.choose(self._engine, Engine.build_document, limits.is_document(id))
+        response, built = await self._ask(lambda: read(id, access, build))
+        return self._record("get", id, access, response), built
+
+    @_on_background_loop
     async def trace(self, id: str, *, access: Access | None = None) -> TraceResponse:
         """What made a result: see `trace_result`. Of a document, its first chunk.
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
 from knowledge_pipeline.contract.responses import (
     Citation,
     DocumentChunk,
@@ -13,11 +17,17 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 
+BuiltT = TypeVar("BuiltT")
+
 _GAP = "\n\n"  # in place of text that is not indexed
 
 
-async def get_document_chunks(base: AsyncKnowledgeBase, id: str, access: Access) -> SearchResponse:
-    """All chunks of the document with an id, or of the document that holds the chunk with that id.
+async def read_document(
+    base: AsyncKnowledgeBase, id: str, access: Access, build: Callable[[SearchResponse], BuiltT]
+) -> tuple[SearchResponse, BuiltT]:
+    """What `build` makes of the document with an id, or of the one that holds the chunk with that id.
+
+    Beside it, the response with the document's first chunk alone; see `AsyncKnowledgeBase.build_document`.
 
     Raises:
         NotFound: there is none that the caller may see.
@@ -25,12 +35,16 @@ async def get_document_chunks(base: AsyncKnowledgeBase, id: str, access: Access)
     if ":" not in id:  # a chunk's
         chunk = await base.get(id, access=access.unlogged)
         id = document_id_of(chunk.results[0])
-    return await base.get(id, access=access)
+    return await base.build_document(id, build, access=access)
 
 
 async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> DocumentResponse:
-    """The document itself; see `get_document_chunks`."""
-    answer = await get_document_chunks(base, id, access)
+    """The document itself; see `read_document`."""
+    answer, document = await read_document(base, id, access, _build_document)
+    return replace(document, query_id=answer.query_id)
+
+
+def _build_document(answer: SearchResponse) -> DocumentResponse:
     results = answer.results
     first, excerpts = results[0], build_excerpts(results)
     shared = {

@@ -285,6 +285,20 @@ def test_a_page_that_leaves_its_audience_is_withheld_where_a_row_still_names_it(
         assert base.status().rows == 1
 
 
+@pytest.mark.parametrize(("short_look_s", "looks"), [(60.0, 2), (0.0, 1)])
+def test_many_sources_are_not_looked_at_for_each_question(project, monkeypatch, short_look_s, looks):
+    looked = list[Lake]()
+    list_stamps = Lake.list_audience_stamps
+    monkeypatch.setattr(Lake, "list_audience_stamps", lambda lake: looked.append(lake) or list_stamps(lake))
+    monkeypatch.setattr(audiences, "_SHORT_LOOK_S", short_look_s)
+    monkeypatch.setattr(audiences, "_PAUSE", 1e9)
+    monkeypatch.setattr(audiences, "_MAX_PAUSE_S", 3_600.0)
+    with KnowledgeBase.open(project.root, access=ADA) as base:
+        for question in ("payment", "layoffs"):
+            assert CANARY in json.dumps(base.search(f"{question} of sessions").as_json())
+    assert len(looked) == looks
+
+
 def test_more_documents_than_a_condition_holds_withhold_their_source(project, monkeypatch):
     monkeypatch.setattr(audiences, "_MAX_WITHHELD", 1)
     project.wiki.restrict(project.secret_page)

@@ -5,8 +5,10 @@ Every public method takes an `Access`; what it may see is decided inside the sto
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
@@ -38,6 +40,8 @@ from knowledge_pipeline.store.lake import Lake
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.budgets import Budgets
     from knowledge_pipeline.llm.model import LanguageModel, RecordCall
+
+BuiltT = TypeVar("BuiltT")
 
 
 class Engine:
@@ -239,6 +243,17 @@ class Engine:
         results = tuple(to_result(chunk, 1.0) for chunk in chunks)
         enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
         return build_response(open_release, enriched, watch)
+
+    async def build_document(
+        self, id: str, access: Access, build: Callable[[SearchResponse], BuiltT]
+    ) -> tuple[SearchResponse, BuiltT]:
+        """A document's response with its first chunk alone, and what `build` makes of all of its chunks.
+
+        Where another process answers, its chunks stay there: hundreds take longer to hand over than to read.
+        """
+        response = await self.get(id, access)
+        built = await asyncio.to_thread(build, response)
+        return replace(response, results=response.results[:1]), built
 
     async def read_lines(
         self, places: Collection[tuple[str, str, int]], access: Access, filters: Filters

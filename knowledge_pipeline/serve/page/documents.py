@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +16,7 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.serve.documents import document_id_of, document_url_of, get_document_chunks
+from knowledge_pipeline.serve.documents import document_id_of, document_url_of, read_document
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.page_query import PageQuery
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
@@ -45,20 +46,30 @@ class DocumentBlock:
     prose: Markup | None
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentView:
+    """What the page shows of a whole document."""
+
+    blocks: tuple[DocumentBlock, ...]
+    outline: tuple[tuple[str, int], ...]  # symbols or sections, and the line where each begins
+    as_source: bool
+
+
 @routes.get("/doc")
 async def document(request: Request, ctx: PageContext) -> Response:
     """A whole document, with the requested lines marked."""
     params = request.query_params
     id_, q = _require_id(request), params.get("q", "")[:1000]
-    answer = await ctx.execute(lambda base, access: get_document_chunks(base, id_, access))
-    first = answer.results[0]
-    as_code, line_range = is_shown_as_code(first), links.parse_line_range(params.get("lines", ""))
-    as_source = as_code or params.get("view") == "source"
-    blocks = await ctx.service.base.compute(
-        _build_blocks, answer.results, line_range=line_range, matcher=TermMatcher(q), as_source=as_source
+    build = partial(
+        _build_view,
+        line_range=links.parse_line_range(params.get("lines", "")),
+        matcher=TermMatcher(q),
+        as_source=params.get("view") == "source",
     )
+    answer, view = await ctx.execute(lambda base, access: read_document(base, id_, access, build))
+    first = answer.results[0]
     other = {name: value for name, value in params.items() if name in ("id", "q", "lines")}
-    if not as_source:
+    if not view.as_source:
         other["view"] = "source"
     return render_page(
         request,
@@ -68,10 +79,10 @@ async def document(request: Request, ctx: PageContext) -> Response:
         first=first,
         id=document_id_of(first),
         source_url=links.web_url_of(document_url_of(first.citation)),
-        blocks=blocks,
-        outline=_build_outline(answer.results),
-        other_view=None if as_code else f"/doc?{urlencode(other)}",
-        as_source=as_source,
+        blocks=view.blocks,
+        outline=view.outline,
+        other_view=None if is_shown_as_code(first) else f"/doc?{urlencode(other)}",
+        as_source=view.as_source,
     )
 
 
@@ -131,16 +142,14 @@ async def _find_similar(
     return first, found
 
 
-def _build_blocks(
-    results: Sequence[SearchResult],
-    *,
-    line_range: tuple[int, int] | None,
-    matcher: TermMatcher,
-    as_source: bool,
-) -> list[DocumentBlock]:
+def _build_view(
+    answer: SearchResponse, *, line_range: tuple[int, int] | None, matcher: TermMatcher, as_source: bool
+) -> DocumentView:
+    """Code is always shown as its source."""
+    as_source = as_source or is_shown_as_code(answer.results[0])
     blocks = list[DocumentBlock]()
     first_target, last_target = line_range or (1, 0)
-    for excerpt in build_excerpts(results):
+    for excerpt in build_excerpts(answer.results):
         first = excerpt.parts[0]
         lines, prose = list[CodeLine](), None
         if as_source:
@@ -152,7 +161,7 @@ def _build_blocks(
             prose = render_prose(first, excerpt.text, matcher, first_line=excerpt.start_line)
         end_line = excerpt.start_line + excerpt.text.count("\n")
         blocks.append(DocumentBlock(excerpt.start_line, end_line, tuple(lines), prose))
-    return blocks
+    return DocumentView(tuple(blocks), tuple(_build_outline(answer.results)), as_source)
 
 
 def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
