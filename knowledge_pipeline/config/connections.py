@@ -22,6 +22,9 @@ HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 SCP_ADDRESS = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
 """A git address as scp writes it: `user@host:path`."""
 
+ARCHIVE_NAME = re.compile(r"\.(?:zip|tar|tar\.gz|tgz)$", re.IGNORECASE)
+"""How the names of archives end."""
+
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 GITHUB_API = "https://api.github.com"
 _GITHUB_REPOSITORY = re.compile(r"^[\w.-]+/[\w.-]+$")
@@ -355,6 +358,35 @@ class AzureConnection(BaseConnection):
         return urlsplit(self.account_url).hostname
 
 
+class ArchiveFileConnection(BaseConnection):
+    """An archive of files, ZIP or TAR: a file of this machine, or an object of a bucket."""
+
+    type: Literal["archive_file"]
+    path: Path | None = None
+    object: Annotated[S3Connection | GcsConnection | AzureConnection, Field(discriminator="type")] | None = (
+        None
+    )
+    """Its bucket; the prefix is the whole key."""
+
+    @model_validator(mode="after")
+    def _check_one_place(self) -> ArchiveFileConnection:
+        if (self.path is None) == (self.object is None):
+            raise ValueError("give path, for a file of this machine, or object, for one of a bucket")
+        if self.object and (not self.object.prefix or self.object.prefix.endswith("/")):
+            raise ValueError("object.prefix must be the whole key of the archive")
+        return self
+
+    @property
+    def location(self) -> str:
+        """The file as written, or the object as a URL."""
+        return self.object.location if self.object else str(self.path)
+
+    @property
+    def host(self) -> str | None:
+        """Of the bucket's endpoint; None for this machine."""
+        return self.object.host if self.object else None
+
+
 class TableFilesConnection(BaseConnection):
     """Files of rows on this machine: Parquet, Arrow, JSON Lines or CSV."""
 
@@ -432,6 +464,7 @@ Connection = Annotated[
     | S3Connection
     | GcsConnection
     | AzureConnection
+    | ArchiveFileConnection
     | TableFilesConnection
     | DuckdbConnection
     | PostgresConnection

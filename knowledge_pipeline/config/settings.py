@@ -97,7 +97,9 @@ _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
 _GIT_CONNECTIONS: tuple[str, ...] = ("local", "git", "github", "gitlab")
 _BUCKET_CONNECTIONS: tuple[str, ...] = ("s3", "gcs", "azure")
 _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
-    **dict.fromkeys(("code", "markdown", "openapi"), (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS)),
+    **dict.fromkeys(
+        ("code", "markdown", "openapi"), (*_GIT_CONNECTIONS, *_BUCKET_CONNECTIONS, "archive_file")
+    ),
     "git_history": _GIT_CONNECTIONS,
     **dict.fromkeys(("github_pr", "github_issues", "releases"), ("github", "gitlab")),
     "discussions": ("github",),
@@ -105,8 +107,7 @@ _ALLOWED_CONNECTIONS: dict[SourceType, tuple[str, ...]] = {
     "jira": ("jira",),
     "confluence": ("confluence",),
     "slack": ("slack", "slack_export"),
-    "files": ("local", *_BUCKET_CONNECTIONS),
-    "archive": ("local", *_BUCKET_CONNECTIONS),
+    **dict.fromkeys(("files", "archive"), ("local", *_BUCKET_CONNECTIONS, "archive_file")),
     "table": ("table_files", "duckdb", "postgres"),
     "custom": ("custom",),
 }

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy, ConfigError
 from knowledge_pipeline.maintenance.work import MaintenanceRun
+from knowledge_pipeline.sources.archive_file.kept_listing import ARCHIVE_LISTINGS, build_listing_name
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.store.filters import eq
@@ -61,7 +62,7 @@ def discard_unused_spaces(
 
 
 def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
-    """Discard mirrors that no source reads, and what killed processes left."""
+    """Discard mirrors and listings of archives that no source reads, and what killed processes left."""
     unfinished = sorted((run.lake.folder / "marts").glob("*.unfinished"))
     for path in [*list_half_discarded(run.lake), *filter(_is_unused, unfinished)]:
         with run.skip_on_error(path.name):
@@ -82,6 +83,13 @@ def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
             if path.is_dir() and name not in used and _is_unused(path):
                 with suppress(Busy), acquire_lock(folder, name, timeout_s=0):  # the lock of `Mirror.update`
                     run.discard(path)
+
+    with run.skip_on_error("listings of archives"):
+        connections = [it.connection for it in settings.sources]
+        read = {build_listing_name(it) for it in connections if isinstance(it, ArchiveFileConnection)}
+        for path in sorted((run.lake.cache / ARCHIVE_LISTINGS).glob("*")):
+            if path.name not in read and _is_unused(path):
+                run.discard(path)
 
 
 def _is_unused(path: Path) -> bool:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from knowledge_pipeline.config.connections import (
+    ArchiveFileConnection,
     CustomConnection,
     GitConnection,
     LocalConnection,
@@ -16,6 +17,7 @@ from knowledge_pipeline.config.connections import (
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.sources.api_sources import open_api_source
 from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
+from knowledge_pipeline.sources.archive_file.tree import ArchiveTree
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketConnection, BucketTree
 from knowledge_pipeline.sources.custom import open_custom_source
@@ -56,7 +58,7 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
 
     Args:
         source: as configured.
-        cache: a folder for what can be made again: mirrors of repositories, under `mirrors/`.
+        cache: a folder for what can be made again: mirrors of repositories, listings of archives.
 
     Raises:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
@@ -124,5 +126,7 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
         return LocalTree(connection.path, selection)
     if isinstance(connection, BucketConnection):
         return BucketTree(connection, selection)
+    if isinstance(connection, ArchiveFileConnection):
+        return ArchiveTree(connection, selection, cache=cache)
     assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
     return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection)

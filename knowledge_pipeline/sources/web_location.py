@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import (
+    ARCHIVE_NAME,
+    ArchiveFileConnection,
     GitConnection,
     GithubConnection,
     GitlabConnection,
@@ -43,6 +45,8 @@ def build_web_location(source: SourceConfig) -> WebLocation:
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))
     if isinstance(connection, LocalConnection):
         return WebLocation(repo=connection.path.expanduser().absolute().name or None)
+    if isinstance(connection, ArchiveFileConnection):
+        return WebLocation(repo=ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None)
     if not isinstance(connection, GitConnection):
         return WebLocation()
     host, path = connection.host_and_path

@@ -9,6 +9,7 @@ import pytest
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.fakes.archives import pack
 from knowledge_pipeline_tests.fakes.ollama_server import OllamaServer
 
 
@@ -458,6 +459,11 @@ def test_checkouts_of_a_folder_are_discovered_tested_and_refreshed(home: Path, r
             {"type": "s3_folders", "bucket": "exports", "prefix": "2026"},
         ),
         ("code --path .", "checkouts", {"type": "checkouts", "path": "."}),
+        (
+            "code --url s3://backups/nightly/*.zip",
+            "nightly",
+            {"type": "s3_archives", "bucket": "backups", "prefix": "nightly"},
+        ),
     ],
 )
 def test_all_that_an_address_names_is_added_as_an_organisation(
@@ -467,6 +473,31 @@ def test_all_that_an_address_names_is_added_as_an_organisation(
     assert (added["id"], added["connection"]) == (id_, connection)
     assert run("sources", "list", "--json").json["organisations"][0]["organisation"] == id_
     assert (home / "knowledge.yaml").read_text().startswith("# made for a test\n")
+
+
+def test_an_archive_is_added_tested_and_refreshed(home: Path, run: Run):
+    (home / "exports").mkdir()
+    archive = home / "exports" / "Engine 2.4.tar.gz"
+    archive.write_bytes(pack("tar.gz", {"engine-2.4/run.py": b"def start_engine():\n    return 1\n"}))
+    added = run("sources", "add", "code", "--path", str(archive), "--json").json["added"]
+    assert added["id"] == "engine-2-4-code"
+    assert added["connection"] == {"type": "archive_file", "path": "exports/Engine 2.4.tar.gz"}
+    assert run("sources", "test", "engine-2-4-code", "--json").json["listed"] == 1
+    run("refresh", "--source", "engine-2-4-code")
+    assert "run.py" in run("search", "start_engine", "--repo", "Engine 2.4").out
+    archive.write_bytes(archive.read_bytes()[:-9])
+    assert "is damaged, or no ZIP or TAR archive" in run("refresh", "--source", "engine-2-4-code", code=1).err
+    assert "run.py" in run("search", "start_engine").out
+
+    of_bucket = run("sources", "add", "files", "--url", "s3://backups/nightly/a.tgz", "--json").json["added"]
+    place = {"type": "s3", "bucket": "backups", "prefix": "nightly/a.tgz"}
+    assert of_bucket == {
+        "id": "a-files",
+        "type": "files",
+        "connection": {"type": "archive_file", "object": place},
+    }
+    failed = run("sources", "add", "git_history", "--path", str(archive), code=2).err
+    assert "'git_history' is not read over connection.type 'archive_file'" in failed
 
 
 def test_what_has_no_members_is_not_added(home: Path, run: Run):

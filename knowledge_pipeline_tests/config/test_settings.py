@@ -258,6 +258,7 @@ def keys(model: type[SettingsModel], above: str = "") -> list[str]:
             "organisations",
             "embedding_by_content.code",
             "embedding_by_content.prose",
+            "connection.object",
         ):
             found += [
                 key for inner in list_models(field.annotation) for key in keys(inner, f"{above}{name}.")

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.maintenance import maintain as maintenance
 from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport
+from knowledge_pipeline.sources.archive_file.kept_listing import ARCHIVE_LISTINGS, build_listing_name
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.stages import release
@@ -282,6 +283,12 @@ def test_what_nobody_reads_any_more_goes_and_the_rest_stays(project: Project, fo
     forgotten = GitConnection(type="git", url="https://example.com/forgotten.git")
     project.sources["git"] = {"id": "git", "type": "code", "connection": read.model_dump()}
     mirrors = [Mirror(build_remote(each), project.lake.cache).repository for each in (read, forgotten)]
+    packed = ArchiveFileConnection(type="archive_file", path=Path("a.zip"))
+    project.sources["zip"] = {"id": "zip", "type": "code", "connection": packed.model_dump()}
+    listings = project.lake.cache / ARCHIVE_LISTINGS
+    listings.mkdir(parents=True)
+    for name in (build_listing_name(packed), "forgotten.json"):
+        (listings / name).write_text("{}")
     outside = project.root / "outside"
     for made in [*mirrors, outside, project.lake.root / "marts"]:
         made.mkdir(parents=True)
@@ -296,7 +303,8 @@ def test_what_nobody_reads_any_more_goes_and_the_rest_stays(project: Project, fo
     assert [path.exists() for path in mirrors] == [True, False]
     assert not list((project.lake.root / "marts").iterdir())
     assert (outside / "a.unfinished").exists() and not os.path.lexists(link)
-    assert done.actions["leftovers"].touched_count == 3
+    assert [path.name for path in listings.iterdir()] == [build_listing_name(packed)]
+    assert done.actions["leftovers"].touched_count == 4
 
 
 def test_mirrors_stay_while_an_address_is_not_known(project: Project, folder: Path) -> None:

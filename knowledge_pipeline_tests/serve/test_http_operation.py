@@ -168,6 +168,21 @@ def test_a_wrong_source_changes_nothing(operator, own_world, entry):
             {"connection": {"type": "gcs", "bucket": "docs", "credentials": "/etc/key.json"}},
             "connection.credentials",
         ),
+        (
+            {
+                "connection": {
+                    "type": "archive_file",
+                    "object": {
+                        "type": "gcs",
+                        "bucket": "docs",
+                        "prefix": "a.zip",
+                        "credentials": "/etc/key.json",
+                    },
+                }
+            },
+            "connection.object.credentials",
+        ),
+        ({"connection": {"type": "archive_file", "path": "/etc/a.zip"}}, "connection.path"),
     ],
 )
 def test_a_source_over_http_names_no_variable_no_code_and_no_file_of_the_machine(

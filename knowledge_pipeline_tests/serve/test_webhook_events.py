@@ -59,6 +59,11 @@ SOURCES = [
     source("chat-one", "slack", SLACK, channels=["C00001"]),
     source("chat-names", "slack", SLACK, channels=["general"]),
     source("s3-docs", "files", {"type": "s3", "bucket": "acme-docs", "prefix": "hand books/"}),
+    source(
+        "s3-zip",
+        "files",
+        {"type": "archive_file", "object": {"type": "s3", "bucket": "acme-docs", "prefix": "a.zip"}},
+    ),
     source("gcs-docs", "files", {"type": "gcs", "bucket": "acme-docs"}),
 ]
 TS, REPLY = "1767225600.000100", "1767312000.000200"  # of two days, 2026-01-01 and -02
@@ -198,6 +203,7 @@ EVENTS: list[tuple[tuple[str, str, dict[str, Any]], set[str]]] = [
     (("s3", "", minio_event("acme-docs", "hand books/a.pdf", "s3:ObjectRemoved:Delete")), {"s3-docs"}),
     (("s3", "", minio_event("acme-docs", "hand books/a.pdf", "s3:ObjectAccessed:Get")), set()),
     (("s3", "", minio_event("acme-docs", "other/a.pdf")), set()),
+    (("s3", "", minio_event("acme-docs", "a.zip")), {"s3-zip"}),
     (("s3", "", event_bridge_event("acme-docs", "hand books/a.pdf", "Object Deleted")), {"s3-docs"}),
     (("gcs", "", gcs_event("acme-docs", "a.pdf")), {"gcs-docs"}),
     (("gcs", "", gcs_event("acme-docs", "a.pdf", "OBJECT_METADATA_UPDATE")), set()),

@@ -18,11 +18,15 @@ from knowledge_pipeline.cli.sources.entry_keys import apply_assignments, describ
 from knowledge_pipeline.cli.sources.organisation_entries import (
     build_organisation_connection,
     choose_organisation_id,
+    find_archive_pattern,
 )
 from knowledge_pipeline.cli.sources.service_entries import (
     SERVICE_KINDS,
+    build_archive_connection,
     build_service_entry,
+    derive_archive_name,
     derive_service_name,
+    is_archive_file,
     parse_bucket_url,
     parse_wiki_url,
 )
@@ -80,6 +84,8 @@ def list_(session: Session) -> None:
     knowledge sources add jira --url https://jira.example.com --set projects=OPS,PAY --set 'since=2 years'
     knowledge sources add code --path . --set access.visibility=tenant --set access.tenant=acme
     knowledge sources add files --url s3://reports/2026 --set connection.region=eu-west-1
+    knowledge sources add code --path exports/engine-2.4.zip
+    knowledge sources add code --all --url 's3://backups/nightly/*.zip'
     knowledge sources add slack --path export.zip
     knowledge sources add code --all --url github.com/acme --set refresh.trigger=daily
     knowledge sources add jira --all --url https://example.atlassian.net --email ann@example.com
@@ -96,13 +102,17 @@ def add(
     type: Annotated[SourceType, Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
     path: Annotated[
         Path | None,
-        Option(metavar="FOLDER", help="A folder on this machine; of a table, a file or a pattern."),
+        Option(
+            metavar="FOLDER",
+            help="A folder on this machine, or a ZIP or TAR archive; of a table, a file or a pattern.",
+        ),
     ] = None,
     url: Annotated[
         str | None,
         Option(
             metavar="URL",
-            help="A git repository, a bucket (s3://, gs://, Azure's https://), or the address of a service.",
+            help="A git repository, a bucket or an archive in it (s3://, gs://, Azure's https://), or the "
+            "address of a service.",
         ),
     ] = None,
     id: Annotated[str | None, Option(metavar="ID", help="By default, the name and the type.")] = None,
@@ -118,8 +128,8 @@ def add(
         bool,
         Option(
             "--all",
-            help="All repositories of an organisation, projects, spaces or channels of a site, folders of a "
-            "bucket, checkouts of a folder: --url github.com/acme.",
+            help="All repositories of an organisation, projects, spaces or channels of a site, folders or "
+            "archives of a bucket, checkouts of a folder: --url github.com/acme.",
         ),
     ] = False,
     email: Annotated[
@@ -176,8 +186,13 @@ def add(
     elif url is not None and (bucket := parse_bucket_url(url)):
         if path is not None or branch or email or token_env:
             raise WrongUsage("a bucket takes --url alone, and keys such as --set connection.region=eu-west-1")
-        entry = {"type": type, "connection": bucket}
+        entry = {"type": type, "connection": build_archive_connection(bucket)}
         name = f"{derive_service_name(entry)}-{USUAL_IDS.get(type, type)}"
+    elif path is not None and is_archive_file(path):
+        if url or branch or email or token_env:
+            raise WrongUsage("an archive of this machine takes --path alone")
+        entry = {"type": type, "connection": {"type": "archive_file", "path": _relative_path(path, config)}}
+        name = f"{derive_archive_name(path.name)}-{USUAL_IDS.get(type, type)}"
     elif url is not None and (wiki := parse_wiki_url(url)):
         if path is not None or branch or email:
             raise WrongUsage("a wiki takes --url, and --token-env with the variable of its token")
@@ -200,8 +215,9 @@ def add(
     used = {each.id for each in (*settings.sources, *settings.organisations)}
     if all:
         connection = entry.pop("connection")
-        free_id = id or choose_organisation_id(connection, used)
-        _add_organisation(session, config, {"id": free_id, "connection": connection, "sources": [entry]})
+        named = {"id": id or choose_organisation_id(connection, used), "connection": connection}
+        members = {"include": [pattern]} if (pattern := find_archive_pattern(url or "")) else {}
+        _add_organisation(session, config, {**named, **members, "sources": [entry]})
     else:
         _add_entry(session, config, {"id": id or choose_free_id(name, used), **entry})
 

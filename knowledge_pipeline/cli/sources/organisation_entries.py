@@ -11,6 +11,7 @@ from knowledge_pipeline.cli.sources.service_entries import (
     build_service_entry,
     parse_bucket_url,
 )
+from knowledge_pipeline.config.connections import ARCHIVE_NAME
 
 _OF_SITES = {"jira": "jira_projects", "confluence": "confluence_spaces", "slack": "slack_channels"}
 _ADDRESS = re.compile(
@@ -34,6 +35,8 @@ def build_organisation_connection(
     if bucket := parse_bucket_url(address):
         if token_variable:
             raise WrongUsage("a bucket takes no --token-env: see --set connection.access_key_id")
+        if pattern := find_archive_pattern(address):
+            return {**bucket, "type": f"{bucket['type']}_archives", "prefix": pattern.rpartition("/")[0]}
         return {**bucket, "type": f"{bucket['type']}_folders"}
     found = _ADDRESS.match(address.strip().rstrip("/"))
     if found is None or ("gitlab" not in found["host"] and "/" in found["path"]):
@@ -50,6 +53,13 @@ def build_organisation_connection(
         return {"type": "gitlab_group", "group": path, **site, **identity}
     site = {} if host == "github.com" else {"url": f"https://{host}/api/v3"}
     return {"type": "github_organisation", "organisation": path, **site, **identity}
+
+
+def find_archive_pattern(address: str) -> str | None:
+    """The names of archives that `s3://BUCKET/PREFIX/*.zip` means; None for any other address."""
+    prefix = (parse_bucket_url(address) or {}).get("prefix", "")
+    name = prefix.rpartition("/")[2]
+    return prefix if "*" in name and ARCHIVE_NAME.search(name) else None
 
 
 def choose_organisation_id(connection: SourceEntry, used_ids: set[str]) -> str:

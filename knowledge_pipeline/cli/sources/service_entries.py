@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.cli.session import WrongUsage
+from knowledge_pipeline.config.connections import ARCHIVE_NAME
 
 SourceEntry = dict[str, Any]
 """One item of `sources`, as written in the file; `Any`: plain YAML values."""
@@ -98,9 +100,28 @@ def parse_bucket_url(address: str) -> SourceEntry | None:
     return {"type": kind, "bucket": bucket, **({"prefix": prefix} if prefix else {})}
 
 
+def is_archive_file(path: Path) -> bool:
+    """Whether a path is of an archive on this machine, by its name."""
+    return ARCHIVE_NAME.search(path.name) is not None and path.expanduser().is_file()
+
+
+def build_archive_connection(bucket: SourceEntry) -> SourceEntry:
+    """The connection of an object of a bucket, where the bucket's prefix is the name of an archive."""
+    is_archive = ARCHIVE_NAME.search(bucket.get("prefix", ""))
+    return {"type": "archive_file", "object": bucket} if is_archive else bucket
+
+
+def derive_archive_name(path: str) -> str:
+    """The first part of an id: the name of an archive."""
+    name = ARCHIVE_NAME.sub("", path.rpartition("/")[2])
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "archive"
+
+
 def derive_service_name(entry: SourceEntry) -> str:
     """The first part of an id: the name of the repository or site."""
     connection: dict[str, str] = entry["connection"]
+    if connection["type"] == "archive_file":
+        return derive_archive_name(entry["connection"]["object"]["prefix"])
     keys = ("repository", "project", "bucket", "container")
     if path := next((connection[key] for key in keys if key in connection), None):
         name = path.rpartition("/")[2]

@@ -1,19 +1,20 @@
 """Where the members of an organisation are listed, and how one member is read.
 
-A member is what becomes a source of its own: a repository, a project, a space, a channel, a folder.
-Secrets are held as for the connections of sources.
+A member is what becomes a source of its own: a repository, a project, a space, a channel, a folder, an
+archive. Secrets are held as for the connections of sources.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.connections import (
     GITHUB_API,
+    ArchiveFileConnection,
     AzureConnection,
     BaseConnection,
     BucketConnection,
@@ -54,6 +55,9 @@ class OrganisationConnection(BaseConnection, ABC):
 
     keeps_case: ClassVar[bool] = False
     """Whether two members may differ in upper and lower case alone."""
+
+    name_suffix: ClassVar[str] = "/"
+    """What the name of a member may end with; ids of sources leave it out."""
 
     @property
     def name_prefix(self) -> str:
@@ -196,55 +200,91 @@ class CheckoutsConnection(OrganisationConnection):
         return LocalConnection(type="local", path=self.path / member)
 
 
-class S3FoldersConnection(S3Access, BucketConnection, OrganisationConnection):
-    """The "folders" directly below a prefix of a bucket of S3. A member is named by its whole prefix."""
+class BucketFoldersConnection(OrganisationConnection, ABC):
+    """The "folders" directly below a prefix of a bucket. A member is named by its whole prefix."""
 
-    scheme, default_host = "s3", "amazonaws.com"
-    reads, example, keeps_case = "s3", "prefix/", True
-    type: Literal["s3_folders"]
+    example, keeps_case = "prefix/", True
+    prefix: str = ""
 
     @property
     def name_prefix(self) -> str:
         """The prefix, as a folder."""
         return self.prefix and f"{self.prefix.removesuffix('/')}/"
 
-    def connect(self, member: str) -> S3Connection:
+    @abstractmethod
+    def at(self, prefix: str) -> S3Connection | GcsConnection | AzureConnection:
+        """The bucket at another prefix."""
+
+    def connect(self, member: str) -> Connection:
         """The prefix."""
-        return S3Connection.model_validate({**_of_bucket(self), "type": "s3", "prefix": member})
+        return self.at(member)
 
 
-class GcsFoldersConnection(BucketConnection, OrganisationConnection):
-    """The "folders" directly below a prefix of a bucket of Google Cloud Storage, named as those of S3."""
+class S3FoldersConnection(S3Access, BucketConnection, BucketFoldersConnection):
+    """The folders below a prefix of a bucket of S3."""
 
-    scheme, default_host = "gs", "storage.googleapis.com"
-    reads, example, keeps_case = "gcs", "prefix/", True
+    scheme, default_host, reads = "s3", "amazonaws.com", "s3"
+    type: Literal["s3_folders"]
+
+    def at(self, prefix: str) -> S3Connection:
+        """The bucket at another prefix."""
+        return S3Connection.model_validate({**dict(self), "type": "s3", "prefix": prefix})
+
+
+class GcsFoldersConnection(BucketConnection, BucketFoldersConnection):
+    """The folders below a prefix of a bucket of Google Cloud Storage."""
+
+    scheme, default_host, reads = "gs", "storage.googleapis.com", "gcs"
     type: Literal["gcs_folders"]
     credentials: Path | None = None  # a service account's key file
 
-    @property
-    def name_prefix(self) -> str:
-        """The prefix, as a folder."""
-        return self.prefix and f"{self.prefix.removesuffix('/')}/"
-
-    def connect(self, member: str) -> GcsConnection:
-        """The prefix."""
-        return GcsConnection.model_validate({**_of_bucket(self), "type": "gcs", "prefix": member})
+    def at(self, prefix: str) -> GcsConnection:
+        """The bucket at another prefix."""
+        return GcsConnection.model_validate({**dict(self), "type": "gcs", "prefix": prefix})
 
 
-class AzureFoldersConnection(AzureConnection, OrganisationConnection):
-    """The "folders" directly below a prefix of a container of Azure, named as those of S3."""
+class AzureFoldersConnection(AzureConnection, BucketFoldersConnection):
+    """The folders below a prefix of a container of Azure."""
 
-    reads, example, keeps_case = "azure", "prefix/", True
+    reads = "azure"
     type: Literal["azure_folders"]  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    @property
-    def name_prefix(self) -> str:
-        """The prefix, as a folder."""
-        return self.prefix and f"{self.prefix.removesuffix('/')}/"
+    def at(self, prefix: str) -> AzureConnection:
+        """The container at another prefix."""
+        return AzureConnection.model_validate({**dict(self), "type": "azure", "prefix": prefix})
 
-    def connect(self, member: str) -> AzureConnection:
-        """The prefix."""
-        return AzureConnection.model_validate({**dict(self), "type": "azure", "prefix": member})
+
+class BucketArchivesConnection(BucketFoldersConnection, ABC):
+    """The archives below a prefix of a bucket, at any depth. A member is named by its whole key."""
+
+    reads, example, name_suffix = "archive_file", "prefix/name.zip", ".zip"
+
+    @property
+    def location(self) -> str:
+        """As that of the folders there, which are other members."""
+        return f"archives in {super().location}"
+
+    def connect(self, member: str) -> Connection:
+        """The archive."""
+        return ArchiveFileConnection(type="archive_file", object=self.at(member))
+
+
+class S3ArchivesConnection(BucketArchivesConnection, S3FoldersConnection):
+    """The archives below a prefix of a bucket of S3."""
+
+    type: Literal["s3_archives"]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class GcsArchivesConnection(BucketArchivesConnection, GcsFoldersConnection):
+    """The archives below a prefix of a bucket of Google Cloud Storage."""
+
+    type: Literal["gcs_archives"]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class AzureArchivesConnection(BucketArchivesConnection, AzureFoldersConnection):
+    """The archives below a prefix of a container of Azure."""
+
+    type: Literal["azure_archives"]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 AnyOrganisationConnection = Annotated[
@@ -256,12 +296,10 @@ AnyOrganisationConnection = Annotated[
     | CheckoutsConnection
     | S3FoldersConnection
     | GcsFoldersConnection
-    | AzureFoldersConnection,
+    | AzureFoldersConnection
+    | S3ArchivesConnection
+    | GcsArchivesConnection
+    | AzureArchivesConnection,
     Field(discriminator="type"),
 ]
 """A connection of any type, as an organisation has it."""
-
-
-def _of_bucket(connection: BucketConnection) -> dict[str, Any]:
-    """The keys as they are: secrets stay wrapped."""
-    return dict(connection)

@@ -59,7 +59,7 @@ def build_source_id(
     name = member if connection.keeps_case else member.lower()
     short = name.removeprefix(
         connection.name_prefix if connection.keeps_case else connection.name_prefix.lower()
-    ).removesuffix("/")
+    ).removesuffix(connection.name_suffix)
     slug = re.sub(r"[^a-z0-9_]+", "-", short.lower()).strip("-_")
     room = _MAX_ID_CHARS - len(organisation) - len(source_type) - 2
     if slug != short or len(slug) > room:

@@ -44,6 +44,7 @@ ConnectionType = Literal[
     "s3",
     "gcs",
     "azure",
+    "archive_file",
     "table_files",
 ]
 SourceOrType = Annotated[

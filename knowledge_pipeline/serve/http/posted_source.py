@@ -15,7 +15,14 @@ from knowledge_pipeline.config.problems import SECRET_KEYS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
 
-_PATH_KEYS = frozenset({("connection", "path"), ("connection", "credentials"), ("metadata", "coverage")})
+_PATH_KEYS = frozenset(
+    {
+        ("connection", "path"),
+        ("connection", "credentials"),
+        ("connection", "object", "credentials"),
+        ("metadata", "coverage"),
+    }
+)
 _CODE_KEYS = frozenset(
     {
         ("metadata", "custom"),

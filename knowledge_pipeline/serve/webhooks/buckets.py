@@ -13,7 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote_plus
 
-from knowledge_pipeline.config.connections import BucketConnection, GcsConnection, S3Connection
+from knowledge_pipeline.config.connections import (
+    ArchiveFileConnection,
+    BucketConnection,
+    GcsConnection,
+    S3Connection,
+)
 from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.serve.webhooks.events import (
     Change,
@@ -68,6 +73,8 @@ class _Reads:
 
     def __call__(self, source: SourceConfig) -> bool:
         connection = source.connection
+        if isinstance(connection, ArchiveFileConnection):
+            connection = connection.object
         return (
             isinstance(connection, self._connection)
             and connection.bucket == self._bucket

@@ -68,14 +68,15 @@ class AzureContainer:
         for page in self._iter_pages({"delimiter": "/"} | ({"prefix": prefix} if prefix else {})):
             yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
-        """The first bytes of one blob, as they are stored.
+    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
+        """The bytes of one blob from one on, as they are stored.
 
         Raises:
             DocumentSkipped: it is gone, archived, or not for us to read.
             SourceRefused, SourceUnavailable: as `list_objects`.
         """
-        headers = {"Range": f"bytes=0-{limit_bytes}", "Accept-Encoding": "gzip"}  # gzip: unpacked by us
+        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
+        headers = {"Range": wanted, "Accept-Encoding": "gzip"}  # gzip: unpacked by us
         address = f"{self._address}/{quote(key, safe='')}"
         for attempt in range(1, MAX_ATTEMPTS + 1):
             with self._request(address, headers=headers, stream=True) as answer:

@@ -83,15 +83,16 @@ class GcsBucket:
             parameters["pageToken"] = token
             tokens.add(token)
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
-        """The first bytes of one object, as they are stored.
+    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
+        """The bytes of one object from one on, as they are stored.
 
         Raises:
             DocumentSkipped: it is gone, or not for us to read.
             SourceRefused, SourceUnavailable: as `list_objects`.
         """
         address = f"{self._base}/download/{self._objects}/{quote(key, safe='')}?alt=media"
-        headers = {"Range": f"bytes=0-{limit_bytes}", "Accept-Encoding": "gzip"}  # gzip: unpacked by us
+        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
+        headers = {"Range": wanted, "Accept-Encoding": "gzip"}  # gzip: unpacked by us
         for attempt in range(1, MAX_ATTEMPTS + 1):
             with self._request(address, headers=headers, stream=True) as answer:
                 if answer.status_code in _SKIP_REASONS:

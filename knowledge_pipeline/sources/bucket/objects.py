@@ -42,8 +42,11 @@ class Bucket(Protocol):
         """The prefixes of what is below a prefix, each up to the next slash; complete, or an exception."""
         ...
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
-        """The first bytes of one object, one more than `limit_bytes` at most; DocumentSkipped without it."""
+    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
+        """The bytes of one object from one on, one more than `limit_bytes` at most.
+
+        Raises DocumentSkipped where it has none there, or cannot be read.
+        """
         ...
 
     def close(self) -> None:

@@ -64,15 +64,16 @@ class S3Bucket:
             for found in page.get("CommonPrefixes", ()):
                 yield _decode_key(page, found["Prefix"])
 
-    def read(self, key: str, locator: str, limit_bytes: int) -> FetchResult:
-        """The first bytes of one object; its listing is not needed.
+    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
+        """The bytes of one object from one on; its listing is not needed.
 
         Raises:
             DocumentSkipped: it is gone, archived, or not for us to read.
             SourceRefused, SourceUnavailable: as `list_objects`.
         """
         del locator
-        parameters = {"Bucket": self._connection.bucket, "Key": key, "Range": f"bytes=0-{limit_bytes}"}
+        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
+        parameters = {"Bucket": self._connection.bucket, "Key": key, "Range": wanted}
 
         def ask() -> FetchResult:
             from botocore.exceptions import IncompleteReadError

@@ -22,6 +22,7 @@ from knowledge_pipeline.sources.path_encoding import decode_path, encode_path, p
 from knowledge_pipeline.sources.patterns import FileSelection
 
 SUBMODULE_REASON = "git submodule; declare it as a source of its own"
+NOT_REGULAR_REASON = "not a regular file"
 SYMLINK_REASON = "symbolic link, not followed"
 _PERMANENT_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP})
 
@@ -80,7 +81,7 @@ class LocalTree:
             with os.fdopen(self._open_file(path), "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
-                    raise DocumentSkipped("not a regular file")
+                    raise DocumentSkipped(NOT_REGULAR_REASON)
                 payload = file.read(limit_bytes + 1)
         except OSError as error:
             raise DocumentSkipped(_unreadable_reason(error)) from error
@@ -116,7 +117,7 @@ class LocalTree:
         if (status := _stat(dir_entry)) is None:  # removed since its folder was read
             return
         revision = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}"
-        skip = None if stat.S_ISREG(status.st_mode) else "not a regular file"
+        skip = None if stat.S_ISREG(status.st_mode) else NOT_REGULAR_REASON
         skip = SYMLINK_REASON if stat.S_ISLNK(status.st_mode) else skip
         yield FileEntry(path, status.st_size, revision, path_to_uri(path), skip)
 

@@ -45,11 +45,7 @@ def list_members(
             from knowledge_pipeline.sources.organisations import checkouts
 
             return checkouts.list_members(connection)
-        case (
-            connections.S3FoldersConnection()
-            | connections.GcsFoldersConnection()
-            | connections.AzureFoldersConnection()
-        ):
+        case connections.BucketFoldersConnection():
             from knowledge_pipeline.sources.organisations import bucket
 
             return bucket.list_members(connection)

@@ -13,10 +13,13 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.organisations.connections import (
+    AzureArchivesConnection,
     AzureFoldersConnection,
     ConfluenceSpacesConnection,
+    GcsArchivesConnection,
     GcsFoldersConnection,
     JiraProjectsConnection,
+    S3ArchivesConnection,
     S3FoldersConnection,
     SlackChannelsConnection,
 )
@@ -189,9 +192,12 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
             "gcs": lambda: stack.enter_context(GcsServer(tmp_path, page_size=3)),
             "azure": lambda: stack.enter_context(AzureServer(page_size=3)),
         }[service]()
-        folders = ["top/plain/", *(f"top/team {number}+é/" for number in range(10))]
+        folders = ["top/deep/", "top/plain/", *(f"top/team {number}+é/" for number in range(10))]
         server.create_many(*(f"{each}{file}" for each in folders for file in ("a/b.md", "c.md")))
-        server.create_many("top/", "top/loose.md", "top//nameless.md", "topmost/x.md", "elsewhere/y.md")
+        archives = ["top/a.zip", "top/deep/er/b.TAR.gz", "top/plain/c.tgz", "top/d.tar"]
+        server.create_many(
+            *archives, "top/", "top/loose.md", "top//nameless.md", "topmost/x.zip", "elsewhere/y.md"
+        )
         kind, name = {
             "s3": (S3FoldersConnection, "s3_folders"),
             "gcs": (GcsFoldersConnection, "gcs_folders"),
@@ -207,3 +213,20 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
         empty = connection.model_copy(update={"prefix": "elsewhere"})
         with pytest.raises(SourceRefused, match=r"holds no folder: correct connection\.prefix"):
             list(bucket.list_members(empty))
+
+        kind, name = {
+            "s3": (S3ArchivesConnection, "s3_archives"),
+            "gcs": (GcsArchivesConnection, "gcs_archives"),
+            "azure": (AzureArchivesConnection, "azure_archives"),
+        }[service]
+        packed: Any = kind.model_validate({**dict(connection), "type": name})
+        assert sorted(member.name for member in bucket.list_members(packed)) == sorted(archives)
+        place = packed.connect("top/a.zip").object
+        assert (place.type, place.prefix) == (service, "top/a.zip")
+        ids = [
+            build_source_id("acme", packed, each, "code") for each in ("top/a.zip", "top/a.tgz", "top/a/.zip")
+        ]
+        assert ids[0] == "acme-a-code" and len(set(ids)) == 3
+        assert packed.location != connection.location, "a listing of the folders is none of the archives"
+        with pytest.raises(SourceRefused, match=r"holds no archive .*: correct connection\.prefix"):
+            list(bucket.list_members(packed.model_copy(update={"prefix": "elsewhere"})))

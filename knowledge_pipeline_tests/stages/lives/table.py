@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline_tests.stages.lives.archives import S3TarPlace, ZipPlace
 from knowledge_pipeline_tests.stages.lives.buckets import AzurePlace, GcsPlace, S3Place
 from knowledge_pipeline_tests.stages.lives.exports import SlackExportOrigin
 from knowledge_pipeline_tests.stages.lives.files import FileOrigin, FilePlace, Folder
@@ -63,14 +64,18 @@ _FILE_PLACES: Mapping[str, tuple[str, type[FilePlace]]] = {
     "s3": ("s3", S3Place),
     "gcs": ("gcs", GcsPlace),
     "azure": ("azure", AzurePlace),
+    "zip": ("archive_file", ZipPlace),
+    "s3 tar": ("archive_file", S3TarPlace),
 }
 _READ_FROM: Mapping[SourceType, tuple[str, ...]] = {
     **dict.fromkeys(("code", "markdown", "openapi"), tuple(_FILE_PLACES)),
-    "files": ("folder", "s3", "gcs", "azure"),
-    "archive": ("folder", "s3", "gcs", "azure"),
+    **dict.fromkeys(("files", "archive"), ("folder", "s3", "gcs", "azure", "zip", "s3 tar")),
 }
-_WAYS_OF_READING = ("folder", "git server", "s3")
-_CHEAPEST_FILES = {("markdown", "gcs"), ("code", "git url"), ("openapi", "folder"), ("archive", "folder")}
+_WAYS_OF_READING = ("folder", "git server", "s3", "zip", "s3 tar")
+_CHEAPEST_FILES = {
+    *(("markdown", "gcs"), ("code", "git url"), ("openapi", "folder"), ("archive", "folder")),
+    ("openapi", "zip"),
+}
 _HISTORIES: Mapping[str, tuple[str, type[RepositoryPlace]]] = {
     "folder": ("local", RepositoryFolder),
     "git url": ("git", RepositoryUrl),
