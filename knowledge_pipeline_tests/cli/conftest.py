@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from knowledge_pipeline.cli.app import app
+from knowledge_pipeline_tests.fakes.bucket.s3_server import s3, s3_server  # noqa: F401 - fixtures
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 GUIDE = "# Guide\n\nHow sessions are signed with a key.\n\n## Retries\n\nA failed request is tried again.\n"

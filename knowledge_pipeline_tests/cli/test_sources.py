@@ -10,6 +10,7 @@ from knowledge_pipeline.config.settings import SourceConfig
 from knowledge_pipeline.config.source_filters import FILTER_TYPES
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.fakes.archives import pack
+from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 from knowledge_pipeline_tests.fakes.ollama_server import OllamaServer
 
 
@@ -498,6 +499,45 @@ def test_an_archive_is_added_tested_and_refreshed(home: Path, run: Run):
     }
     failed = run("sources", "add", "git_history", "--path", str(archive), code=2).err
     assert "'git_history' is not read over connection.type 'archive_file'" in failed
+
+
+@pytest.mark.slow
+def test_archives_of_a_bucket_are_members_that_come_change_and_go(
+    home: Path, run: Run, s3: S3Bucket, monkeypatch: pytest.MonkeyPatch
+):
+    def put(name: str, **functions: str) -> None:
+        files = {
+            f"{name}-1/{each}.py": f"def {each}():\n    return {text!r}\n".encode()
+            for each, text in functions.items()
+        }
+        s3.create(f"nightly/{name}.zip", pack("zip", files))
+
+    for variable, value in zip(("KEY_ID", "KEY_SECRET"), s3.server.reader, strict=True):
+        monkeypatch.setenv(variable, value)
+    put("core", start_core="cormorant", stop_core="dolphin")
+    put("web", start_web="egret")
+    put("docs", start_docs="flounder")
+    s3.create("nightly/other.tar", pack("tar", {"a.py": b"a = 1\n"}))
+    keys = (f"endpoint_url={s3.server.url}", "access_key_id=${KEY_ID}", "secret_access_key=${KEY_SECRET}")
+    settings = [part for key in keys for part in ("--set", f"connection.{key}")]
+    run("sources", "add", "code", "--all", "--url", f"s3://{s3.name}/nightly/*.zip", *settings)
+    tested = run("sources", "test", "nightly", "--json").json
+    assert (tested["listed"], tested["members"], tested["sources"][0]["documents"]) == (4, 3, 2)
+    run("refresh")
+    assert "start_core.py" in run("search", "cormorant", "--source", "nightly-core-code").out
+    s3.requests.clear()
+    run("refresh")
+    assert all("list-type" in request.query for request in s3.requests), "nothing is read again"
+
+    put("core", start_core="cormorant", stop_core="narwhal")
+    put("api", start_api="gannet")
+    s3.delete("nightly/docs.zip")
+    said = run("refresh").err
+    assert "1 new (nightly/api.zip), 1 gone (nightly/docs.zip)" in said
+    assert "stop_core.py" in run("search", "narwhal").out and "start_api.py" in run("search", "gannet").out
+    s3.create("nightly/web.zip", "no archive at all")
+    assert "no ZIP or TAR archive" in run("refresh", "--source", "nightly-web-code", code=1).err
+    assert "start_web.py" in run("search", "egret").out
 
 
 def test_what_has_no_members_is_not_added(home: Path, run: Run):
