@@ -123,7 +123,7 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         try:
             header = super().frombuf(buf, encoding, errors)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+        except tarfile.EOFHeaderError:  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]  # typeshed lacks it
             raise
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(f"it breaks off, or is no TAR file: {error}") from None
