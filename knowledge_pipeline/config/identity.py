@@ -58,7 +58,7 @@ class OidcSettings(SettingsModel):
     required_scopes: tuple[str, ...] = ()  # that an access token needs
     allowed_clients: tuple[str, ...] = ()  # whose access tokens are accepted; empty: all of the audience
     provider: Provider = "generic"  # whose names of claims are the defaults
-    claims: ClaimSettings = ClaimSettings()
+    claims: ClaimSettings = ClaimSettings.defaults()
     tenant: str | None = Field(default=None, min_length=1)  # of everybody
     tenants: tuple[TenantMapping, ...] = ()  # empty: the claim's value is the tenant
     groups: tuple[GroupMapping, ...] = ()

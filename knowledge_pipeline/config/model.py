@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -24,3 +24,11 @@ class SettingsModel(BaseModel):
         if not is_object(values):
             return values
         return {k: v for k, v in values.items() if v is not None or k not in cls.model_fields}
+
+    @classmethod
+    def defaults(cls) -> Self:
+        """What validation makes of no key at all, without it: that builds a validator of each class by itself.
+
+        For classes whose validators only check.
+        """
+        return cls.model_construct()

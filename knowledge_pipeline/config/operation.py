@@ -180,10 +180,10 @@ class ServeSettings(SettingsModel):
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be
     oidc: OidcSettings | None = None  # where people sign in; None: own tokens alone
-    webhooks: WebhookSettings = WebhookSettings()
-    mcp: McpSettings = McpSettings()
+    webhooks: WebhookSettings = WebhookSettings.defaults()
+    mcp: McpSettings = McpSettings.defaults()
     metrics: bool = False  # at /metrics, for Prometheus
-    traces: TraceSettings = TraceSettings()
+    traces: TraceSettings = TraceSettings.defaults()
     log_format: Literal["json", "text"] | None = None  # None: text on a terminal, else JSON
     log_queries: bool = False  # whether the log holds questions, without their secrets
 

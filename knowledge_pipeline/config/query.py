@@ -65,15 +65,15 @@ class SearchDepth(SettingsModel):
 class SearchDepths(SettingsModel):
     """The depths of each type of search."""
 
-    semantic: SearchDepth = SearchDepth()
-    code: SearchDepth = SearchDepth()
-    similar: SearchDepth = SearchDepth()
-    historical: SearchDepth = SearchDepth()
+    semantic: SearchDepth = SearchDepth.defaults()
+    code: SearchDepth = SearchDepth.defaults()
+    similar: SearchDepth = SearchDepth.defaults()
+    historical: SearchDepth = SearchDepth.defaults()
 
     @property
     def is_default(self) -> bool:
         """Whether every type has its defaults: then stored scores stay comparable."""
-        return self == SearchDepths()
+        return self == SearchDepths.defaults()
 
 
 class QuerySettings(SettingsModel):
@@ -90,10 +90,10 @@ class QuerySettings(SettingsModel):
         default=3, ge=0, le=100, serialization_alias="related"
     )
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE together
-    depth: SearchDepths = Field(default=SearchDepths(), exclude_if=lambda depth: depth.is_default)
-    graph: SearchGraphSettings = SearchGraphSettings()
-    rerank: RerankSettings = RerankSettings()
-    cache: CacheSettings = CacheSettings()
+    depth: SearchDepths = Field(default=SearchDepths.defaults(), exclude_if=lambda depth: depth.is_default)
+    graph: SearchGraphSettings = SearchGraphSettings.defaults()
+    rerank: RerankSettings = RerankSettings.defaults()
+    cache: CacheSettings = CacheSettings.defaults()
 
     @property
     def rewrites_queries(self) -> bool:

@@ -144,13 +144,13 @@ class SourceTemplate(SourceFilters):
     type: SourceType
     namespace: SourceId | None = None  # groups sources: filters can name it
     content_type: Content | None = None  # what models read in it; None: by the type
-    chunking: ChunkingSettings = ChunkingSettings()
+    chunking: ChunkingSettings = ChunkingSettings.defaults()
     embedding: EmbeddingSettings | None = None  # None: the one of the whole project
-    metadata: MetadataSettings = MetadataSettings()
-    sanitize: SanitizeSettings = SanitizeSettings()
-    refresh: RefreshSettings = RefreshSettings()
+    metadata: MetadataSettings = MetadataSettings.defaults()
+    sanitize: SanitizeSettings = SanitizeSettings.defaults()
+    refresh: RefreshSettings = RefreshSettings.defaults()
     upstream: tuple[AssetKeyText, ...] = ()  # assets of Dagster that it is read from
-    access: AccessSettings = AccessSettings()
+    access: AccessSettings = AccessSettings.defaults()
 
 
 class SourceConfig(SourceTemplate):
@@ -298,27 +298,27 @@ class Settings(SettingsModel):
 
     version: Literal[1] = 1
     store: Annotated[Path | ObjectStore, FolderOrUrl()] = Path(".knowledge")
-    store_options: StoreOptions = StoreOptions()
+    store_options: StoreOptions = StoreOptions.defaults()
     store_folder: Path | None = None  # None: .knowledge; of an object store, what stays on this machine
     embedding: EmbeddingSettings = EmbeddingSettings()
-    embedding_by_content: EmbeddingByContent = EmbeddingByContent()
+    embedding_by_content: EmbeddingByContent = EmbeddingByContent.defaults()
     language_model: LanguageModelSettings | None = None
-    costs: CostSettings = CostSettings()
-    query: QuerySettings = QuerySettings()
-    limits: LimitSettings = LimitSettings()
-    context: ContextSettings = ContextSettings()
-    releases: ReleaseSettings = ReleaseSettings()
+    costs: CostSettings = CostSettings.defaults()
+    query: QuerySettings = QuerySettings.defaults()
+    limits: LimitSettings = LimitSettings.defaults()
+    context: ContextSettings = ContextSettings.defaults()
+    releases: ReleaseSettings = ReleaseSettings.defaults()
     owners: tuple[Owner, ...] = ()  # of the assets
-    schedules: ScheduleSettings = ScheduleSettings()
-    checks: CheckSettings = CheckSettings()
-    alerts: AlertSettings = AlertSettings()
-    events: EventSettings = EventSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
-    tuning: TuningSettings = TuningSettings()
-    sql_models: SqlModelSettings = SqlModelSettings()
-    logs: LogSettings = LogSettings()
-    serve: ServeSettings = ServeSettings()
-    federation: FederationSettings = FederationSettings()
+    schedules: ScheduleSettings = ScheduleSettings.defaults()
+    checks: CheckSettings = CheckSettings.defaults()
+    alerts: AlertSettings = AlertSettings.defaults()
+    events: EventSettings = EventSettings.defaults()
+    evaluation: EvaluationSettings = EvaluationSettings.defaults()
+    tuning: TuningSettings = TuningSettings.defaults()
+    sql_models: SqlModelSettings = SqlModelSettings.defaults()
+    logs: LogSettings = LogSettings.defaults()
+    serve: ServeSettings = ServeSettings.defaults()
+    federation: FederationSettings = FederationSettings.defaults()
     sources: tuple[SourceConfig, ...] = ()  # as declared; as `config.file` loads them, of organisations too
     organisations: tuple[OrganisationSettings, ...] = ()
     _unlisted: tuple[str, ...] = PrivateAttr(default=())
@@ -356,7 +356,7 @@ class Settings(SettingsModel):
 
     def with_store_options(self, store: Path | ObjectStore) -> Path | ObjectStore:
         """A store with these settings' options and local folder; raises ValueError if it takes none."""
-        given = self.store_options != StoreOptions()
+        given = self.store_options != StoreOptions.defaults()
         if not isinstance(store, ObjectStore):
             if given or self.store_folder:
                 raise ValueError("store_options and store_folder belong to a store at a URL, not to a folder")

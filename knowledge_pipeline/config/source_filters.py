@@ -90,9 +90,9 @@ class SourceFilters(SettingsModel):
     exclude_labels: NameList = ()  # no documents with any of them
     content_types: tuple[ContentType, ...] = ()  # empty: pages and blog posts
     channels: NameList = ()  # names or ids
-    columns: TableColumns = TableColumns()
+    columns: TableColumns = TableColumns.defaults()
     attachments: Annotated[AttachmentSettings | None, BeforeValidator(_read_switch)] = None  # None: not read
-    files: FileSettings = FileSettings()
+    files: FileSettings = FileSettings.defaults()
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")

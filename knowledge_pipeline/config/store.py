@@ -69,7 +69,7 @@ class ObjectStore(BaseModel):
 
     url: str  # "s3://bucket/prefix", without a slash at the end
     folder: Path = Path(".knowledge")
-    options: StoreOptions = Field(default=StoreOptions(), repr=False)
+    options: StoreOptions = Field(default=StoreOptions.defaults(), repr=False)
 
     @field_validator("url")
     @classmethod

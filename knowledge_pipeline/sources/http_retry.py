@@ -12,10 +12,12 @@ import math
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
 
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
@@ -144,3 +146,12 @@ def compute_backoff_s(attempt: int) -> float:
     """Doubles with each attempt, with jitter so that many clients do not come back together."""
     most = min(_MAX_BACKOFF_S, _BASE_BACKOFF_S * 2 ** (attempt - 1))
     return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+def read_complete(answer: requests.Response, limit_bytes: int) -> bytes | None:
+    """The first bytes of a streamed response, one more than the limit at most; None where it broke off."""
+    with suppress(urllib3.exceptions.HTTPError):
+        payload = answer.raw.read(limit_bytes + 1, decode_content=False)
+        if len(payload) >= min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
+            return payload
+    return None

@@ -1,4 +1,7 @@
-"""From a source's configuration to the source: the one list of source types."""
+"""From a source's configuration to the source: the one list of source types.
+
+What only some types need is imported for these: most projects have files and repositories alone.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,8 @@ from knowledge_pipeline.config.connections import (
     WikiConnection,
 )
 from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.sources.api_sources import open_api_source
-from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
-from knowledge_pipeline.sources.archive_file.tree import ArchiveTree
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketConnection, BucketTree
-from knowledge_pipeline.sources.custom import open_custom_source
 from knowledge_pipeline.sources.files.custom_extractor import fingerprint_file_extractor
 from knowledge_pipeline.sources.files.documents import (
     FORMAT_VERSION,
@@ -47,9 +46,6 @@ from knowledge_pipeline.sources.patterns import (
     build_changed_paths,
     build_selection,
 )
-from knowledge_pipeline.sources.slack.export import SlackExport
-from knowledge_pipeline.sources.slack.threads import ChannelFilters
-from knowledge_pipeline.sources.table.opening import open_table
 from knowledge_pipeline.sources.web_location import build_web_location
 
 
@@ -64,13 +60,22 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
     """
     if isinstance(source.connection, ServiceConnection):
+        from knowledge_pipeline.sources.api_sources import open_api_source
+
         return open_api_source(source)
     if isinstance(source.connection, SlackExportConnection):
+        from knowledge_pipeline.sources.slack.export import SlackExport
+        from knowledge_pipeline.sources.slack.threads import ChannelFilters
+
         filters = ChannelFilters(source.channels, source.since, source.max_results)
         return SlackExport(source.connection, filters)
     if isinstance(source.connection, CustomConnection):
+        from knowledge_pipeline.sources.custom import open_custom_source
+
         return open_custom_source(source.connection, source.max_bytes)
     if source.type == "table":
+        from knowledge_pipeline.sources.table.opening import open_table
+
         return open_table(source)
     if source.type == "git_history":
         return _open_git_history(source, cache)
@@ -99,6 +104,8 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     tree = _open_tree(source, cache, selection)
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     if source.type == "archive":
+        from knowledge_pipeline.sources.archive.records import ARCHIVE_VERSION, read_record
+
         return FileSource(tree, accept_all, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
     if source.type == "files":
         extractor = source.files.extractor
@@ -127,6 +134,8 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
     if isinstance(connection, BucketConnection):
         return BucketTree(connection, selection)
     if isinstance(connection, ArchiveFileConnection):
+        from knowledge_pipeline.sources.archive_file.tree import ArchiveTree
+
         return ArchiveTree(connection, selection, cache=cache)
     assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
     return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection)

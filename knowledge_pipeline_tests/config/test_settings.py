@@ -181,6 +181,21 @@ def test_settings_are_frozen_and_refuse_unknown_keys(model):
     assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
 
 
+def test_defaults_are_what_validation_makes_of_no_key():
+    values = (
+        field.default
+        for model in models()
+        for field in model.model_fields.values()
+        if isinstance(field.default, SettingsModel)
+    )
+    kinds = {type(each) for each in values}
+    assert len(kinds) > 20, "those of settings within settings too"
+    for kind in kinds - {EmbeddingSettings}:  # whose validator names the models of a profile
+        made = kind()
+        assert (kind.defaults(), kind.defaults().model_fields_set) == (made, made.model_fields_set)
+        assert kind.defaults().model_dump() == made.model_dump()
+
+
 def test_a_known_key_without_a_value_means_its_default():
     assert source("code", exclude=None, chunking=None, depth=None) == source("code")
 

@@ -80,7 +80,7 @@ def test_a_refresh_without_a_change_is_recalled_with_the_numbers_of_the_stages(p
     assert told.release and told.release.version and not told.release.has_changes
 
 
-def test_it_imports_neither_arrow_nor_lance(processes: Processes, tmp_path: Path):
+def test_it_imports_neither_arrow_nor_what_other_types_of_sources_need(processes: Processes, tmp_path: Path):
     config = tmp_path / "knowledge.yaml"
     source = {"id": "app", "type": "code", "connection": {"type": "local", "path": "app"}}
     embedding = json.loads(processes.project.embedding.model_dump_json(exclude_defaults=True))
@@ -90,6 +90,7 @@ def test_it_imports_neither_arrow_nor_lance(processes: Processes, tmp_path: Path
     program = (
         "import atexit, sys\n"
         "heavy = ('numpy', 'pyarrow', 'lance', 'lancedb', 'torch', 'onnxruntime', 'tree_sitter')\n"
+        "heavy += ('requests', 'urllib3', 'httpx2', 'yaml', 'lxml', 'knowledge_pipeline.sources.code_host')\n"
         "atexit.register(lambda: print([name for name in heavy if name in sys.modules], file=sys.stderr))\n"
         f"sys.argv = ['knowledge', '--config', {str(config)!r}, 'refresh', '--json']\n"
         "from knowledge_pipeline.cli import main\n"

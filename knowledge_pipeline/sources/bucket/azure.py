@@ -19,11 +19,12 @@ from knowledge_pipeline.config.connections import AzureConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.bucket.azure_identity import build_auth
-from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, read_complete
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     compute_backoff_s,
     mount_retries,
+    read_complete,
     to_source_error,
 )
 

@@ -18,11 +18,12 @@ from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefuse
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
-from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo, read_complete
+from knowledge_pipeline.sources.bucket.objects import FetchResult, ObjectInfo
 from knowledge_pipeline.sources.http_retry import (
     MAX_ATTEMPTS,
     compute_backoff_s,
     mount_retries,
+    read_complete,
     to_source_error,
 )
 from knowledge_pipeline.times import parse_time

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
-
-import requests
-import urllib3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +48,3 @@ class Bucket(Protocol):
     def close(self) -> None:
         """Free the connections."""
         ...
-
-
-def read_complete(answer: requests.Response, limit_bytes: int) -> bytes | None:
-    """The first bytes of a streamed response, one more than the limit at most; None where it broke off."""
-    with suppress(urllib3.exceptions.HTTPError):
-        payload = answer.raw.read(limit_bytes + 1, decode_content=False)
-        if len(payload) >= min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
-            return payload
-    return None
