@@ -27,7 +27,7 @@ class SettingsModel(BaseModel):
 
     @classmethod
     def defaults(cls) -> Self:
-        """What validation makes of no key at all, without it: that builds a validator of each class by itself.
+        """What validation makes of no key at all, without it: that builds a validator for each class.
 
         For classes whose validators only check.
         """

@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.requests import ModelCallRequest, Task
 from knowledge_pipeline.contract.responses import (
     ComponentHealth,
     ContextResponse,
@@ -43,7 +42,6 @@ from knowledge_pipeline.query.log.feedback import FeedbackLog
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.query.log.query_ids import QueryIds
-from knowledge_pipeline.query.log.reports import build_reported_call
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
@@ -53,6 +51,9 @@ from knowledge_pipeline.query.working_tree import WorkingTree
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.organisations.listings import load_shared_settings
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import ModelCallRequest, Task
 
 _NO_FILTERS = Filters()
 
@@ -274,6 +275,8 @@ class AsyncKnowledgeBase:
 
         A plain text is a task of the kind `code_generation`.
         """
+        from knowledge_pipeline.contract.requests import Task  # most processes only search
+
         access = await self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
@@ -339,6 +342,8 @@ class AsyncKnowledgeBase:
         Raises:
             InvalidQuery: see `build_reported_call`.
         """
+        from knowledge_pipeline.query.log.reports import build_reported_call  # most processes only search
+
         access = (access or self.access).with_current_labels()
         call = build_reported_call(report, access, self.settings)
         self._record_call(call)

@@ -6,16 +6,18 @@ Nothing else is known of a question here, and nothing has been read for it yet.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from knowledge_pipeline.config.limits import LimitSettings
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.query.search.understand import read_filters
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 _CHEAP_CHARS, _CHEAP_VALUES, _CHEAP_PATTERNS = 500, 20, 3  # of a search that takes as long as any other
 

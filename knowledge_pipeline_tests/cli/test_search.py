@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline_tests.cli.conftest import CODE, Run
+from knowledge_pipeline_tests.cli.conftest import CODE, Run, list_imports
 
 
 def paths(answer: dict) -> list[str]:
@@ -24,6 +26,18 @@ def test_search_as_json_is_the_answer(indexed: Path, run: Run):
     assert answer["release"] == 1 and answer["degraded"] == []
     assert set(paths(answer)) == {"src/sessions.py"}
     assert "explain" not in answer
+
+
+def test_a_search_imports_nothing_that_only_other_commands_need(indexed: Path):
+    command = [sys.executable, "-X", "importtime", "-m", "knowledge_pipeline.cli", "search", "sign a session"]
+    ran = subprocess.run(
+        [*command, "--mode", "words"], capture_output=True, text=True, check=True, cwd=indexed
+    )
+    imported = list_imports(ran.stderr)
+    assert "lance" in imported and "src/sessions.py" in ran.stdout
+    others = {"requests", "yaml", "duckdb", "dagster", "lancedb", "tree_sitter"}
+    ours = {"contract.requests", "query.log.reports", "sources.registry", "serve.service", "stages.pipeline"}
+    assert imported & (others | {f"knowledge_pipeline.{name}" for name in ours}) == set()
 
 
 @pytest.mark.parametrize(

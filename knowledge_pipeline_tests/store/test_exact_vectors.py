@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, eq, one_of
+from knowledge_pipeline.store.index import exact_vectors
 from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.lake import Lake
@@ -80,6 +81,20 @@ def test_the_nearest_rows_are_those_of_the_cosine(
             assert {row: vector.tolist() for row, vector in taken.items()} == {
                 row["_rowid"]: row["vector"] for row in found if row["vector"]
             }
+
+
+def test_vectors_that_are_read_in_batches_stay_beside_their_rows(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = np.random.default_rng(7).standard_normal((20, DIMENSIONS)).round(3).tolist()
+    write(lake, [None if at % 5 == 0 else vector for at, vector in enumerate(made)], tenant="a")
+    dataset = asyncio.run(open_reader(lake)).dataset
+    whole = ExactVectors.load(dataset)
+    monkeypatch.setattr(exact_vectors, "_BATCH_ROWS", 3)
+    parts = ExactVectors.load(dataset)
+    assert len(whole.rows) == 16
+    for name in ("rows", "vectors", "scales"):
+        assert np.array_equal(getattr(parts, name), getattr(whole, name))
 
 
 def cosine(one: list[float], other: list[float]) -> float:

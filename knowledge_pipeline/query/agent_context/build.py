@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import ContextResponse, ContextSection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
@@ -32,6 +32,9 @@ from knowledge_pipeline.query.agent_context.task_text import build_query, find_n
 from knowledge_pipeline.query.blame import Blame
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 _RESULTS = 50  # of each search
 _BLAMED_RESULTS = 10  # of the best; git is run for each

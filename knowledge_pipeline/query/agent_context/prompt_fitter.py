@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.contract.chat import ChatMessage
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import BlamedLines, Citation, ContextExcerpt, to_json
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.query.agent_context.chat import (
@@ -31,6 +30,9 @@ from knowledge_pipeline.query.agent_context.select import ContextSelection
 from knowledge_pipeline.query.agent_context.task_text import find_languages
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.query.describe import describe_blame
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 _BLAMED_COMMITS = 3  # of an excerpt, the newest
 _FENCE_TOKENS = 8  # of an excerpt, in addition to the words of its heading

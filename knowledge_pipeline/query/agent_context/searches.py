@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
 from knowledge_pipeline.contract.types import DocumentType, SearchName, TaskKind
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
@@ -17,6 +16,9 @@ from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS, Weigh
 from knowledge_pipeline.query.agent_context.similar_files import find_similar
 from knowledge_pipeline.query.agent_context.task_text import build_query, get_example, name_files
 from knowledge_pipeline.query.search.engine import Engine, SearchType
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 _OF_QUESTIONS: Mapping[SearchName, float] = {
     "documents": 1.0,

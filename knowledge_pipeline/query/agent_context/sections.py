@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import ContextSection, SearchResponse, SearchResult
 from knowledge_pipeline.contract.types import SearchType, SectionType
 from knowledge_pipeline.errors import KnowledgeError
@@ -23,6 +23,9 @@ from knowledge_pipeline.query.agent_context.task_text import (
 )
 from knowledge_pipeline.query.code_graph.used_types import CodePlace
 from knowledge_pipeline.query.search.engine import Engine
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 _QUERY_CHARS = 4_000
 _CONVENTIONS = "coding conventions, style and best practices {{ languages | join(' ') }} {{ task }}"

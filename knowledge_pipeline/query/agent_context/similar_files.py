@@ -7,13 +7,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
 
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.task_text import get_example
 from knowledge_pipeline.query.search.engine import Engine
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 
 async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 _QUERY_CHARS = 4_000  # of a task, that are searched for
 _PATH_CHARS = 1_000  # of them for the paths of files, the first of which is always named

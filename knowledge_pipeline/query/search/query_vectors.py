@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -41,6 +42,7 @@ class _ConfiguredSpaces:
     unrelated_similarities: Mapping[str, float]  # by name of the space: see `embedding.base.Space`
     problems: tuple[str, ...]  # why a model of the settings has no space
     read_at: float  # time.monotonic()
+    has_former: bool = False  # whether those that other settings may have made are among them
 
 
 class QueryEmbedder:
@@ -49,6 +51,7 @@ class QueryEmbedder:
     def __init__(self, settings: Settings) -> None:
         self._embeddings = list(dict.fromkeys((*settings.list_embeddings(), settings.embedding)))
         self._spaces: _ConfiguredSpaces | None = None
+        self._resolving = threading.Lock()
         self._opened: dict[str, tuple[Embedder, float | None]] = {}  # with its budget, in seconds
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="query-embedding")
 
@@ -88,13 +91,13 @@ class QueryEmbedder:
 
     def unrelated_similarity(self, space: str) -> float:
         """The similarity of texts that have nothing in common; 0 if no configured model makes the space."""
-        return self._load_spaces().unrelated_similarities.get(space, 0.0)
+        return self._load_spaces(space).unrelated_similarities.get(space, 0.0)
 
     async def _run_in_pool(self, call: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def _open_embedder(self, space: str) -> tuple[Embedder, float | None]:
-        spaces = self._load_spaces()
+        spaces = self._load_spaces(space)
         embedding = spaces.embeddings.get(space)
         if embedding is None:
             raise VectorUnavailable(
@@ -107,24 +110,37 @@ class QueryEmbedder:
             self._opened.setdefault(space, (open_embedder(embedding), budget_s))
         return self._opened[space]
 
-    def _load_spaces(self) -> _ConfiguredSpaces:
-        known = self._spaces
-        if known and not (known.problems and time.monotonic() > known.read_at + RETRY_S):
+    def _load_spaces(self, space: str) -> _ConfiguredSpaces:
+        """The spaces of the settings, and where none of them is this one, those that may have been before."""
+        with self._resolving:
+            known = self._spaces
+            if known is None or (known.problems and time.monotonic() > known.read_at + RETRY_S):
+                known = _resolve_spaces(self._embeddings)
+            if space not in known.embeddings and not known.has_former:
+                former = chain.from_iterable(map(list_former_settings, self._embeddings))
+                before = _resolve_spaces((*former, *_FORMER_EMBEDDINGS))
+                known = replace(
+                    known,
+                    embeddings={**before.embeddings, **known.embeddings},
+                    unrelated_similarities={**before.unrelated_similarities, **known.unrelated_similarities},
+                    has_former=True,
+                )
+            self._spaces = known
             return known
-        embeddings: dict[str, EmbeddingSettings] = {}
-        unrelated: dict[str, float] = {}
-        problems: dict[str, None] = {}
-        former = chain.from_iterable(map(list_former_settings, self._embeddings))
-        for embedding in (*self._embeddings, *former, *_FORMER_EMBEDDINGS):
-            try:
-                space = resolve_space(embedding)
-                embeddings.setdefault(space.name, embedding)
-                unrelated[space.name] = space.baseline_score
-            except (ConfigError, ModelError) as error:
-                if embedding in self._embeddings:
-                    problems[str(error)] = None
-        self._spaces = _ConfiguredSpaces(embeddings, unrelated, tuple(problems), time.monotonic())
-        return self._spaces
+
+
+def _resolve_spaces(configured: Iterable[EmbeddingSettings]) -> _ConfiguredSpaces:
+    embeddings: dict[str, EmbeddingSettings] = {}
+    unrelated: dict[str, float] = {}
+    problems: dict[str, None] = {}
+    for embedding in configured:
+        try:
+            space = resolve_space(embedding)
+            embeddings.setdefault(space.name, embedding)
+            unrelated[space.name] = space.baseline_score
+        except (ConfigError, ModelError) as error:
+            problems[str(error)] = None
+    return _ConfiguredSpaces(embeddings, unrelated, tuple(problems), time.monotonic())
 
 
 def compute_mean_vector(vectors: Sequence[np.ndarray]) -> np.ndarray:

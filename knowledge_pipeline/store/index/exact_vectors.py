@@ -20,6 +20,7 @@ from knowledge_pipeline.store.index.column_values import ColumnValues
 MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
 MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
 _MIN_SEARCHES = 2  # of one version: a process that asks once would read more than it saves
+_BATCH_ROWS = 1024  # read at a time: some MB
 _SPARSE_SHARE = 8  # rows that are fewer than such a share of all are picked before they are compared
 
 
@@ -39,15 +40,24 @@ class ExactVectors:
 
     @classmethod
     def load(cls, dataset: Any, values: ColumnValues | None = None) -> ExactVectors:
-        """Read the rows that have a vector."""
-        found = dataset.to_table(columns=["vector"], filter="vector IS NOT NULL", with_row_id=True)
-        rows = found["_rowid"].to_numpy().astype(np.int64)
-        flat = np.asarray(found["vector"].combine_chunks().flatten(), np.float32)
-        order = np.argsort(rows)
-        vectors = flat.reshape(len(rows), dataset.schema.field("vector").type.list_size)[order]
-        lengths = np.linalg.norm(vectors, axis=1)
-        scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        return cls(rows[order], vectors, scales, dataset, values or ColumnValues(dataset))
+        """Read the rows that have a vector, in batches: a second copy of all takes as long as reading."""
+        most, dimensions = dataset.count_rows(), dataset.schema.field("vector").type.list_size
+        rows, scales = np.empty(most, np.int64), np.zeros(most, np.float32)
+        vectors = np.empty((most, dimensions), np.float32)
+        end = 0
+        for batch in dataset.to_batches(
+            columns=["vector"], filter="vector IS NOT NULL", with_row_id=True, batch_size=_BATCH_ROWS
+        ):
+            start, end = end, end + len(batch)
+            rows[start:end] = batch["_rowid"].to_numpy()
+            vectors[start:end] = batch["vector"].flatten().to_numpy().reshape(-1, dimensions)
+            lengths = np.linalg.norm(vectors[start:end], axis=1)
+            np.divide(1.0, lengths, out=scales[start:end], where=lengths > 0)
+        rows, vectors, scales = rows[:end], vectors[:end], scales[:end]
+        if np.any(rows[1:] < rows[:-1]):
+            order = np.argsort(rows)
+            rows, vectors, scales = rows[order], vectors[order], scales[order]
+        return cls(rows, vectors, scales, dataset, values or ColumnValues(dataset))
 
     def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""
