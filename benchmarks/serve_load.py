@@ -167,7 +167,7 @@ async def _raw(settings: Settings, words: list[str], name: str, *, seconds: floa
     live = release.find_live_release(lake)
     assert live is not None
     reader = await open_index(lake.root, space.name, live.tables[space.name])
-    on_disk = VectorMemory(reader.dataset, reader.dimensions, max_bytes=0)  # as LanceDB searches
+    on_disk = VectorMemory(reader.dataset, reader.dimensions, max_bytes=0, max_rows=0)  # as LanceDB searches
     reader = replace(reader, memory=on_disk)
     vectors = np.random.default_rng(3)
     filters = [compile_filter(access) for access in _accesses()]

@@ -159,7 +159,7 @@ class IndexReader:
     ) -> pa.Table:
         return self.dataset.scanner(
             columns,
-            filter=self.memory.values.resolve(where).sql,
+            **self.memory.matching.restrict(where),
             prefilter=True,
             with_row_id=True,
             nearest=nearest,

@@ -16,6 +16,7 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
+from knowledge_pipeline.store.index.matching_rows import MAX_ROWS, MatchingRows
 
 MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
 MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
@@ -80,10 +81,14 @@ class ExactVectors:
 
     def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
         """The vectors of rows; those without one are left out."""
+        return dict(zip(*self.take_matrix(rows), strict=True))
+
+    def take_matrix(self, rows: Collection[int]) -> tuple[list[int], np.ndarray]:
+        """Those of the rows that have a vector, and their vectors: shape (rows, dimensions)."""
         asked = np.fromiter(rows, np.int64, len(rows))
         at = np.searchsorted(self.rows, asked).clip(max=max(len(self.rows) - 1, 0))
         known = self.rows[at] == asked if len(self.rows) else np.zeros(len(asked), bool)
-        return dict(zip(asked[known].tolist(), self.vectors[at[known]], strict=True))
+        return asked[known].tolist(), self.vectors[at[known]]
 
     def _find_positions(self, where: Filter) -> np.ndarray:
         """Where the matching rows are, ascending: int32."""
@@ -106,8 +111,11 @@ def _multiply(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
 class VectorMemory:
     """Holds the vectors of one version once that pays: it is small, and is searched again. For threads."""
 
-    def __init__(self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES, max_rows: int = MAX_ROWS
+    ) -> None:
         self.values = ColumnValues(dataset)
+        self.matching = MatchingRows(dataset, self.values, max_rows=max_rows)
         self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
         self._searches = 0
         self._loaded: ExactVectors | None = None

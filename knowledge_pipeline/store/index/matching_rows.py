@@ -1,0 +1,76 @@
+"""The rows that a condition leaves of one version of an index, so that searches do not evaluate it again.
+
+Callers who may see the same ask under the same condition, and Lance looks into its indexes for each part of
+it at each search, which takes as long as the search. A version never changes, so the rows are read once and
+handed to Lance as a mask.
+
+Of rows beyond the index of words Lance counts those alone that meet a filter, but all of them beside a mask,
+which gives other scores. So while there are any, conditions are evaluated.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from cachetools import LRUCache
+
+from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.index.column_values import ColumnValues
+
+MAX_ROWS = 300_000  # of the index: reading and packing the rows of one condition holds a thread
+MAX_CONDITIONS = 64  # whose rows are kept: a bit for each row, at most 3 MB
+_MIN_SEARCHES = 2  # under one condition: one that is asked once would read more than it saves
+
+ScanOptions = Mapping[str, Any]
+"""Arguments of Lance's `scanner` that leave the rows of a condition."""
+
+
+class MatchingRows:
+    """The rows of the conditions asked last, of one version of an index. Threads may share it."""
+
+    def __init__(self, dataset: Any, values: ColumnValues, *, max_rows: int = MAX_ROWS) -> None:
+        """Read nothing yet."""
+        self._dataset, self._values, self._max_rows = dataset, values, max_rows
+        self._count: int | None = None  # rows of the index
+        self._asked: LRUCache[str, int] = LRUCache(MAX_CONDITIONS)  # searches, of conditions without a mask
+        self._masks: LRUCache[str, ScanOptions] = LRUCache(MAX_CONDITIONS)
+        self._lock = threading.Lock()
+
+    def restrict(self, where: Filter) -> ScanOptions:
+        """What makes a search find matching rows alone."""
+        with self._lock:
+            if (mask := self._masks.get(where.sql)) is not None:
+                return mask
+            searches = self._asked[where.sql] = self._asked.get(where.sql, 0) + 1
+        condition = {"filter": self._values.resolve(where).sql}
+        if searches != _MIN_SEARCHES or self._is_too_large():  # later ones need not wait for its rows
+            return condition
+        mask = self._read(condition)
+        with self._lock:
+            self._masks[where.sql] = mask
+            self._asked.pop(where.sql, None)
+        return mask
+
+    def _is_too_large(self) -> bool:
+        if not self._max_rows:
+            return True
+        if self._count is None:
+            self._count = int(self._dataset.count_rows())
+        return self._count > self._max_rows
+
+    def _read(self, condition: ScanOptions) -> ScanOptions:
+        from lance.dataset import serialize_row_addrs
+
+        found: Any = self._dataset.to_table(columns=[], with_row_id=True, **condition)["_rowid"]
+        if len(found) == self._count:
+            return {}
+        if self._has_rows_beyond_words():
+            return condition
+        return {"row_addr_allowlist": serialize_row_addrs(found.to_pylist())}
+
+    def _has_rows_beyond_words(self) -> bool:
+        indexes = [each for each in self._dataset.describe_indices() if each.field_names == ["words"]]
+        covered = {fragment for each in indexes for part in each.segments for fragment in part.fragment_ids}
+        return any(each.fragment_id not in covered for each in self._dataset.get_fragments())
