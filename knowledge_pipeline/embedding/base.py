@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -66,6 +66,20 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> np.ndarray:
         """float32, shape (dimensions,), length 1. Errors as `embed`."""
+        ...
+
+
+@runtime_checkable
+class BatchEmbedder(Embedder, Protocol):
+    """One that embeds several questions at less cost than one by one, as endpoints do."""
+
+    @property
+    def max_queries(self) -> int:
+        """How many at once."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        """float32, shape (texts, dimensions), rows of length 1, in the order given. Errors as `embed`."""
         ...
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding.base import Embedder, Space, Usage
+from knowledge_pipeline.embedding.base import BatchEmbedder, Embedder, Space, Usage
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
@@ -140,3 +140,15 @@ class PromptedEmbedder:
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`."""
         return self._inner.embed_query(self._prompts.query + text)
+
+    @property
+    def max_queries(self) -> int:
+        """See `base.BatchEmbedder.max_queries`; 1 for a model that takes one after the other."""
+        return self._inner.max_queries if isinstance(self._inner, BatchEmbedder) else 1
+
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        """See `base.BatchEmbedder.embed_queries`."""
+        prompted = [self._prompts.query + text for text in texts]
+        if isinstance(self._inner, BatchEmbedder):
+            return self._inner.embed_queries(prompted)
+        return np.stack([self._inner.embed_query(text) for text in prompted])

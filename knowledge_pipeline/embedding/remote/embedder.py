@@ -158,11 +158,20 @@ class RemoteEmbedder(ABC):
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`; gives up soon, because full-text search can answer alone."""
+        return self.embed_queries([text])[0]
+
+    @property
+    def max_queries(self) -> int:
+        """See `base.BatchEmbedder.max_queries`."""
+        return self._limits.max_texts
+
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        """See `base.BatchEmbedder.embed_queries`; gives up as soon as `embed_query`."""
         settings = self._settings
         options = _RequestOptions(
             min(2, settings.max_tries), self._tasks.query, max_retry_after_s=2.0, max_queue_s=2.0
         )
-        return self._request_vectors([_truncate(text, settings.max_input_tokens)], options)[0]
+        return self._request_vectors([_truncate(text, settings.max_input_tokens) for text in texts], options)
 
     def _request_vectors(self, inputs: list[str], options: _RequestOptions) -> np.ndarray:
         """Vectors of one request's texts.

@@ -6,9 +6,11 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from knowledge_pipeline.config.embedding import PROFILES
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
-from knowledge_pipeline.embedding.base import Embedder
+from knowledge_pipeline.embedding.base import BatchEmbedder
 from knowledge_pipeline.embedding.prompts import list_former_settings
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
@@ -24,12 +26,17 @@ from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelEr
 ENDPOINT_BUDGET_S = 10.0  # a model on this machine may take longer, at its first question
 RETRY_S = 60.0  # after so long a model that was missing is tried again
 _THREADS = 4
+_REQUESTS = 2  # to an endpoint at once, where one can have several questions
+_MAX_BATCH = 32  # questions of a request
 _FORMER_EMBEDDINGS = [
     EmbeddingSettings(model=model) for model in dict.fromkeys(chain.from_iterable(PROFILES.values()))
 ]
 """What another profile may have made, which answers until the present one has made all vectors."""
 
 Result = TypeVar("Result")
+
+EmbedText = Callable[[str], Awaitable[np.ndarray]]
+"""The vector of a question; raises as `Embedder.embed_query`."""
 
 
 class VectorUnavailable(Exception):
@@ -45,6 +52,67 @@ class _ConfiguredSpaces:
     has_former: bool = False  # whether those that other settings may have made are among them
 
 
+_Waiting = tuple[str, asyncio.Future[np.ndarray]]
+"""A question, and who waits for its vector."""
+
+
+class _QueryBatches:
+    """Questions to one endpoint: those that come while requests are under way wait, and share the next one.
+
+    A request costs a client and an endpoint far more than a question in it, and a question that comes alone
+    waits for none. For one event loop.
+    """
+
+    def __init__(self, embedder: BatchEmbedder, pool: ThreadPoolExecutor) -> None:
+        self._embedder, self._pool = embedder, pool
+        self._max_texts = min(_MAX_BATCH, embedder.max_queries)
+        self._max_requests = _REQUESTS if self._max_texts > 1 else _THREADS
+        self._waiting: deque[_Waiting] = deque()
+        self._senders = set[asyncio.Task[None]]()
+
+    async def embed(self, text: str) -> np.ndarray:
+        """The vector of a question; raises as `Embedder.embed_query`."""
+        vector: asyncio.Future[np.ndarray] = asyncio.get_running_loop().create_future()
+        self._waiting.append((text, vector))
+        if len(self._senders) < self._max_requests:
+            sender = asyncio.create_task(self._send_all())
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
+        return await vector
+
+    async def _send_all(self) -> None:
+        """Send requests for as long as questions wait."""
+        while self._waiting:
+            taken = [self._waiting.popleft() for _ in range(min(self._max_texts, len(self._waiting)))]
+            await self._send([each for each in taken if not each[1].done()])  # else nobody waits any more
+
+    async def _send(self, batch: Sequence[_Waiting]) -> None:
+        if not batch:
+            return
+        texts, loop = list(dict.fromkeys(text for text, _ in batch)), asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._pool, self._embedder.embed_queries, texts)
+        except ModelError as error:
+            if len(texts) == 1:
+                _fail(batch, error)
+                return
+            for each in batch:  # one of them may be what the endpoint refuses
+                await self._send([each])
+        except Exception as error:  # noqa: BLE001 - raised where somebody waits
+            _fail(batch, error)
+        else:
+            vectors = dict(zip(texts, found, strict=True))
+            for text, vector in batch:
+                if not vector.done():
+                    vector.set_result(vectors[text])
+
+
+def _fail(batch: Iterable[_Waiting], error: Exception) -> None:
+    for _, vector in batch:
+        if not vector.done():
+            vector.set_exception(error)
+
+
 class QueryEmbedder:
     """Embeds texts for the spaces of the configured models, which are opened when first needed."""
 
@@ -52,7 +120,7 @@ class QueryEmbedder:
         self._embeddings = list(dict.fromkeys((*settings.list_embeddings(), settings.embedding)))
         self._spaces: _ConfiguredSpaces | None = None
         self._resolving = threading.Lock()
-        self._opened: dict[str, tuple[Embedder, float | None]] = {}  # with its budget, in seconds
+        self._opened: dict[str, tuple[EmbedText, float | None]] = {}  # with its budget, in seconds
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="query-embedding")
 
     def close(self) -> None:
@@ -66,10 +134,8 @@ class QueryEmbedder:
             VectorUnavailable: no configured model makes the space, or its model cannot embed the text now.
         """
         try:
-            embedder, budget_s = self._opened.get(space) or await self._run_in_pool(
-                self._open_embedder, space
-            )
-            vector = await asyncio.wait_for(self._run_in_pool(embedder.embed_query, text), budget_s)
+            embed, budget_s = self._opened.get(space) or await self._run_in_pool(self._open_embedder, space)
+            vector = await asyncio.wait_for(embed(text), budget_s)
         except TimeoutError:
             problem = f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
             raise VectorUnavailable(problem) from None
@@ -96,7 +162,7 @@ class QueryEmbedder:
     async def _run_in_pool(self, call: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
-    def _open_embedder(self, space: str) -> tuple[Embedder, float | None]:
+    def _open_embedder(self, space: str) -> tuple[EmbedText, float | None]:
         spaces = self._load_spaces(space)
         embedding = spaces.embeddings.get(space)
         if embedding is None:
@@ -106,8 +172,11 @@ class QueryEmbedder:
                 "set the model that made it, or run `knowledge refresh` to embed everything again"
             )
         if space not in self._opened:
-            budget_s = None if embedding.provider == "local" else ENDPOINT_BUDGET_S
-            self._opened.setdefault(space, (open_embedder(embedding), budget_s))
+            embedder, is_local = open_embedder(embedding), embedding.provider == "local"
+            embed: EmbedText = partial(self._run_in_pool, embedder.embed_query)
+            if isinstance(embedder, BatchEmbedder) and not is_local:
+                embed = _QueryBatches(embedder, self._pool).embed
+            self._opened.setdefault(space, (embed, None if is_local else ENDPOINT_BUDGET_S))
         return self._opened[space]
 
     def _load_spaces(self, space: str) -> _ConfiguredSpaces:
