@@ -18,10 +18,10 @@ import heapq
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import Stemmer
@@ -34,7 +34,9 @@ from knowledge_pipeline.query.search.understand import ParsedQuery
 FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
 COHERENT_CHUNKS = 4  # of a file: its best ones count
 
-_PATH_TYPES = frozenset({"code", "markdown", "files"})
+PATH_TYPES = frozenset({"code", "markdown", "files"})
+"""Types of sources whose paths people chose."""
+
 _PACKAGE_STEMS = frozenset({"__init__", "index", "mod", "main", "lib"})  # such a file is named by its folder
 _MIN_STEM_CHARS, _MAX_SUFFIX_CHARS = 4, 3  # `rout` of routing is in `router`
 _SEPARATOR = re.compile(r"::|#|->|/")
@@ -47,22 +49,29 @@ def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np
     """Features of hits in their order: float64, shape (hits, `FEATURES`)."""
     asked = _AskedWords.build(query)
     named, named_paths = (set(map(_normalize_name, names)) for names in (query.identifiers, query.paths))
-    coherence = _measure_coherence(hits)
-    files = {get_file(hit.chunk) for hit in hits if has_path(hit.chunk)}
-    of_files = {file: _compute_path_features(file[1], asked) for file in files}
-    rows: list[tuple[float, ...]] = []
-    for hit in hits:
-        chunk, key = hit.chunk, get_file(hit.chunk)
-        rows.append(
-            (
-                hit.explanation.fused,
-                coherence.get(key, 0.0) if _is_code(chunk) else 0.0,
-                bool(named) and not named.isdisjoint(_list_endings(chunk.symbols)),
-                bool(named_paths) and not named_paths.isdisjoint(_list_endings((chunk.path,))),
-                *of_files.get(key, (0.0, 0.0)),
-            )
-        )
-    return np.array(rows, np.float64).reshape(len(hits), len(FEATURES))
+    chunks = [hit.chunk for hit in hits]
+    files = [(chunk.source, chunk.path) for chunk in chunks]
+    types = [chunk.source_type for chunk in chunks]
+    of_paths: dict[str, tuple[float, float]] = {}
+    for type_, (_, path) in zip(types, files, strict=True):
+        if type_ in PATH_TYPES and path not in of_paths:
+            of_paths[path] = _compute_path_features(path, asked)
+    rows = np.zeros((len(hits), len(FEATURES)))
+    if not hits:
+        return rows
+    fused = [hit.explanation.fused for hit in hits]
+    rows[:, 0] = fused
+    rows[:, 1] = _measure_coherence(files, types, fused)
+    if named:
+        rows[:, 2] = [not named.isdisjoint(_list_endings(chunk.symbols)) for chunk in chunks]
+    if named_paths:
+        rows[:, 3] = [not named_paths.isdisjoint(_list_endings((path,))) for _, path in files]
+    no_path = (0.0, 0.0)
+    rows[:, 4:] = [
+        of_paths[path] if type_ in PATH_TYPES else no_path
+        for type_, (_, path) in zip(types, files, strict=True)
+    ]
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +89,13 @@ class _AskedWords:
         beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
         return cls(stems, beginnings, not stems.isdisjoint(_ROLE_STEMS))
 
-    def has(self, stem: str) -> bool:
-        """Whether one is the stem, or begins with it, or the other way round: `extract`, `extractor`."""
-        if stem in self.stems or stem in self.beginnings:
-            return True
-        return any(beginning in self.stems for beginning in _iter_beginnings(stem))
+    def share(self, stems: Sequence[tuple[str, frozenset[str]]]) -> float:
+        """How many of some stems are its own, or begin with one or the other way round, as a share.
+
+        `extract` is in `extractor`. Each stem comes with its forms: itself and its beginnings.
+        """
+        has = (stem in self.beginnings or not self.stems.isdisjoint(forms) for stem, forms in stems)
+        return sum(has) / max(len(stems), 1)
 
 
 def get_file(chunk: RankedChunk) -> FileKey:
@@ -94,40 +105,52 @@ def get_file(chunk: RankedChunk) -> FileKey:
 
 def has_path(chunk: RankedChunk) -> bool:
     """Whether people chose the chunk's path, as they do that of code and documentation."""
-    return chunk.source_type in _PATH_TYPES
+    return chunk.source_type in PATH_TYPES
 
 
-def _is_code(chunk: RankedChunk) -> bool:
-    return chunk.source_type == "code"
-
-
-def _measure_coherence(hits: Sequence[Hit[RankedChunk]]) -> Mapping[FileKey, float]:
-    """The sum of the best chunks of each file of code, as a share of the best sum."""
+def _measure_coherence(
+    files: Sequence[FileKey], types: Sequence[str], fused: Sequence[float]
+) -> Sequence[float]:
+    """For each hit the sum of the best chunks of its file of code, as a share of the best sum."""
     scores: defaultdict[FileKey, list[float]] = defaultdict(list)
-    for hit in hits:
-        if _is_code(hit.chunk):
-            scores[get_file(hit.chunk)].append(hit.explanation.fused)
+    for file, type_, score in zip(files, types, fused, strict=True):
+        if type_ == "code":
+            scores[file].append(score)
     sums = {file: math.fsum(heapq.nlargest(COHERENT_CHUNKS, found)) for file, found in scores.items()}
     best = max(sums.values(), default=0.0)
-    return {file: found / best for file, found in sums.items()} if best > 0 else {}
+    if best <= 0:
+        return [0.0] * len(files)
+    shares = {file: found / best for file, found in sums.items()}
+    return [shares[file] if type_ == "code" else 0.0 for file, type_ in zip(files, types, strict=True)]
 
 
 def _compute_path_features(path: str, asked: _AskedWords) -> tuple[float, float]:
     """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
     it is other than source code, which the question does not ask for."""
-    stems, is_source = _read_path(path)
-    share = sum(map(asked.has, stems)) / max(len(stems), 1)
-    return share, float(not asked.names_role and not is_source)
+    file = _read_path(path)
+    is_asked = not (asked.stems.isdisjoint(file.forms) and asked.beginnings.isdisjoint(file.forms))
+    return asked.share(file.stems) if is_asked else 0.0, float(not (asked.names_role or file.is_source))
+
+
+class _FileName(NamedTuple):
+    """What the name of a file says."""
+
+    stems: Sequence[tuple[str, frozenset[str]]]  # of its words, each with its forms for `_AskedWords.share`
+    forms: frozenset[str]  # of all
+    is_source: bool  # it is source code
 
 
 @lru_cache(maxsize=16_384)
-def _read_path(path: str) -> tuple[tuple[str, ...], bool]:
-    """The stems of a file's name, or of its folder's for the file of a package; whether it is source code."""
+def _read_path(path: str) -> _FileName:
+    """The name of a file, or of its folder for the file of a package."""
     *folders, name = path.split("/")
     stem = name.partition(".")[0] or name
     if stem in _PACKAGE_STEMS and folders:
         stem = folders.pop()
-    return _split_stems(stem), classify_file(path) == "source"
+    stems = tuple((each, frozenset((each, *_iter_beginnings(each)))) for each in _split_stems(stem))
+    return _FileName(
+        stems, frozenset().union(*(forms for _, forms in stems)), classify_file(path) == "source"
+    )
 
 
 def _iter_beginnings(word: str) -> Iterator[str]:

@@ -19,19 +19,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
-from knowledge_pipeline.contract.responses import ScoreExplanation
-from knowledge_pipeline.query.search.hits import Hit, RankedChunk, ScoredChunk, SpaceCandidates
+import numpy as np
+
+from knowledge_pipeline.query.search.hits import (
+    Hit,
+    RankedChunk,
+    ScoredChunk,
+    ScoreParts,
+    SpaceCandidates,
+    sort_best_first,
+)
 
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
 
 KEYWORD_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _CLARITY_RANK = 10  # the best match by words is compared to the match of this rank
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
-
-RankedChunks = Mapping[str, tuple[int, ScoredChunk]]
-"""Chunk id -> rank from 1, and what was found."""
 
 
 def fuse(
@@ -42,87 +49,96 @@ def fuse(
     The order of the input does not matter. A chunk that several spaces hold counts once, by
     its best score there.
     """
-    keywords = _rank_by_score(found for space in candidates for found in space.keyword_matches or ())
+    keywords = _Ranking.build(found for space in candidates for found in space.keyword_matches or ())
     best: dict[str, Hit[RankedChunk]] = {}
     for space, scale in zip(candidates, _compute_scales(candidates), strict=True):
         for hit in _fuse_space(space, keywords, scale, method=method, vector_weight=vector_weight):
             known = best.get(hit.chunk.id)
             if known is None or (-hit.score, hit.explanation.space) < (-known.score, known.explanation.space):
                 best[hit.chunk.id] = hit
-    return sorted(best.values(), key=lambda hit: hit.rank_key)
+    return sort_best_first(best.values())
 
 
-def _rank_by_score(scored: Iterable[ScoredChunk]) -> RankedChunks:
-    finite = [found for found in scored if math.isfinite(found.score)]
-    best: dict[str, ScoredChunk] = {}
-    for found in sorted(finite, key=lambda found: (-found.score, found.chunk.id)):
-        best.setdefault(found.chunk.id, found)
-    return {key: (rank, found) for rank, (key, found) in enumerate(best.items(), start=1)}
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """What one kind of search found, by chunk id, the best first."""
+
+    found: Mapping[str, ScoredChunk]
+    ranks: Mapping[str, int]  # from 1
+    scores: Mapping[str, float]  # as the search gave them
+
+    @classmethod
+    def build(cls, scored: Iterable[ScoredChunk]) -> _Ranking:
+        """Each chunk once, by its best score; a score that is no number is left out."""
+        best_first = sort_best_first(found for found in scored if math.isfinite(found.score))
+        ids = [each.chunk.id for each in best_first]
+        found = dict(zip(reversed(ids), reversed(best_first), strict=True))  # of equal ids the first is kept
+        ranks = dict(zip(dict.fromkeys(ids), count(1), strict=False))
+        return cls(found, ranks, {id_: found[id_].score for id_ in ranks})
 
 
 def _fuse_space(
     candidates: SpaceCandidates,
-    keywords: RankedChunks,
+    keywords: _Ranking,
     scale: float,
     *,
     method: FusionMethod,
     vector_weight: float,
 ) -> list[Hit[RankedChunk]]:
-    vectors = _rank_by_score(candidates.nearest or ())
+    vectors = _Ranking.build(candidates.nearest or ())
     matches = candidates.keyword_matches or ()
-    candidates_by_id = {found.chunk.id: found for found in matches if found.chunk.id in keywords}
-    candidates_by_id |= {key: found for key, (_, found) in vectors.items()}
+    by_words = {found.chunk.id: found for found in matches if found.chunk.id in keywords.found}
+    candidates_by_id = {**by_words, **vectors.found}
     unrelated = candidates.unrelated_similarity
-    similarities = {key: _normalize_similarity(found.score, unrelated) for key, (_, found) in vectors.items()}
+    normalized = _normalize_similarities(list(vectors.scores.values()), unrelated)
+    similarities = dict(zip(vectors.scores, normalized, strict=True))
     vector_scores = _normalize_vector_scores(vectors, similarities, scale, method)
     keyword_scores = _normalize_keyword_scores(keywords, method)
     weight = _compute_vector_weight(similarities, keywords, method, vector_weight)
     compared = {found.chunk.id for found in candidates.nearest or ()}
-    vector_scores |= _estimate_vector_scores(
-        vector_scores, keyword_scores, candidates_by_id.keys() - compared
-    )
+    if unembedded := candidates_by_id.keys() - compared:
+        vector_scores |= _estimate_vector_scores(vector_scores, keyword_scores, unembedded)
     hits: list[Hit[RankedChunk]] = []
-    for key, candidate in candidates_by_id.items():
+    for key, found in candidates_by_id.items():
         fused = weight * vector_scores.get(key, 0.0) + (1 - weight) * keyword_scores.get(key, 0.0)
-        vector_rank, by_vector = vectors.get(key, (None, None))
-        bm25_rank, by_keywords = keywords.get(key, (None, None))
-        explanation = ScoreExplanation(
-            space=candidates.space,
-            vector_rank=vector_rank,
-            vector_score=by_vector.score if by_vector else None,
-            bm25_rank=bm25_rank,
-            bm25_score=by_keywords.score if by_keywords else None,
-            boosts={},
-            fused=fused,
+        parts = ScoreParts(
+            candidates.space,
+            vectors.ranks.get(key),
+            vectors.scores.get(key),
+            keywords.ranks.get(key),
+            keywords.scores.get(key),
+            {},
+            fused,
         )
-        hits.append(Hit(candidate.chunk, fused, explanation, candidate.row))
+        hits.append(Hit(found.chunk, fused, parts, found.row))
     return hits
 
 
 def _compute_vector_weight(
-    similarities: Mapping[str, float], keywords: RankedChunks, method: FusionMethod, configured: float
+    similarities: Mapping[str, float], keywords: _Ranking, method: FusionMethod, configured: float
 ) -> float:
     """A search that found nothing, or could not be made, leaves all the weight to the other."""
     if not similarities:
         return 0.0
-    if not keywords:
+    if not keywords.found:
         return 1.0
     if method == "reciprocal_rank":
         return 0.5
     if method == "weighted":
         return configured
     strangeness = 1.0 - max(similarities.values())  # 0 for the same text, 1 for nothing in common
-    by_rank = {rank: found.score for rank, found in keywords.values()}
+    scores = list(keywords.scores.values())
+    tenth = scores[_CLARITY_RANK - 1] if len(scores) >= _CLARITY_RANK else 0.0
     # how much the best match by words stands out: 0 where ten are equally good
-    clarity = 1.0 - by_rank.get(_CLARITY_RANK, 0.0) / by_rank[1] if by_rank[1] > 0 else 0.0
+    clarity = 1.0 - tenth / scores[0] if scores[0] > 0 else 0.0
     trust_in_words = KEYWORD_WEIGHT * strangeness**2 * clarity
     total = configured + (1 - configured) * trust_in_words
     return configured / total if total > 0 else 0.0
 
 
-def _normalize_similarity(similarity: float, unrelated: float) -> float:
-    """A cosine as a share of the way from what unrelated texts have to what the same text has."""
-    return min(1.0, max(0.0, (similarity - unrelated) / (1.0 - unrelated)))
+def _normalize_similarities(similarities: Sequence[float], unrelated: float) -> list[float]:
+    """Cosines as a share of the way from what unrelated texts have to what the same text has."""
+    return ((np.array(similarities) - unrelated) / (1.0 - unrelated)).clip(0.0, 1.0).tolist()
 
 
 def _compute_scales(candidates: Sequence[SpaceCandidates]) -> list[float]:
@@ -130,31 +146,31 @@ def _compute_scales(candidates: Sequence[SpaceCandidates]) -> list[float]:
     best: list[float] = []
     for space in candidates:
         finite = [found.score for found in space.nearest or () if math.isfinite(found.score)]
-        best.append(_normalize_similarity(max(finite), space.unrelated_similarity) if finite else 0.0)
+        best += _normalize_similarities([max(finite)], space.unrelated_similarity) if finite else [0.0]
     positive = [similarity for similarity in best if similarity > 0]
     mean = math.fsum(positive) / max(len(positive), 1)  # whatever their order
     return [mean / similarity if similarity > 0 else 1.0 for similarity in best]
 
 
 def _normalize_vector_scores(
-    vectors: RankedChunks, similarities: Mapping[str, float], scale: float, method: FusionMethod
+    vectors: _Ranking, similarities: Mapping[str, float], scale: float, method: FusionMethod
 ) -> dict[str, float]:
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(vectors)
     if method == "following":
         return {key: min(1.0, similarity * scale) for key, similarity in similarities.items()}
-    scores = {key: found.score for key, (_, found) in vectors.items()}
+    scores = vectors.scores
     low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     if low == high:
         return dict.fromkeys(scores, 1.0)
     return {key: (score - low) / (high - low) for key, score in scores.items()}
 
 
-def _normalize_keyword_scores(keywords: RankedChunks, method: FusionMethod) -> dict[str, float]:
+def _normalize_keyword_scores(keywords: _Ranking, method: FusionMethod) -> dict[str, float]:
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(keywords)
-    best = max((found.score for _, found in keywords.values()), default=0.0)
-    return {key: found.score / best if best > 0 else 0.0 for key, (_, found) in keywords.items()}
+    best = max(keywords.scores.values(), default=0.0)
+    return {key: score / best if best > 0 else 0.0 for key, score in keywords.scores.items()}
 
 
 def _estimate_vector_scores(
@@ -171,6 +187,6 @@ def _estimate_vector_scores(
     return {key: mean + (best - mean) * keyword_scores.get(key, 0.0) for key in unembedded}
 
 
-def _compute_reciprocal_ranks(ranked: RankedChunks) -> dict[str, float]:
+def _compute_reciprocal_ranks(ranking: _Ranking) -> dict[str, float]:
     """Reciprocal ranks, scaled so that the first has 1."""
-    return {key: (_RANK_OFFSET + 1) / (_RANK_OFFSET + rank) for key, (rank, _) in ranked.items()}
+    return {key: (_RANK_OFFSET + 1) / (_RANK_OFFSET + rank) for key, rank in ranking.ranks.items()}

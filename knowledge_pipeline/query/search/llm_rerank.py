@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.query import RerankSettings
@@ -104,9 +103,10 @@ def reorder_hits(hits: Sequence[Hit[IndexedChunk]], order: Sequence[int]) -> lis
     """Hits by their positions in `order`, then the others; the first gets the best score, and so on."""
     positions = dict.fromkeys((*order, *range(len(hits))))
     scores = sorted((hit.score for hit in hits), reverse=True)
+    reordered = zip((hits[position] for position in positions), scores, strict=True)
     return [
-        replace(hits[position], score=score, explanation=replace(hits[position].explanation, rerank=score))
-        for position, score in zip(positions, scores, strict=True)
+        hit._replace(score=score, explanation=hit.explanation._replace(rerank=score))
+        for hit, score in reordered
     ]
 
 

@@ -14,9 +14,13 @@ Shingles = frozenset[tuple[str, ...]]
 
 def shingles(text: str) -> Shingles:
     """Every run of four words of a text; a shorter text is one run."""
-    words = [word.casefold() for word in _WORDS.findall(text)]
-    last = max(len(words) - _SHINGLE_WORDS, 0)
-    return frozenset(tuple(words[at : at + _SHINGLE_WORDS]) for at in range(last + 1))
+    if text.isascii():  # its letters are folded one by one
+        words: list[str] = _WORDS.findall(text.lower())
+    else:
+        words = [word.casefold() for word in _WORDS.findall(text)]
+    if len(words) < _SHINGLE_WORDS:
+        return frozenset((tuple(words),))
+    return frozenset(zip(*(words[start:] for start in range(_SHINGLE_WORDS)), strict=False))
 
 
 def is_nearly_equal(first: Shingles, second: Shingles) -> bool:

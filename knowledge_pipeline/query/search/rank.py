@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
-from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, IndexedChunk, sort_best_first
 from knowledge_pipeline.query.search.neighbours import find_linked_locations
 from knowledge_pipeline.times import parse_time
 
@@ -18,6 +18,8 @@ def keep_relevant(hits: Iterable[Hit[AnyChunkT]], floor: float) -> list[Hit[AnyC
 
     A boost of one hit lowers the scores of the others, so a hit's score before boosts counts as well.
     """
+    if floor <= 0.0:  # which every score is
+        return list(hits)
     return [hit for hit in hits if max(hit.score, hit.explanation.fused) >= floor]
 
 
@@ -39,18 +41,21 @@ def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hi
         boost = max_boost * (0.5 ** (age_days / HALF_LIFE_DAYS) if age_days is not None else 0.0)
         explained = {"recency": round(boost, 6)} if boost else {}
         boosted.append(hit.with_boost(boost, max_boost=max_boost, explained_as=explained))
-    return sorted(boosted, key=lambda hit: hit.rank_key)
+    return sort_best_first(boosted)
 
 
 def merge_hits(hit_lists: Iterable[Iterable[Hit[AnyChunkT]]]) -> list[Hit[AnyChunkT]]:
-    """Several lists as one, best first; a chunk of several counts once, by its best score."""
+    """Several ranked lists as one, best first; a chunk of several counts once, by its best score."""
+    first, *others = map(list, hit_lists)
+    if not others:
+        return first
     best: dict[str, Hit[AnyChunkT]] = {}
-    for hits in hit_lists:
+    for hits in (first, *others):
         for hit in hits:
             known = best.get(hit.chunk.id)
             if known is None or hit.score > known.score:
                 best[hit.chunk.id] = hit
-    return sorted(best.values(), key=lambda hit: hit.rank_key)
+    return sort_best_first(best.values())
 
 
 async def boost_linked_hits(
@@ -85,4 +90,4 @@ async def boost_linked_hits(
         gain = gains.get(hit.chunk.id, 0.0)
         explained = {"graph": gain} if gain else {}
         boosted.append(hit.with_boost(gain, max_boost=max_gain, explained_as=explained))
-    return sorted(boosted, key=lambda hit: hit.rank_key)
+    return sort_best_first(boosted)

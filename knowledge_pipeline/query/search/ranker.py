@@ -11,19 +11,16 @@ tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0048-tun
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.contract.responses import ScoreExplanation
-from knowledge_pipeline.query.search.features import FEATURES, compute_features, get_file, has_path
-from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, RankedChunk
+from knowledge_pipeline.query.search.features import FEATURES, PATH_TYPES, FileKey, compute_features
+from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, ScoreParts, sort_best_first
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
@@ -76,27 +73,39 @@ def rank_hits(
     """
     model = model or load_model()
     parts = compute_features(hits, query) * model.shares  # shape (hits, FEATURES)
-    scores = parts.sum(axis=1).clip(min=0.0)
-    scored = sorted(
-        zip(scores.clip(max=1.0).tolist(), hits, parts.tolist(), strict=True),
-        key=lambda each: (-each[0], each[1].chunk.id),
+    scores = parts.sum(axis=1).clip(min=0.0).clip(max=1.0)
+    explanations = [hit.explanation for hit in hits]
+    if explain:
+        explanations = list(map(_add_boosts, explanations, parts.tolist()))
+    ranked = sort_best_first(
+        Hit(hit.chunk, score, explanation, hit.row)
+        for hit, score, explanation in zip(hits, scores.tolist(), explanations, strict=True)
     )
-    seen: Counter[tuple[str, str]] = Counter()
-    ranked: list[tuple[float, str, Hit[AnyChunkT]]] = []
-    for score, hit, parts_of_score in scored:
-        loss = 0.0
-        if diverse and has_path(hit.chunk):
-            file = get_file(hit.chunk)
-            loss = score * (1.0 - model.repeat_factor ** seen[file])
-            seen[file] += 1
-        explanation = _explain(hit, parts_of_score, loss) if explain else hit.explanation
-        placed = Hit(hit.chunk, score - loss, explanation, hit.row)
-        ranked.append((loss - score, hit.chunk.id, placed))
-    ranked.sort(key=itemgetter(0, 1))
-    return [hit for _, _, hit in ranked]
+    return sort_best_first(_discount_repeats(ranked, model.repeat_factor, explain)) if diverse else ranked
 
 
-def _explain(hit: Hit[RankedChunk], parts: Sequence[float], loss: float) -> ScoreExplanation:
+def _discount_repeats(
+    ranked: Iterable[Hit[AnyChunkT]], factor: float, explain: bool
+) -> Iterator[Hit[AnyChunkT]]:
+    """The hits, best first, each further one of a file with a lower score."""
+    seen: dict[FileKey, int] = {}
+    for hit in ranked:
+        chunk = hit.chunk
+        before = 0
+        if chunk.source_type in PATH_TYPES:
+            file = (chunk.source, chunk.path)
+            before = seen.get(file, 0)
+            seen[file] = before + 1
+        loss = hit.score * (1.0 - factor**before) if before else 0.0
+        if not loss:
+            yield hit
+            continue
+        explanation = hit.explanation
+        if explain:
+            explanation = explanation._replace(boosts={**explanation.boosts, "same_file": -loss})
+        yield Hit(chunk, hit.score - loss, explanation, hit.row)
+
+
+def _add_boosts(explanation: ScoreParts, parts: Sequence[float]) -> ScoreParts:
     boosts = {name: part for name, part in zip(FEATURES[1:], parts[1:], strict=True) if part}
-    repeated = {"same_file": -loss} if loss else {}
-    return replace(hit.explanation, boosts={**hit.explanation.boosts, **boosts, **repeated})
+    return explanation._replace(boosts={**explanation.boosts, **boosts})

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,7 +80,7 @@ class Reranker:
         finally:
             stop.set()
         scored = [
-            replace(hit, score=score, explanation=replace(hit.explanation, rerank=score))
+            hit._replace(score=score, explanation=hit.explanation._replace(rerank=score))
             for hit, score in zip(hits, scores, strict=True)
         ]
         scored.sort(key=lambda hit: (-hit.score, -hit.explanation.fused, hit.chunk.id))

@@ -141,13 +141,16 @@ async def score_rows(
     cache: RowCache, reader: IndexReader, vector: np.ndarray, rows: Collection[int]
 ) -> list[ScoredRow]:
     """The cosine of some rows' vectors and a vector, in [-1, 1]; 0 where one of the two is all zero."""
-    vectors = await cache.read_vectors(reader, rows)
-    if not vectors:
+    if held := reader.memory.loaded:
+        known, others = held.take_matrix(rows)
+    else:
+        vectors = await cache.read_vectors(reader, rows)
+        known, others = list(vectors), np.array(list(vectors.values()))  # shape (rows, dimensions)
+    if not known:
         return []
-    others = np.stack(list(vectors.values()))  # shape (rows, dimensions)
     lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(vector)
     similarities = (others @ vector) / np.where(lengths > 0, lengths, np.inf)
-    return [ScoredRow(row, score) for row, score in zip(vectors, similarities.tolist(), strict=True)]
+    return list(map(ScoredRow, known, similarities.tolist()))
 
 
 def _join_scores(chunks: Mapping[int, RankedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:

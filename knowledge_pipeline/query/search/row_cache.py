@@ -102,8 +102,9 @@ class _Recent(Generic[Value]):
         """What is kept of some rows of a reader, and which are missing."""
         found: dict[int, Value] = {}
         missing: list[int] = []
+        files = reader.files  # as `IndexReader.locate` does, without two hundred calls
         for row in rows:
-            place = reader.locate(row)
+            place = (files[row >> 32], row & 0xFFFFFFFF)
             value = self._young.get(place)
             if value is None and (value := self._old.get(place)) is not None:
                 self.put(place, value)

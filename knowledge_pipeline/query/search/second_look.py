@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -100,10 +101,11 @@ async def _refine_space(
     nearest = candidates.nearest or ()
     known = {scored.row: scored.chunk for scored in (*nearest, *(candidates.keyword_matches or ()))}
     prose_rows = {chunk.id: row for row, chunk in known.items() if is_prose(chunk)}
-    best_rows = [prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows]
+    prose_hits = (prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows)
+    best_rows = list(islice(prose_hits, MAX_FEEDBACK_CHUNKS))
     if query_vector is None or not best_rows:
         return candidates
-    best_vectors = await scope.cache.read_vectors(reader, best_rows[:MAX_FEEDBACK_CHUNKS])
+    best_vectors = await scope.cache.read_vectors(reader, best_rows)
     if not best_vectors:
         return candidates
     shift = share * np.mean(list(best_vectors.values()), axis=0)

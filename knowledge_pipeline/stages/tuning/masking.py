@@ -60,13 +60,13 @@ class DocstringMask:
             for row, chunk in affected.items()
         }
         masked_matches = [
-            replace(each, score=each.score * by_words.get(each.row, 1.0))
+            each._replace(score=each.score * by_words.get(each.row, 1.0))
             for each in matches
             if by_words.get(each.row, 1.0) > 0
         ]
         matched = _keep_best(masked_matches, by_words, scope.limit)
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
-        compared = [replace(each, score=similarities.get(each.row, each.score)) for each in nearest]
+        compared = [each._replace(score=similarities.get(each.row, each.score)) for each in nearest]
         near = {each.row for each in _keep_best(compared, similarities, scope.limit)}
         kept = near | {each.row for each in matched}
         return replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.search.features import FEATURES, compute_features
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreParts
 from knowledge_pipeline.query.search.ranker import RankingModel, load_model, rank_hits
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline_tests.thoroughness import examples
@@ -39,7 +37,7 @@ def hit(
         symbols=(symbol,) if symbol else symbols,
         metadata=metadata,
     )
-    return Hit(chunk, score, ScoreExplanation("one", None, None, None, None, boosts={}, fused=score))
+    return Hit(chunk, score, ScoreParts("one", None, None, None, None, boosts={}, fused=score))
 
 
 def features(question: str, *hits: Hit) -> list[dict[str, float]]:
@@ -165,7 +163,8 @@ def test_every_hit_is_kept_with_a_score_between_0_and_1_whatever_the_order(
     ranked_ = rank_hits(hits, query, diverse=diverse)
     assert sorted(each.chunk.id for each in ranked_) == sorted(each.chunk.id for each in hits)
     assert all(0 <= each.score <= 1 for each in ranked_)
-    assert [each.rank_key for each in ranked_] == sorted(each.rank_key for each in ranked_)
+    order = [(-each.score, each.chunk.id) for each in ranked_]
+    assert order == sorted(order)
     assert rank_hits(random.sample(hits, len(hits)), query, diverse=diverse) == ranked_
 
 
@@ -196,7 +195,7 @@ def test_a_hit_that_the_searches_find_better_never_ranks_lower(
     hits, query = build_hits(found), understand(question)
     at = data.draw(st.integers(0, len(hits) - 1))
     score = data.draw(st.floats(hits[at].score, 1))
-    better = replace(hits[at], score=score, explanation=replace(hits[at].explanation, fused=score))
+    better = hits[at]._replace(score=score, explanation=hits[at].explanation._replace(fused=score))
     alone = RankingModel({**load_model().weights, "coherence": 0.0}, 1.0)  # which counts for others as well
     before = [each.chunk.id for each in rank_hits(hits, query, model=alone)]
     after = [each.chunk.id for each in rank_hits([*hits[:at], better, *hits[at + 1 :]], query, model=alone)]

@@ -8,9 +8,8 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import QuerySettings, Settings
-from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreParts
 from knowledge_pipeline.query.search.second_look import MAX_NAMES, find_related_names
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.store.lake import Lake
@@ -63,7 +62,7 @@ def test_nothing_comes_in_that_the_caller_may_not_see(settings: Settings, lake: 
 
 def hit(text: str, *symbols: str) -> Hit:
     chunk = IndexedChunk(id=text, source="s", uri="u", path="p", text=text, content_hash="", symbols=symbols)
-    return Hit(chunk, 0.5, ScoreExplanation("space", 1, 0.5, None, None, {}, 0.5))
+    return Hit(chunk, 0.5, ScoreParts("space", 1, 0.5, None, None, {}, 0.5))
 
 
 @pytest.mark.parametrize(
