@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal, cast
 
 from knowledge_pipeline.contract.chat import ChatMessage
@@ -768,15 +769,24 @@ class WebhookResponse(JsonResponse):
 
 def to_json(value: Any) -> Any:
     """A value as JSON has it: objects for dataclasses, lists for tuples, text for times."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if is_dataclass(value):
-        held = {each: getattr(value, each.name) for each in fields(value) if "exclude" not in each.metadata}
         return {
-            each.name: to_json(inner)
-            for each, inner in held.items()
-            if not (inner is None and "omit_none" in each.metadata)
+            name: to_json(inner)
+            for name, omits_none in _list_json_fields(type(value))
+            if (inner := getattr(value, name)) is not None or not omits_none
         }
     if isinstance(value, Mapping):
         return {key: to_json(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, (list, tuple)):
         return [to_json(inner) for inner in cast("Sequence[Any]", value)]
     return value.isoformat() if isinstance(value, datetime) else value
+
+
+@cache
+def _list_json_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a dataclass that JSON has, and whether one is left out where it is None."""
+    return tuple(
+        (each.name, "omit_none" in each.metadata) for each in fields(kind) if "exclude" not in each.metadata
+    )

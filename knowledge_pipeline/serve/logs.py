@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO, cast
@@ -44,6 +44,7 @@ class RequestLogEntry:
     query: str | None = None  # only if content is logged
 
 
+_ENTRY_FIELDS = tuple(each.name for each in fields(RequestLogEntry))
 _access_log = logging.getLogger(ACCESS_LOG)
 _current_entry: ContextVar[RequestLogEntry | None] = ContextVar("current_entry", default=None)
 
@@ -87,12 +88,12 @@ def log_request(
     """Write the line of a request."""
     if not _access_log.isEnabledFor(logging.INFO):
         return
-    fields = asdict(entry)
-    query = fields.pop("query")
-    fields |= {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
+    known: dict[str, Any] = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
+    query = known.pop("query")
+    told = known | {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
     if query is not None:
-        fields["query"] = redact(query)
-    _access_log.info("%s %s %s, %s ms", method, route, status, duration_ms, extra={"request": fields})
+        told["query"] = redact(query)
+    _access_log.info("%s %s %s, %s ms", method, route, status, duration_ms, extra={"request": told})
 
 
 @contextmanager

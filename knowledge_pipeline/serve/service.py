@@ -153,6 +153,11 @@ class Service:
         identity = self._identify(lambda: read_bearer_token(headers) or cookie or None, origin)
         return identity.with_labels(read_labels(headers, _LABEL_HEADERS))
 
+    @property
+    def identifies_at_once(self) -> bool:
+        """Whether `identify` waits for nothing now, so that no thread is needed for it."""
+        return self.oidc is None and self.tokens.are_read
+
     def _identify(self, read_token: Callable[[], str | None], origin: Origin) -> Identity:
         with self.observe_identification(origin):
             identity = self._resolve_identity(read_token(), origin)

@@ -156,10 +156,15 @@ class TokenStore:
         same = hmac.compare_digest(digest, _hash_secret(secret))
         return token if token and same and token.is_valid(datetime.now(UTC)) else None
 
+    @property
+    def are_read(self) -> bool:
+        """Whether the next secret is verified by what is in memory, without a look at the table."""
+        return time.monotonic() - self._checked_s < _RELOAD_INTERVAL_S
+
     def _reload_if_changed(self) -> None:
         """Read the table again if it has changed; at most every `_RELOAD_INTERVAL_S`."""
         with self._lock:
-            if time.monotonic() - self._checked_s < _RELOAD_INTERVAL_S:
+            if self.are_read:
                 return
             mark = self._lake.tokens().version_stamp
             if mark != self._mark:

@@ -106,7 +106,10 @@ class Lake:
 
     def list_audience_stamps(self) -> dict[tuple[str, str], VersionStamp]:
         """Stamps of the tables of audiences by type and source."""
-        paths = sorted((self.root / "audiences").glob("*/*.lance"))
+        folder = self.root / "audiences"
+        if isinstance(folder, Path) and not folder.is_dir():  # a look before each question, which most need
+            return {}
+        paths = sorted(folder.glob("*/*.lance"))
         return {(path.parent.name, path.stem): read_version_stamp(path) for path in paths}
 
     def graph_table(self, name: str) -> Table:

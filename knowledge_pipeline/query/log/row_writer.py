@@ -94,7 +94,8 @@ class RowWriter:
                 self._append_to_journal(self._journal, row)
             if len(self._pending) < MAX_PENDING_ROWS:
                 self._pending.append(row)
-                self._changed.notify_all()
+                if len(self._pending) == 1 or len(self._pending) >= BATCH_ROWS:  # else nobody waits for it
+                    self._changed.notify_all()
             else:
                 self._has_dropped = True
 

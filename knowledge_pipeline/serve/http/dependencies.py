@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 
@@ -91,10 +92,14 @@ def build_origin(request: Request, interface: Interface = "http") -> Origin:
     )
 
 
-def authenticate(request: Request, _: Annotated[object, Depends(_bearer)]) -> RequestContext:
+async def authenticate(request: Request, _: Annotated[object, Depends(_bearer)]) -> RequestContext:
     """The request with its sender; raises `Unauthenticated`. OpenAPI learns of tokens from `_bearer`."""
     state = get_app_state(request)
-    identity = state.service.identify_headers(request.headers, build_origin(request))
+    service, origin = state.service, build_origin(request)
+    if service.identifies_at_once:  # takes less than handing it to a thread
+        identity = service.identify_headers(request.headers, origin)
+    else:
+        identity = await run_in_threadpool(service.identify_headers, request.headers, origin)
     return RequestContext(request, state, identity)
 
 
