@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -41,6 +42,9 @@ INT8_BACKEND = "onnx-int8"
 
 _MIN_EXPORT_TEXTS = 1000  # of one process: embedding them takes a minute, the export a quarter of it
 _WEIGHT_SUFFIXES = (".safetensors", ".bin")
+HashedFiles = tuple[tuple[str, str], ...]
+"""The files of a model that determine its vectors, each with its hash."""
+
 _load_lock = threading.Lock()  # of several that ask at once, one loads
 _GPU_DEVICES = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
@@ -51,7 +55,8 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
     Raises:
         ModelError: there is no such model, or its files are damaged.
     """
-    return _read_space(find_model_folder(settings.model), settings)
+    folder = find_model_folder(settings.model)
+    return _read_space(folder, _list_hashed_files(folder, settings.model), settings)
 
 
 class LocalEmbedder:
@@ -65,15 +70,16 @@ class LocalEmbedder:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self._folder = find_model_folder(settings.model)
         self._settings = settings
-        self.space = _read_space(self._folder, settings)
+        files = _list_hashed_files(self._folder, settings.model)
+        self.space = _read_space(self._folder, files, settings)
         self.usage = Usage()
         self._usage_lock = threading.Lock()
         is_32_bits = settings.backend in ("auto", "onnx")
-        self._is_table = has_8_bit_table(self._folder)
-        self._needs_no_torch = (is_32_bits or self._is_table) and _is_encoder(self._folder, settings.model)
-        self._onnx_path = build_export_path(
-            settings.model, *_hash_model_files(self._folder), int8=settings.backend == INT8_BACKEND
-        )
+        self._is_table = _has_8_bit_table(self._folder, files)
+        is_encoder = _is_encoder(self._folder, files, settings.model)
+        self._needs_no_torch = (is_32_bits or self._is_table) and is_encoder
+        is_int8 = settings.backend == INT8_BACKEND
+        self._onnx_path = build_export_path(settings.model, *files, int8=is_int8)
 
     def tokenizer(self) -> Tokenize:
         """The model's own tokenizer; see `load_model_tokenizer`."""
@@ -183,14 +189,16 @@ def load_model(folder: Path, name: str, dimensions: int | None, backend: str, sp
     return LoadedModel(model)
 
 
-def _read_space(folder: Path, settings: EmbeddingSettings) -> Space:
+def _list_hashed_files(folder: Path, model: str) -> HashedFiles:
     try:
-        modules = model_config.read_modules(folder)
-        dimensions = model_config.read_dimensions(modules)
-        max_tokens = model_config.read_max_tokens(folder, modules)
-        identity = list(_hash_model_files(folder))
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        raise _build_damaged_error(settings.model, error) from error
+        return _hash_model_files(folder)
+    except OSError as error:
+        raise _build_damaged_error(model, error) from error
+
+
+def _read_space(folder: Path, files: HashedFiles, settings: EmbeddingSettings) -> Space:
+    dimensions, max_tokens = _read_sizes(folder, files, settings.model)
+    identity = list(files)
     if settings.dimensions:
         dimensions = min(dimensions, settings.dimensions)
     if settings.backend == INT8_BACKEND:
@@ -199,7 +207,26 @@ def _read_space(folder: Path, settings: EmbeddingSettings) -> Space:
     return Space(name=name, model=settings.model, dimensions=dimensions, max_tokens=max_tokens)
 
 
-def _is_encoder(folder: Path, model: str) -> bool:
+@lru_cache(maxsize=64)
+def _read_sizes(folder: Path, files: HashedFiles, model: str) -> tuple[int, int]:
+    """Dimensions of the vectors, and tokens that are read of a text; read again where a file has changed."""
+    del files
+    try:
+        modules = model_config.read_modules(folder)
+        return model_config.read_dimensions(modules), model_config.read_max_tokens(folder, modules)
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise _build_damaged_error(model, error) from error
+
+
+@lru_cache(maxsize=64)
+def _has_8_bit_table(folder: Path, files: HashedFiles) -> bool:
+    del files
+    return has_8_bit_table(folder)
+
+
+@lru_cache(maxsize=64)
+def _is_encoder(folder: Path, files: HashedFiles, model: str) -> bool:
+    del files
     try:
         return is_encoder(folder)
     except (OSError, ValueError, KeyError, IndexError) as error:
@@ -219,12 +246,15 @@ def _has_gpu() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def _hash_model_files(folder: Path) -> tuple[tuple[str, str], ...]:
+def _hash_model_files(folder: Path) -> HashedFiles:
     """Name and hash of every file that determines the vectors; a file is read again only when it changes."""
     hashes: list[tuple[str, str]] = []
-    for path in sorted(folder.rglob("*")):
-        is_config = path.suffix == ".json" and path.name != "data_config.json"  # that one lists training sets
-        if is_config or path.suffix in _WEIGHT_SUFFIXES:
+    suffixes = (".json", *_WEIGHT_SUFFIXES)
+    found = (
+        Path(place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(suffixes)
+    )
+    for path in sorted(found):
+        if path.name != "data_config.json":  # that one lists training sets
             stat = path.stat()
             name = path.relative_to(folder).as_posix()
             hashes.append((name, _hash_file(path, stat.st_size, stat.st_mtime_ns)))

@@ -7,6 +7,7 @@ import importlib.util
 import shutil
 import tempfile
 import zipfile
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -65,11 +66,20 @@ def find_package_folder(package: str, folder: str) -> Path | None:
 
 
 def hash_ends(path: Path, prefix: bytes = b"") -> str:
-    """SHA-256 of a prefix and of a file's first and last MiB: hashing all of it takes a second."""
+    """SHA-256 of a prefix and of a file's first and last MiB: hashing all of it takes a second.
+
+    That takes milliseconds, and a refresh asks twenty times: a file is hashed again where it has changed.
+    """
+    stat = path.stat()
+    return _hash_ends(path, prefix, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@lru_cache(maxsize=64)
+def _hash_ends(path: Path, prefix: bytes, _inode: int, size: int, *_times_ns: int) -> str:
     digest = hashlib.sha256(prefix)
     with path.open("rb") as file:
         digest.update(file.read(_EDGE_BYTES))
-        file.seek(max(path.stat().st_size - _EDGE_BYTES, 0))
+        file.seek(max(size - _EDGE_BYTES, 0))
         digest.update(file.read(_EDGE_BYTES))
     return digest.hexdigest()
 
