@@ -192,14 +192,13 @@ def _open_table(path: StorePath, schema: pa.Schema, former_names: Mapping[str, s
 
 
 def read_dimensions(path: StorePath) -> int:
-    """The length of the vectors of a table; read once where the table is in an object store."""
-    return _read_remote_dimensions(path) if isinstance(path, ObjectPath) else _read_dimensions(path)
-
-
-def _read_dimensions(path: StorePath) -> int:
-    return open_dataset(path).schema.field("vector").type.list_size
+    """The length of the vectors of a table; read once, in a folder once for each version."""
+    stamp = () if isinstance(path, ObjectPath) else read_version_stamp(path)
+    return _read_dimensions(path, str(path), stamp)
 
 
 @lru_cache(maxsize=1024)
-def _read_remote_dimensions(path: ObjectPath) -> int:
-    return _read_dimensions(path)  # a space's name stands for its dimensions
+def _read_dimensions(path: StorePath, name: str, stamp: VersionStamp) -> int:
+    """In an object store a space's name stands for its dimensions."""
+    del name, stamp  # paths in different buckets are equal
+    return open_dataset(path).schema.field("vector").type.list_size

@@ -8,6 +8,7 @@ column may become nullable, and a nullable one may be added.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -85,6 +86,7 @@ CHUNKS = _build_schema(
 """One row per chunk of the source's documents."""
 
 
+@lru_cache(maxsize=64)
 def build_embeddings_schema(dimensions: int) -> pa.Schema:
     """One row per embedded text; the space is the table's place."""
     vector_type = pa.list_(pa.float32(), dimensions)
@@ -111,6 +113,7 @@ SOURCE_COLUMNS = (
 """Columns of the index that a source's configuration decides, the same for all its rows."""
 
 
+@lru_cache(maxsize=64)
 def build_index_schema(dimensions: int) -> pa.Schema:
     """One row per retrievable chunk of every source in the space."""
     return _build_schema(

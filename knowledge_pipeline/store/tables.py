@@ -104,9 +104,13 @@ class Table:
     def _open_cached(self, version: int | None = None) -> Any:
         """The dataset, opened once for each newest version. Threads share it, so it is never changed."""
         found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
-        if self._migrate(found.schema):
-            found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
-        self.require_schema(found.schema)
+        if (
+            getattr(found, "valid_schema", None) is not self.schema
+        ):  # asking Lance for its schema takes 0.1 ms
+            if self._migrate(found.schema):
+                found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
+            self.require_schema(found.schema)
+            found.valid_schema = self.schema
         return found if version is None else found.checkout_version(version)
 
     def _migrate(self, schema: pa.Schema) -> bool:
