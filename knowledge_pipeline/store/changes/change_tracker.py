@@ -23,6 +23,8 @@ from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 MAX_REMEMBERED = 1024  # pairs of a source and a stage or check; each keeps lists of files of some tables
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
+_COMPARED_COLUMNS = ("id", "uri", "path", "text_key", "node", "target_id", "source")
+"""Whose values are asked for: read together, as one stage after the other asks for the same rows."""
 
 _lock = threading.Lock()
 
@@ -36,6 +38,8 @@ class _Complete:
 
 
 _complete: LRUCache[tuple[str, str, str], _Complete] = LRUCache(MAX_REMEMBERED)
+_changes: LRUCache[tuple[int, int], tuple[Any, Any, pa.Table | None]] = LRUCache(16)
+"""Rows that differ between two of Lance's datasets, by their identities: they are kept, so that it stays."""
 
 
 class ChangeTracker:
@@ -89,16 +93,10 @@ class ChangeTracker:
     def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
         if then.version == now.version and then is now:
             return set()
-        is_shared = "source" in table.schema.names
-        try:
-            names = [column, "source"] if is_shared else [column]
-            changes = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
-        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
+        rows = _load_changes(table, then, now)
+        if rows is None:
             return None
-        if changes is None:
-            return None
-        rows = pa.concat_tables(changes)
-        if is_shared:
+        if "source" in rows.schema.names:
             rows = rows.filter(pc.field("source") == self._source)
         values: list[Any] = rows[column].unique().to_pylist()
         return {value for value in values if value is not None}
@@ -114,3 +112,20 @@ class ChangeTracker:
             versions = (*versions[:-1], self._tables[-1].open_version())
         with _lock:
             _complete[self._key] = _Complete(self._digest, versions)
+
+
+def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
+    """The rows that one of two versions has and the other lacks; None where those are many, or not known."""
+    key = id(then), id(now)
+    with _lock:
+        known = _changes.get(key)
+    if known is None:
+        names = [name for name in _COMPARED_COLUMNS if name in table.schema.names]
+        try:
+            found = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
+        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
+            found = None
+        known = then, now, None if found is None else pa.concat_tables(found)
+        with _lock:
+            _changes[key] = known
+    return known[2]
