@@ -26,7 +26,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED, one_of
+from knowledge_pipeline.store.changes.row_replacement import StaleRows
+from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.schemas import RELEASES
@@ -228,8 +229,12 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
         "ranker": new.ranker,
     }
     table = lake.releases()
-    table.append(pa.Table.from_pylist([row], schema=table.schema).to_batches())
-    delete_old_releases(lake, keep=keep)
+    kept, stale = _split_kept([*list_releases(lake), new], keep)
+    table.replace_rows(
+        [StaleRows("release", stale)], pa.Table.from_pylist([row], schema=table.schema).to_batches()
+    )
+    table.compact_if_due()
+    _delete_stray_tags(lake, kept)
     return new
 
 
@@ -245,12 +250,21 @@ def delete_old_releases(lake: Lake, *, keep: int) -> None:
 
     This includes tags whose row is gone already, because a run died between the two.
     """
-    releases = list_releases(lake)
-    kept = select_kept_releases(releases, keep)
-    if len(kept) < len(releases):
+    kept, stale = _split_kept(list_releases(lake), keep)
+    if stale:
         table = lake.releases()
-        table.delete_where(~one_of("release", kept))
+        table.replace_rows([StaleRows("release", stale)])
         table.compact_if_due()
+    _delete_stray_tags(lake, kept)
+
+
+def _split_kept(releases: Sequence[Release], keep: int) -> tuple[list[int], list[int]]:
+    """Numbers of the releases that are kept, and of the others."""
+    kept = select_kept_releases(releases, keep)
+    return kept, [each.release for each in releases if each.release not in kept]
+
+
+def _delete_stray_tags(lake: Lake, kept: Collection[int]) -> None:
     tables = _released_tables(lake)
     for name, tags in find_stray_tags(lake, kept).items():
         for tag in tags:
@@ -261,7 +275,7 @@ def find_stray_tags(lake: Lake, kept_releases: Collection[int]) -> dict[str, lis
     """Tags of releases that are not kept, by table; only tables that have some."""
     found: dict[str, list[str]] = {}
     for name, table in _released_tables(lake).items():
-        tags = table.open_newest().tags.list()
+        tags = table.open_version().tags.list()
         numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}
         if stray := [tag for tag, number in numbers.items() if number not in kept_releases]:
             found[name] = stray

@@ -196,6 +196,18 @@ def test_a_release_that_is_not_there_is_refused_by_name(project: Project, folder
         release.roll_back_release(project.lake, project.settings, 99)
 
 
+def test_an_old_release_goes_in_the_commit_of_the_new_one(project: Project, folder: Path) -> None:
+    from knowledge_pipeline.stages import pipeline
+
+    releases = project.settings.releases.model_copy(update={"keep": 1})
+    settings = project.settings.model_copy(update={"releases": releases})
+    before = project.lake.releases().version
+    (folder / "a.py").write_text("second = 2\n")
+    pipeline.refresh(project.lake, settings, settings.sources)
+    assert [known.release for known in list_releases(project.lake)] == [2]
+    assert project.lake.releases().version == before + 1
+
+
 @pytest.mark.slow
 def test_only_the_configured_number_of_releases_is_kept(project: Project, folder: Path) -> None:
     settings = project.settings.model_copy(

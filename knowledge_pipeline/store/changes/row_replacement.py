@@ -27,7 +27,7 @@ class StaleRows(NamedTuple):
     """Rows to remove: those whose column holds one of the values, within a condition."""
 
     column: str
-    values: Collection[str]
+    values: Collection[Any]  # strings, or whole numbers
     within: Filter | None = None
 
 
