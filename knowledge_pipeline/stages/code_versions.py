@@ -4,6 +4,9 @@ When one changes, the UI marks the stage's partitions as stale, and a refresh re
 whose fingerprints changed with it.
 """
 
+from collections.abc import Mapping
+from functools import cache
+
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION
 from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig
@@ -16,7 +19,8 @@ from knowledge_pipeline.stages.code_graph import refresh
 from knowledge_pipeline.store import schemas
 
 
-def compute_code_versions(source_type: SourceType) -> dict[str, str]:
+@cache
+def compute_code_versions(source_type: SourceType) -> Mapping[str, str]:
     """The version of every stage, for sources of a type, each with the version of its table's schema."""
     plain = SourceConfig.model_construct(type=source_type)  # of any connection
     cutting = (

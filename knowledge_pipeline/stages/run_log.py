@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,22 @@ from knowledge_pipeline.store.pending_rows import add_pending_rows
 if TYPE_CHECKING:
     from knowledge_pipeline.embedding.base import Usage
 
+_MAX_PENDING_ROWS = 128  # of one refresh, left in a file; more are worth a commit
 _LOGGED_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost", "seconds")
 
 
 def log_refreshes(
     lake: Lake, settings: Settings, stats: Iterable[Stats], *, run_id: str | None = None
 ) -> None:
-    """Add a row to `refreshes` for each finished stage, in one commit; `run_id` is the Dagster run."""
-    from knowledge_pipeline.store.logs import append_rows
+    """Add a row to `refreshes` for each finished stage; `run_id` is the Dagster run.
 
-    append_rows(lake, "refreshes", _build_rows(settings, stats, run_id))
+    Few rows wait in a file for who reads the log, where the store is a folder: a commit costs more than that.
+    """
+    rows = _build_rows(settings, stats, run_id)
+    if not (lake.is_local and len(rows) <= _MAX_PENDING_ROWS and add_pending_rows(lake, "refreshes", rows)):
+        from knowledge_pipeline.store.logs import append_rows
+
+        append_rows(lake, "refreshes", rows)
 
 
 def log_idle_refreshes(lake: Lake, settings: Settings, stats: Sequence[Stats]) -> None:
@@ -38,6 +45,7 @@ def _build_rows(
     settings: Settings, stats: Iterable[Stats], run_id: str | None = None
 ) -> list[dict[str, Any]]:
     sources = {source.id: source for source in settings.sources}
+    versions = _StageVersions(settings)
     return [
         {
             "at": each.at,
@@ -47,22 +55,36 @@ def _build_rows(
             **{name: getattr(each, name) for name in _LOGGED_COUNTS},
             "skipped": each.skipped.total(),
             "run": run_id,
-            **_describe_versions(settings, sources[each.source], each),
+            **versions.describe(sources[each.source], each),
         }
         for each in stats
     ]
 
 
-def _describe_versions(settings: Settings, source: SourceConfig, stats: Stats) -> dict[str, str | None]:
-    """With what code and settings a stage changed something; what changed nothing loads neither."""
-    if not stats.has_changes:
-        return {"code": None, "settings": None}
-    from knowledge_pipeline.config.settings_digests import compute_settings_digests
-    from knowledge_pipeline.stages.code_versions import compute_code_versions
+class _StageVersions:
+    """With what code and settings stages changed something, each source looked at once."""
 
-    code = f"{version('knowledge-pipeline')} {compute_code_versions(source.type)[stats.stage]}"
-    digests = compute_settings_digests(settings, source)
-    return {"code": code, "settings": json.dumps(digests, sort_keys=True)}
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._known: dict[str, tuple[Mapping[str, str], str]] = {}  # by source
+
+    def describe(self, source: SourceConfig, stats: Stats) -> dict[str, str | None]:
+        """The columns `code` and `settings`; what changed nothing loads neither."""
+        if not stats.has_changes:
+            return {"code": None, "settings": None}
+        if source.id not in self._known:
+            from knowledge_pipeline.config.settings_digests import compute_settings_digests
+            from knowledge_pipeline.stages.code_versions import compute_code_versions
+
+            digests = compute_settings_digests(self._settings, source)
+            self._known[source.id] = compute_code_versions(source.type), json.dumps(digests, sort_keys=True)
+        versions, digests = self._known[source.id]
+        return {"code": f"{_read_version()} {versions[stats.stage]}", "settings": digests}
+
+
+@cache
+def _read_version() -> str:
+    return version("knowledge-pipeline")  # reads a file
 
 
 def log_embedding_calls(ctx: RefreshContext, usage: Usage, *, seconds: float) -> None:

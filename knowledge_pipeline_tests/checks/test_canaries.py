@@ -18,6 +18,7 @@ from knowledge_pipeline.errors import ReleaseRefused
 from knowledge_pipeline.stages import release
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.indexes import rebuild_indexes
+from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
@@ -98,7 +99,7 @@ def test_what_is_indexed_and_not_found_by_its_readers_alone_keeps_the_release_ba
 
 
 def test_a_row_that_nobody_may_read_is_named(project: Project, folder: Path) -> None:
-    project.lake.log_table("refreshes").delete_where(
+    open_log(project.lake, "refreshes").delete_where(
         eq("source", "main")
     )  # so what it was made of is unknown
     rewrite(tenant=None)(index_of(project))

@@ -22,7 +22,7 @@ from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.logs import append_rows
+from knowledge_pipeline.store.logs import append_rows, open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
@@ -332,7 +332,7 @@ def test_chunks_that_the_model_cuts_or_that_say_nothing_are_odd(project: Project
 
 def age(project: Project, hours: float) -> None:
     """Make the last refresh of the source so old."""
-    log = project.lake.log_table("refreshes")
+    log = open_log(project.lake, "refreshes")
     log.delete_where(eq("source", "main"))
     at = datetime.now(UTC) - timedelta(hours=hours)
     log_refreshes(project.lake, project.settings, [Stats("index", "main", at=at)])

@@ -14,6 +14,7 @@ from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.backfilling import KEYS, Partitions, daemon_of
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace
@@ -150,7 +151,7 @@ def texts_of(place: Workplace, ids: Sequence[str]) -> set[str]:
 
 def refreshed(place: Workplace) -> list[tuple[str, str]]:
     """Every stage that ever ran, with its source."""
-    rows = place.lake.log_table("refreshes").read_rows(["stage", "source"]).to_pylist()
+    rows = open_log(place.lake, "refreshes").read_rows(["stage", "source"]).to_pylist()
     return [(row["stage"], row["source"]) for row in rows]
 
 

@@ -12,6 +12,7 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.defs.runs import recorded_refresh
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.context import RefreshOptions
+from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
 
@@ -95,7 +96,7 @@ def test_the_refresh_job_records_sources_of_any_type(
     for type_, source in (("code", "one"), ("markdown", "docs")):
         for stage in ("snapshot", "chunks", "embeddings", "index"):
             assert instance.get_materialized_partitions(dg.AssetKey([type_, stage])) == {source}
-    noted = workplace.lake.log_table("refreshes").read_rows(["source", "stage", "run"]).to_pylist()
+    noted = open_log(workplace.lake, "refreshes").read_rows(["source", "stage", "run"]).to_pylist()
     assert len(noted) == 9  # of the code the graph, too
     assert {row["run"] for row in noted} == {result.run_id}
 

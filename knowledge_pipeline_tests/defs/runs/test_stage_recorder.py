@@ -60,7 +60,7 @@ def test_only_the_source_that_changed_is_recorded_in_full(shown: Shown) -> None:
 def test_new_code_is_recorded_where_it_changed_nothing(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(shown)
     monkeypatch.setattr(
-        provenance, "compute_code_versions", lambda type_: compute_code_versions(type_) | {"chunks": "new"}
+        provenance, "compute_code_versions", lambda type_: {**compute_code_versions(type_), "chunks": "new"}
     )
     assert recorded(shown) == UNCHANGED | {"chunks": 3}
     assert recorded(shown) == UNCHANGED
