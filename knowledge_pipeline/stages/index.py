@@ -49,6 +49,7 @@ VERSION = "2"  # of how a chunk becomes an index row
 SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 _LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = KEYS_PER_FILTER  # a batch is read by one filter
+_MAX_ROWS_AT_ONCE = 2048  # of whole documents; those of more chunks are read in batches
 SLOT_MIN_ROWS = 1024  # fewer take less time than claiming a slot; the lock keeps the table correct anyway
 CHUNK_COLUMNS = [name for name in schemas.build_index_schema(1).names if name in schemas.CHUNKS.names]
 CHUNK_COLUMNS.remove("fingerprint")
@@ -65,7 +66,8 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
     mine = eq("source", ctx.source.id)
     with measure_stage("index", ctx.source.id) as stats:
-        plan, duplicate_ids, fingerprints, tracker = _plan_index(ctx, space)
+        planned = _plan_index(ctx, space)
+        plan, tracker = planned.plan, planned.tracker
         embedded = _find_embedded_rows(ctx, space, [*plan.changed, *plan.removed])
         table = ctx.lake.index(space.name, space.dimensions)
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
@@ -74,8 +76,8 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
                 table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
-                rows = _IndexRowBuilder(ctx, space, table, fingerprints)
-                repaired = replace(plan, removed=[*plan.removed, *duplicate_ids])
+                rows = _IndexRowBuilder(ctx, space, table, planned)
+                repaired = replace(plan, removed=[*plan.removed, *planned.duplicate_ids])
                 reconcile(table, repaired, rows.build_batches, single_commit=True, within=mine)
                 for start in range(0, len(embedded), MERGE_MAX_ROWS):
                     table.update_columns(rows.build_vectors(embedded.slice(start, MERGE_MAX_ROWS)))
@@ -126,6 +128,8 @@ class _IndexPlan(NamedTuple):
     duplicate_ids: list[str]
     fingerprints: _RowFingerprints
     tracker: ChangeTracker
+    uris: list[str]  # documents of which rows are written; none where they have many chunks
+    stored: pa.Table  # `id` and `indexed_at` of the rows that are written again
 
 
 def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
@@ -141,7 +145,7 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     live = is_null("skipped")
     rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], changed & live if changed else live)
     fingerprints = _build_row_fingerprints(rows, source_columns, audiences)
-    stored = table.read_rows(["id", "fingerprint"], mine & changed if changed else mine)
+    stored = held = table.read_rows(["id", "fingerprint", "indexed_at"], mine & changed if changed else mine)
     duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
     if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
         times: Counter[Any] = Counter(stored["id"].to_pylist())
@@ -152,7 +156,12 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     plan = plan_changes_arrow(desired, (stored["id"], stored["fingerprint"]), full=ctx.options.full)
     if changed:
         plan = replace(plan, unchanged=plan.unchanged + chunks.count_rows(live) - len(rows))
-    return _IndexPlan(plan, duplicate_ids, fingerprints, tracker)
+    written = pa.array(plan.keys_to_write, pa.string())
+    uris = rows.filter(pc.is_in(rows["id"], value_set=written))["uri"].unique()
+    has_few_chunks = len(rows.filter(pc.is_in(rows["uri"], value_set=uris))) <= _MAX_ROWS_AT_ONCE
+    documents: list[Any] = uris.to_pylist() if has_few_chunks else []
+    again = held.filter(pc.is_in(held["id"], value_set=written)).select(["id", "indexed_at"])
+    return _IndexPlan(plan, duplicate_ids, fingerprints, tracker, documents, again)
 
 
 def _find_embedded_rows(ctx: RefreshContext, space: Space, excluded: list[str]) -> pa.Table:
@@ -212,8 +221,9 @@ def _find_extension(path: str) -> str | None:
 class _IndexRowBuilder:
     """Builds the index rows of chosen chunks."""
 
-    def __init__(self, ctx: RefreshContext, space: Space, table: Table, fingerprints: _RowFingerprints):
-        self._ctx, self._table, self._fingerprints = ctx, table, fingerprints
+    def __init__(self, ctx: RefreshContext, space: Space, table: Table, planned: _IndexPlan):
+        self._ctx, self._table, self._fingerprints = ctx, table, planned.fingerprints
+        self._uris, self._stored = planned.uris, planned.stored
         self._chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
         self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
         self._source_columns = build_source_columns(ctx)
@@ -222,17 +232,30 @@ class _IndexRowBuilder:
 
     def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some chunks."""
-        done, columns = 0, [*CHUNK_COLUMNS, "row_hash"]
-        for batch in split_batches(ids, _BATCH_ROWS):
-            chunks = pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns))
+        done = 0
+        for chunks, siblings in self._read_chunks(ids):
             done += len(chunks)
             self._ctx.report("index", done, len(ids))
-            yield from self._build_rows(chunks, self._load_indexed_at(batch)).combine_chunks().to_batches()
+            yield from self._build_rows(chunks, siblings).combine_chunks().to_batches()
 
-    def _build_rows(self, chunks: pa.Table, indexed_at: dict[str, datetime]) -> pa.Table:
+    def _read_chunks(self, ids: list[str]) -> Iterator[tuple[pa.Table, pa.Table | None]]:
+        """Chunks in batches; beside them all of their documents, where these are read at once."""
+        columns = [*CHUNK_COLUMNS, "row_hash"]
+        for batch in split_batches(ids, _BATCH_ROWS) if not self._uris else ():
+            yield pa.concat_tables(self._chunks.iter_rows_by_values("id", batch, columns)), None
+        if self._uris:
+            documents = pa.concat_tables(
+                self._chunks.read_rows(columns, one_of("uri", batch) & is_null("skipped"))
+                for batch in split_batches(self._uris)
+            )
+            chunks = documents.filter(pc.is_in(documents["id"], value_set=pa.array(ids, pa.string())))
+            yield chunks, documents
+
+    def _build_rows(self, chunks: pa.Table, documents: pa.Table | None) -> pa.Table:
         """Index rows: chunks with what is computed for each; their vectors never become Python objects."""
         rows = chunks.to_pylist()
-        words = self._load_document_words({row["uri"] for row in rows if self._shares_words(row)})
+        sharing = {row["uri"] for row in rows if self._shares_words(row)}
+        words = self._load_document_words(sharing, documents)
         computed = [self._compute_columns(row, words) for row in rows]
         text_keys = [row["text_key"] for row in rows]
         columns: dict[str, Any] = {
@@ -242,7 +265,7 @@ class _IndexRowBuilder:
             **{name: [each[name] for each in computed] for name in (computed[0] if computed else ())},
             **self._load_vectors(text_keys),
             "fingerprint": self._fingerprints.compute(chunks),
-            "indexed_at": [indexed_at.get(row["id"], self._now) for row in rows],
+            "indexed_at": self._find_indexed_at(chunks["id"]),
             "updated_at": [self._now] * len(rows),
         }
         return pa.Table.from_pydict(columns, schema=self._table.schema)
@@ -252,12 +275,12 @@ class _IndexRowBuilder:
         audience = self._fingerprints.audiences.get(uri)
         return sorted([*self._source_columns["principals"], *([audience] if audience else [])])
 
-    def _load_indexed_at(self, ids: list[str]) -> dict[str, datetime]:
-        """When rows that are there were first written."""
-        found: dict[str, datetime] = {}
-        for known in self._table.iter_rows_by_values("id", ids, ["id", "indexed_at"]):
-            found.update(zip(*known.to_pydict().values(), strict=True))
-        return found
+    def _find_indexed_at(self, ids: Any) -> Any:
+        """When rows were first written: now, where they are not there yet."""
+        arrow: Any = pc  # whose stubs give what is found no type
+        times: Any = self._stored["indexed_at"]
+        known = times.take(arrow.index_in(ids, value_set=self._stored["id"]))
+        return known.fill_null(pa.scalar(self._now, known.type))
 
     def build_vectors(self, rows: pa.Table) -> pa.Table:
         """What changes in rows, of which `id` and `text_key` are given, that get their vector."""
@@ -276,14 +299,18 @@ class _IndexRowBuilder:
         unembedded = [None if known else True for known in order.is_valid().to_pylist()]
         return {"vector": vectors["vector"].combine_chunks().take(order), "unembedded": unembedded}
 
-    def _load_document_words(self, uris: set[str]) -> dict[str, dict[str, str]]:
+    def _load_document_words(self, uris: set[str], documents: pa.Table | None) -> dict[str, dict[str, str]]:
         """The words of all chunks of some documents: uri -> chunk id -> words, in the document's order."""
         words: defaultdict[str, dict[str, str]] = defaultdict(dict)
         if not uris:
             return words
         columns = ["uri", "start_char", "end_char", "id", "text"]
-        chunks = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE).to_pylist()
-        for chunk in sorted(chunks, key=itemgetter("start_char", "end_char", "id")):
+        if documents is None:
+            found = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE)
+        else:
+            is_sharing = pc.is_in(documents["uri"], value_set=pa.array(sorted(uris), pa.string()))
+            found = documents.filter(pc.and_not(is_sharing, documents["archived"])).select(columns)
+        for chunk in sorted(found.to_pylist(), key=itemgetter("start_char", "end_char", "id")):
             words[chunk["uri"]][chunk["id"]] = expand_identifiers(chunk["text"])
         return words
 
