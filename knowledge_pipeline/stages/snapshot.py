@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from knowledge_pipeline.config.connections import CustomConnection, GitConnection, LocalConnection
 from knowledge_pipeline.config.settings import SourceConfig
@@ -89,10 +90,11 @@ def refresh(ctx: RefreshContext) -> Stats:
         audiences = refresh_permissions(ctx, table, live_uris, stats, only=named)
         attached.removed = plan.removed  # which grows while the rows are built
         builder, total = DocumentRows(source, table, attached), len(plan.keys_to_write)
+        written: dict[str, Row] = {}  # by uri, without what is long
         reconcile(
             table,
             replace(plan, changed=[*plan.changed, *attached.list_uris(plan.changed)]),
-            lambda uris: _build_batches(ctx, table, builder.build(items, uris), audiences, total),
+            lambda uris: _build_batches(ctx, table, builder.build(items, uris), audiences, total, written),
         )
         if plan:
             ctx.upkeep.tend(table)
@@ -103,11 +105,12 @@ def refresh(ctx: RefreshContext) -> Stats:
         attached.add_to(stats)
         stats.notes += listing.notes
         listing.save_progress(table, ctx.source.type)
-        if plan:
-            stored = table.read_rows(["skipped", "archived_at"])
-        reasons: list[Any] = stored["skipped"].drop_null().to_pylist()
+        others = _exclude_rows(stored, [*written, *plan.removed])
+        reasons: list[Any] = others["skipped"].drop_null().to_pylist()
+        reasons += [row["skipped"] for row in written.values() if row["skipped"] is not None]
         stats.skipped = Counter[str](reasons)
-        stats.rows, stats.version = stored["archived_at"].null_count, table.version
+        live_count = sum(1 for row in written.values() if row["archived_at"] is None)
+        stats.rows, stats.version = others["archived_at"].null_count + live_count, table.version
     _require_any_readable(ctx, stats)
     return stats
 
@@ -213,6 +216,12 @@ def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
     return {uri: _ARCHIVED if archived_at else revision for uri, revision, archived_at in columns}
 
 
+def _exclude_rows(rows: pa.Table, uris: list[str]) -> pa.Table:
+    """Stored rows without those of some documents."""
+    arrow: Any = pc  # whose stubs leave types out
+    return rows.filter(arrow.invert(arrow.is_in(rows["uri"], value_set=pa.array(uris, pa.string()))))
+
+
 def _require_any_readable(ctx: RefreshContext, stats: Stats) -> None:
     harmless = ("empty", OTHER_FILES_REASON)
     failed = Counter({reason: count for reason, count in stats.skipped.items() if reason not in harmless})
@@ -225,16 +234,23 @@ def _require_any_readable(ctx: RefreshContext, stats: Stats) -> None:
 
 
 def _build_batches(
-    ctx: RefreshContext, table: Table, documents: Iterable[Row], audiences: Mapping[str, str], total: int
+    ctx: RefreshContext,
+    table: Table,
+    documents: Iterable[Row],
+    audiences: Mapping[str, str],
+    total: int,
+    written: dict[str, Row],
 ) -> Iterator[pa.RecordBatch]:
     """Read the listed documents and archive the vanished ones; each batch is one commit.
 
-    When the source fails midway, the documents read so far are committed before the error is raised.
+    `written` takes of each whether it is skipped, or archived. When the source fails midway, the documents
+    read so far are committed before the error is raised.
     """
     rows, chars, error = list[dict[str, Any]](), 0, None
     try:
         for count, row in enumerate(documents, start=1):
             rows.append(row | {"audience": audiences.get(find_owner_uri(ctx.source.type, row["uri"]))})
+            written[row["uri"]] = {name: row[name] for name in ("skipped", "archived_at")}
             chars += len(row["text"])
             ctx.report("snapshot", count, max(count, total))
             if len(rows) >= _DOCUMENTS_PER_COMMIT or chars >= _CHARS_PER_COMMIT:
