@@ -7,7 +7,6 @@
 from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_manifest
 from knowledge_pipeline.code_graph.facts import Edge, FileFacts
 from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.file_interface import interface_digest
 from knowledge_pipeline.code_graph.project_layout import Project, find_changed_names, list_defined_names
 from knowledge_pipeline.code_graph.resolution import (
     RESOLVER_VERSION,
@@ -17,7 +16,7 @@ from knowledge_pipeline.code_graph.resolution import (
     renew_trace,
     resolve,
 )
-from knowledge_pipeline.code_graph.traced_view import Trace
+from knowledge_pipeline.code_graph.traced_view import Trace, interface_digest
 
 __all__ = [
     "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "Edge", "FileFacts", "Project", "ResolvedFile", "Trace",

@@ -10,12 +10,6 @@ from knowledge_pipeline.code_graph.facts import Binding, FileFacts
 from knowledge_pipeline.code_graph.file_index import FileIndex
 from knowledge_pipeline.code_graph.index_builder import build_index
 from knowledge_pipeline.code_graph.languages.registry import get_language
-from knowledge_pipeline.code_graph.lookup_digests import digest_answers, digest_interface
-
-
-def interface_digest(facts: FileFacts) -> str:
-    """A digest of all that other files can look up in one. Lines do not count."""
-    return digest_interface(digest_answers(build_interface(facts)))
 
 
 def build_interface(facts: FileFacts) -> FileIndex:

@@ -8,10 +8,14 @@ Carte", ICFP 2018, section 4.2.2.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
+from cachetools import LRUCache
+
+from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.file_index import FileIndex
 from knowledge_pipeline.code_graph.file_interface import build_interface
 from knowledge_pipeline.code_graph.index_builder import build_index
@@ -114,7 +118,7 @@ class ProjectIndex:
         """Another file; the last two thousand are cached."""
         found = self._files.pop(path, None)
         if found is None:
-            found = _ForeignFile(build_interface(self.project.facts(path)))
+            found = _open_foreign_file(self.project.facts(path))
             if len(self._files) >= _MAX_CACHED_FILES:
                 del self._files[next(iter(self._files))]
         self._files[path] = found
@@ -180,6 +184,26 @@ class TracedView:
     def _record(self, question: str) -> None:
         if question not in self._recorded:
             self._recorded[question] = self.project_index.digest_answer(question)
+
+
+_recent_files: LRUCache[int, tuple[FileFacts, _ForeignFile]] = LRUCache(256)
+"""By the identity of its facts, which are kept: files that are asked by one refresh after the other."""
+_recent_files_lock = threading.Lock()
+
+
+def interface_digest(facts: FileFacts) -> str:
+    """A digest of all that other files can look up in one. Lines do not count."""
+    return _open_foreign_file(facts).interface_digest
+
+
+def _open_foreign_file(facts: FileFacts) -> _ForeignFile:
+    with _recent_files_lock:
+        known = _recent_files.get(id(facts))
+    if known is None:
+        known = facts, _ForeignFile(build_interface(facts))
+        with _recent_files_lock:
+            _recent_files[id(facts)] = known
+    return known[1]
 
 
 _PROJECT_INDEXES: WeakKeyDictionary[Project, ProjectIndex] = WeakKeyDictionary()

@@ -30,6 +30,7 @@ from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.custom import SanitizerFailed
 from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map_portions
+from knowledge_pipeline.stages.code_graph.project import recall_facts, remember_facts
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store import schemas
@@ -68,18 +69,20 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
         tracker.remember()
         return FactsRefresh()
     edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX
-    before = _load_facts(table, planned.changed) if edited else {}
+    before = _load_facts(table, planned.changed, held) if edited else {}
     builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
     ctx.upkeep.tend(table)
     tracker.remember(has_written=True)
-    names = find_changed_names(before, _load_facts(table, planned.changed)) if edited else None
+    names = find_changed_names(before, _load_facts(table, planned.changed, desired)) if edited else None
     return FactsRefresh({path: held[path] for path in planned.changed}, names)
 
 
-def _load_facts(table: Table, paths: list[str]) -> dict[str, FileFacts]:
-    found: dict[str, FileFacts] = {}
-    for rows in table.iter_rows_by_values("path", paths, ["path", "facts"]):
+def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, FileFacts]:
+    recent = {path: recall_facts(path, fingerprints[path]) for path in paths}
+    found = {path: facts for path, facts in recent.items() if facts is not None}
+    others = [path for path in paths if path not in found]
+    for rows in table.iter_rows_by_values("path", others, ["path", "facts"]) if others else ():
         pairs = zip(*rows.to_pydict().values(), strict=True)
         found.update((path, from_json(text)) for path, text in pairs)
     return found
@@ -128,6 +131,7 @@ class FactsWork:
         with suppress(SanitizerFailed):  # the chunks say so
             clean = sanitizing.sanitize(file.text, self.sanitize)
             facts = facts if clean.dropped else extract(file.path, clean.text, file.language)
+        remember_facts(file.path, file.fingerprint, facts)
         return {
             "path": file.path,
             "uri": file.uri,

@@ -16,10 +16,23 @@ from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 
 _PRELOAD_BYTES = 64 << 20  # of facts as text
-_recent_facts: LRUCache[tuple[str, str, str], FileFacts] = LRUCache(256)
-"""Facts as objects, by table, path and fingerprint, which stands for the text that they come from."""
+_recent_facts: LRUCache[tuple[str, str], FileFacts] = LRUCache(256)
+"""Facts as objects, by path and fingerprint, which stands for the text that they come from."""
 _recent_facts_lock = threading.Lock()
 _BATCH_ROWS = 64
+
+
+def recall_facts(path: str, fingerprint: str) -> FileFacts | None:
+    """The facts of a file, if they are among the last few that this process has seen."""
+    with _recent_facts_lock:
+        return _recent_facts.get((path, fingerprint))
+
+
+def remember_facts(path: str, fingerprint: str, facts: FileFacts) -> FileFacts:
+    """Keep the facts of a file for who asks next."""
+    with _recent_facts_lock:
+        _recent_facts[path, fingerprint] = facts
+    return facts
 
 
 class _NameIndex:
@@ -67,14 +80,9 @@ class StoredProject:
 
     def facts(self, path: str) -> FileFacts:
         """What a file says; the last few are kept, from one refresh to the next too."""
-        key = str(self._table.path), path, self._fingerprints[path]
-        with _recent_facts_lock:
-            found = _recent_facts.get(key)
-        if found is None:
-            found = from_json(self._load_text(path))
-            with _recent_facts_lock:
-                _recent_facts[key] = found
-        return found
+        fingerprint = self._fingerprints[path]
+        found = recall_facts(path, fingerprint)
+        return found or remember_facts(path, fingerprint, from_json(self._load_text(path)))
 
     def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment."""

@@ -187,7 +187,7 @@ def _write_graph(
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
             every = len(paths) == facts.count_rows()
-            writer.write(ctx.source.id, removed_paths=plan.removed, all_files=every)
+            writer.write(ctx.source.id, new_paths=plan.added, removed_paths=plan.removed, all_files=every)
             tracker.remember(has_written=True)
     return notes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row
 from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
-from knowledge_pipeline.store.filters import Filter, eq, one_of
+from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import Table, split_batches
@@ -54,7 +55,9 @@ class GraphWriter:
         self._paths += [row["path"] for row in files]
         self._symbols.add_rows(files)
 
-    def write(self, source: str, *, removed_paths: list[str], all_files: bool) -> None:
+    def write(
+        self, source: str, *, new_paths: Collection[str], removed_paths: list[str], all_files: bool
+    ) -> None:
         """Replace the rows of all files of the pass.
 
         First marks the files as unresolved, so that a process that is killed leaves work to do. Of a new
@@ -62,6 +65,7 @@ class GraphWriter:
 
         Args:
             source: that has the files.
+            new_paths: files of which the table has no row.
             removed_paths: files whose rows are deleted.
             all_files: whether the pass resolved all files of the source.
         """
@@ -69,29 +73,27 @@ class GraphWriter:
         mine, touched = eq("source", source), [*self._replaced_paths, *removed_paths]
         is_whole = all_files and len(self._paths) == len(self._replaced_paths)
         files = [mine] if is_whole else [mine & one_of("path", each) for each in split_batches(touched)]
-        if symbols.count_rows(mine):
+        is_first = all_files and len(new_paths) == len(self._paths) and not removed_paths
+        if not is_first:
             for where in files:
                 symbols.update_where(where & _IS_FILE, made_of="", fingerprint="")
-            self._mark_new_files(symbols, mine)
+            self._mark_new_files(symbols, frozenset(new_paths))
         stale = StaleRows("source", [source]) if is_whole else StaleRows("path", touched, mine)
         edges.replace_rows([stale], self._edges.iter_batches(), create=True)
-        own_rows = StaleRows("path", [] if is_whole else self._paths, mine & _IS_FILE)
+        others = set[str]() if is_whole else set(self._paths).difference(touched)
+        own_rows = StaleRows("path", others, mine & _IS_FILE)
         symbols.replace_rows([stale, own_rows], self._symbols.iter_batches(), create=True)
         for table in (edges, symbols):
             self._upkeep.tend_index(table)
 
-    def _mark_new_files(self, symbols: Table, mine: Filter) -> None:
-        known = set[str]()
-        for paths in split_batches(self._paths):
-            rows = symbols.read_rows(["path"], mine & _IS_FILE & one_of("path", paths))
-            known.update(rows.to_pydict()["path"])
-        if known.issuperset(self._paths):
+    def _mark_new_files(self, symbols: Table, paths: frozenset[str]) -> None:
+        if not paths:
             return
-        marks = [row for batch in self._symbols.iter_batches() for row in _list_new_files(batch, known)]
+        marks = [row for batch in self._symbols.iter_batches() for row in _mark_files(batch, paths)]
         symbols.append([pa.RecordBatch.from_pylist(marks, schema=symbols.schema)])
 
 
-def _list_new_files(batch: pa.RecordBatch, known: set[str]) -> list[Row]:
-    """The own rows of files that are not known, as rows of unresolved ones."""
+def _mark_files(batch: pa.RecordBatch, paths: frozenset[str]) -> list[Row]:
+    """The own rows of some files, as rows of unresolved ones."""
     files = batch.filter(pc.field("kind") == "file").to_pylist()
-    return [{**row, "made_of": "", "fingerprint": ""} for row in files if row["path"] not in known]
+    return [{**row, "made_of": "", "fingerprint": ""} for row in files if row["path"] in paths]
