@@ -44,7 +44,7 @@ MAX_CHANGED_SOURCES = 16  # of a type that are asked for one of their new rows, 
 MAX_OTHER_SOURCES = 2  # of a type that are asked for a row; each release asks the next ones
 MAX_RESULTS = 50  # of a source's, among which the chunk has to be
 _CANDIDATES = 8  # rows that are read to choose one, and to see which words are common
-_COLUMNS = ("id", "uri", "text", "content_hash", "visibility", "tenant", "principals", "unembedded")
+_COLUMNS = ("id", "uri", "text", "content_hash", "visibility", "tenant", "principals", "unembedded", "_rowid")
 _TURNS = "0123456789abcdef"  # first letters of chunk ids: each release looks at other ones
 
 
@@ -204,12 +204,10 @@ async def _is_found_by_words(canary: _Canary, where: Filter, sentences: Sequence
 
 async def _is_found_by_vector(canary: _Canary, where: Filter) -> bool:
     """Among the first results of the source, or among itself."""
-    (stored,) = await canary.reader.find_rows(canary.itself, limit=1, columns=["vector"])
-    if stored["vector"] is None:
+    row_id = canary.row["_rowid"]
+    vector = (await canary.reader.take_vectors([row_id])).get(row_id)
+    if vector is None:
         return False
-    import numpy as np
-
-    vector = np.asarray(stored["vector"], np.float32)
     if await _has_chunk(canary, await canary.reader.search_vector(vector, where, limit=MAX_RESULTS)):
         return True
     return bool(await canary.reader.search_vector(vector, where & canary.itself, limit=1))
@@ -217,6 +215,8 @@ async def _is_found_by_vector(canary: _Canary, where: Filter) -> bool:
 
 async def _has_chunk(canary: _Canary, results: Sequence[ScoredRow]) -> bool:
     """Whether the chunk is among the results, or one of the same text."""
+    if any(each.row_id == canary.row["_rowid"] for each in results):
+        return True
     rows = await canary.reader.take_rows([each.row_id for each in results], ["id", "content_hash"])
     wanted = canary.row["id"], canary.row["content_hash"]
     return any(row["id"] == wanted[0] or row["content_hash"] == wanted[1] for row in rows.values())
