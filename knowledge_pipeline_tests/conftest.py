@@ -139,6 +139,10 @@ def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[st
         held[f"index {space}"] = [{**row, "shown": without_times(row["shown"])} for row in rows]
     for name, table in project.lake.graph_tables().items():
         held[f"graph {name}"] = table.read_rows(table.schema.names).to_pylist()
+    shared = [project.lake.index(*each) for each in project.lake.list_spaces().items()]
+    for table in (*shared, *project.lake.graph_tables().values()):
+        notes = table.metadata_notes.items()
+        held[f"notes {table.name}"] = [{"id": name, "text": text} for name, text in sorted(notes)]
     for name, rows in held.items():
         if not archived:
             rows[:] = [row for row in rows if not row.get("archived") and not row.get("archived_at")]

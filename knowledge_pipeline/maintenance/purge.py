@@ -8,11 +8,14 @@ becomes final, because its way back is made of earlier versions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
+from knowledge_pipeline.store.index.locations import SourceLocation, write_location
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import remove_path
 from knowledge_pipeline.store.migration.migrate import commit_migration
@@ -40,6 +43,8 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     with lake.lock_source(source), lake.lock_index():
         documents = lake.snapshot(source_type, source).count_rows()
         restore_released_rows(lake)
+        _erase_location(_list_index_tables(lake), source)
+        _erase_location(lake.graph_tables().values(), source)
         _erase_shared_rows(lake, settings, [eq("source", source)])
         for folder in (lake.root / "embeddings").glob(f"*/{source}.lance"):
             remove_path(folder)
@@ -67,6 +72,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         if former_types and "graph" not in select_stages(found.type) and has_graph:
             with lake.lock_index():
                 restore_released_rows(lake)
+                _erase_location(graph, source)
                 _erase_graph_rows(lake, [mine])
                 _drop_old_releases(lake, settings, graph)
         for former in former_types:
@@ -119,12 +125,21 @@ def _find_stored_type(lake: Lake, source: str) -> str:
 
 def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) -> None:
     """Erase rows from the index, the code graph and all releases."""
-    tables = [lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()]
+    tables = _list_index_tables(lake)
     for table in tables:
         _delete_rows(table, filters)
         indexes.rebuild_indexes(table)
     _drop_old_releases(lake, settings, [*tables, *_erase_graph_rows(lake, filters)])
     erase_entries(lake.folder / SERVERS_FOLDER, ANSWERS)
+
+
+def _list_index_tables(lake: Lake) -> list[Table]:
+    return [lake.index(space, dimensions) for space, dimensions in lake.list_spaces().items()]
+
+
+def _erase_location(tables: Iterable[Table], source: str) -> None:
+    for table in tables:
+        write_location(table, source, SourceLocation())
 
 
 def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list[Filter]) -> None:

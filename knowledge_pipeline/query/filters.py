@@ -186,7 +186,7 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "sources": _match_exactly("source"),
     "source_types": _match_exactly("source_type"),
     "repos": _match_any(lambda value: filters.glob("repo", value) | filters.glob("repo", f"**/{value}")),
-    "branches": _match_exactly("branch"),
+    "branches": filters.on_branch,
     "paths": _at_paths,
     "authors": _match_any(lambda value: filters.contains_words("author", value)),
     "tags": lambda values: filters.has_any("tags", values),

@@ -21,7 +21,6 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +35,7 @@ from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
+from knowledge_pipeline.store.index.locations import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.reconcile import (
     MERGE_MAX_ROWS,
@@ -71,18 +71,21 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
         embedded = _find_embedded_rows(ctx, space, [*plan.changed, *plan.removed])
         table = ctx.lake.index(space.name, space.dimensions)
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
-        if plan or len(embedded) or lacks_index or find_stale_tables(ctx, space.name):
+        has_moved = table.exists and read_locations(table).find(ctx.source.id) != build_location(ctx)
+        if plan or len(embedded) or lacks_index or has_moved or find_stale_tables(ctx, space.name):
             written = len(plan.keys_to_write) + len(embedded)
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
                 table = ctx.lake.index(space.name, space.dimensions)  # as the last writer left it
                 rows = _IndexRowBuilder(ctx, space, table, planned)
+                write_location(table, ctx.source.id, build_location(ctx))  # a row alone would have no address
                 repaired = replace(plan, removed=[*plan.removed, *planned.duplicate_ids])
                 reconcile(table, repaired, rows.build_batches, single_commit=True, within=mine)
                 for start in range(0, len(embedded), MERGE_MAX_ROWS):
                     table.update_columns(rows.build_vectors(embedded.slice(start, MERGE_MAX_ROWS)))
                 for stale in find_stale_tables(ctx, space.name):
                     stale.delete_where(mine)
+                    write_location(stale, ctx.source.id, SourceLocation())
                     stale.compact_if_due()
                 ctx.upkeep.tend_index(table, with_vectors=not more_vectors)
                 tracker.remember(has_written=True)
@@ -136,7 +139,7 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.index(space.name, space.dimensions)
     source_columns, audiences = build_source_columns(ctx), load_audiences(ctx)
-    digest = hash_strings(VERSION, space.name, json.dumps([source_columns, audiences], sort_keys=True))
+    digest = hash_strings(VERSION, space.name, format_source_columns(source_columns), json.dumps(audiences))
     tracker = ChangeTracker(
         ctx.lake, ctx.source.id, "index", digest, [chunks, table], forget=ctx.options.full
     )
@@ -177,14 +180,16 @@ def _find_embedded_rows(ctx: RefreshContext, space: Space, excluded: list[str]) 
 
 
 def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
-    """Columns that the configuration decides, the same for all rows of the source."""
-    source, location = ctx.source, build_web_location(ctx.source)
+    """Columns that the configuration decides, the same for all rows of the source.
+
+    Its branch is null in them: see `build_location`.
+    """
+    source = ctx.source
     return {
         "source": source.id,
         "source_type": source.type,
-        "repo": location.repo,
-        "branch": location.branch,
-        "web_prefix": location.web_prefix,
+        "repo": build_web_location(source).repo,
+        "branch": None,
         "tags": source.tags,
         "visibility": "private" if source.access.visibility == "from_source" else source.access.visibility,
         "tenant": source.access.tenant,
@@ -192,11 +197,22 @@ def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
     }
 
 
+def build_location(ctx: RefreshContext) -> SourceLocation:
+    """What the rows do not say, because it changes whenever the source reads another branch."""
+    location = build_web_location(ctx.source)
+    return SourceLocation(location.branch, location.web_prefix)
+
+
+def format_source_columns(columns: Mapping[str, Any]) -> str:
+    """The columns as a text to hash; a web prefix was once one of them, and sources without one keep it."""
+    return json.dumps({**columns, "web_prefix": None}, sort_keys=True)
+
+
 def _build_row_fingerprints(
     rows: pa.Table, source_columns: dict[str, Any], audiences: Mapping[str, str]
 ) -> _RowFingerprints:
     """Decides which documents are small."""
-    digest = hash_strings(VERSION, json.dumps(source_columns, sort_keys=True))
+    digest = hash_strings(VERSION, format_source_columns(source_columns))
     live = rows.filter(pc.invert(rows["archived"]))
     documents = live.group_by("uri").aggregate([("row_hash", "list")])
     counts = pc.list_value_length(documents["row_hash_list"])
@@ -227,7 +243,6 @@ class _IndexRowBuilder:
         self._chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
         self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
         self._source_columns = build_source_columns(ctx)
-        self._web_prefix = self._source_columns.pop("web_prefix")
         self._now = datetime.now(UTC)
 
     def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
@@ -323,7 +338,7 @@ class _IndexRowBuilder:
         """What a row has besides its chunk's own columns, its source's and its vector."""
         metadata = json.loads(chunk["metadata"])
         computed = {
-            "url": chunk["url"] or self._find_web_url(chunk["path"]),
+            "url": chunk["url"] or None,
             "tags": sorted({*self._source_columns["tags"], *metadata.get("tags", ())}),
             "extension": _find_extension(chunk["path"]),
             "labels": list(metadata.get("labels", ())),
@@ -333,9 +348,6 @@ class _IndexRowBuilder:
             "words": self._build_words(chunk, document_words),
         }
         return computed | {"shown": build_payload(self._source_columns | chunk | computed, metadata)}
-
-    def _find_web_url(self, path: str) -> str | None:
-        return self._web_prefix + quote(path) if self._web_prefix else None
 
     def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
         """A chunk's own words, then those of a small document; the own ones so count twice."""

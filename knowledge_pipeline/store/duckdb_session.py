@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.index.locations import read_locations
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.tables import Table
@@ -81,10 +82,7 @@ class DuckSession:
         rows = (
             _add_constants(batch, constants, schema)
             for constants, table in _iter_lance_tables(self.lake, name)
-            for batch in table.iter_batches(
-                [column for column in chosen if column not in constants] or [table.key],  # to count rows
-                batch_rows=_BATCH_ROWS,
-            )
+            for batch in _iter_batches(table, [column for column in chosen if column not in constants])
         )
         self._create_raw_table(name, pa.RecordBatchReader.from_batches(schema, rows))
 
@@ -194,6 +192,15 @@ def _iter_lance_tables(lake: Lake, name: str) -> Iterator[tuple[Mapping[str, str
     else:
         table_name = name.removeprefix("raw_")
         yield {}, lake.graph_table(table_name) if table_name in schemas.GRAPH else open_log(lake, table_name)
+
+
+def _iter_batches(table: Table, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns, and others where they take those: what a row leaves to the location of its source."""
+    locations = read_locations(table)
+    if locations and not {"branch", "url"}.isdisjoint(columns):
+        columns = list(dict.fromkeys([*columns, "source", "path"]))
+    for batch in table.iter_batches(columns or [table.key], batch_rows=_BATCH_ROWS):  # the key, to count rows
+        yield locations.fill_columns(batch)
 
 
 def _add_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:

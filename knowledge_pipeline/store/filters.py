@@ -31,11 +31,25 @@ class ColumnPattern:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchCondition:
+    """A row is on one of some branches: what `Locations` turns into a list of sources."""
+
+    branches: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """In Lance's filter language, for rows that say their branch themselves."""
+        return one_of("branch", self.branches).sql
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """A condition on a row, already compiled; combine with `&`, `|` and `~`."""
 
     sql: str
-    patterns: tuple[ColumnPattern, ...] = field(default=(), compare=False)  # in `sql`, none of them negated
+    patterns: tuple[ColumnPattern | BranchCondition, ...] = field(
+        default=(), compare=False
+    )  # in `sql`, none of them negated
 
     def __and__(self, other: Filter) -> Filter:
         if MATCH_NONE in (self, other):
@@ -105,6 +119,12 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
     """The column holds one of the values; no values match nothing."""
     listed = ", ".join(format_literal(value) for value in values)
     return Filter(f"({_require_column_name(column)} IN ({listed}))") if listed else MATCH_NONE
+
+
+def on_branch(branches: Iterable[str]) -> Filter:
+    """The row is on one of the branches."""
+    condition = BranchCondition(tuple(branches))
+    return Filter(condition.sql, (condition,))
 
 
 def has_any(column: str, values: Iterable[str]) -> Filter:

@@ -21,6 +21,8 @@ from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, has_any
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.index.listed_values import ListedValues
+from knowledge_pipeline.store.index.locations import Locations
+from knowledge_pipeline.store.index.payload import parse_payload
 from knowledge_pipeline.store.lance_storage import StorePath
 
 Row = Mapping[str, Any]
@@ -88,12 +90,13 @@ class IndexReader:
     version: int
     dimensions: int
     dataset: Any  # of Lance, at that version
-    files: Mapping[int, str]  # fragment -> the names of its data files
+    files: Mapping[int, str]  # fragment -> the names of its data files, and where the sources' files are
     memory: VectorMemory
     listed: ListedValues
+    locations: Locations
 
     def locate(self, row: int) -> tuple[str, int]:
-        """Where a row is stored: its files, which are never written again, and its place in them."""
+        """What its columns follow from: its files, which are never written again, and its place in them."""
         return self.files[row >> 32], row & 0xFFFFFFFF
 
     async def is_readable(self) -> bool:
@@ -121,7 +124,7 @@ class IndexReader:
         Rows that an index finds are compared again by their vectors: the distances of the index are
         those of quantised vectors, squared, about twice the cosine's.
         """
-        held = self.memory.loaded
+        held, where = self.memory.loaded, self.locations.resolve(where)
         if held and held.knows(where):  # takes less than handing it to a thread
             return _search_exactly(held, vector, where, limit)
         return await asyncio.to_thread(self._search_vector, vector, where, limit)
@@ -145,6 +148,7 @@ class IndexReader:
         from lance.query import MatchQuery
 
         query, columns = MatchQuery(words, "words"), ["_score", "_rowid"]
+        where = self.locations.resolve(where)
         rows: Any = await asyncio.to_thread(self._scan, where, columns, full_text_query=query, limit=limit)
         return list(map(ScoredRow, rows["_rowid"].to_pylist(), rows["_score"].to_pylist()))
 
@@ -170,11 +174,11 @@ class IndexReader:
 
     @_translate_errors
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
-        """Some columns of rows that a search of this reader found, by row id."""
+        """Some columns of rows that a search of this reader found, by row id; `shown` is parsed."""
         if not rows:
             return {}
         found = await self._take(rows, columns)
-        return dict(zip(rows, found.to_pylist(), strict=True))
+        return dict(zip(rows, self._to_rows(found), strict=True))
 
     @_translate_errors
     async def take_vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:
@@ -196,15 +200,24 @@ class IndexReader:
 
     @_translate_errors
     async def find_rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
-        """Rows that match, in no particular order."""
+        """Rows that match, in no particular order; `shown` is parsed."""
         if where == MATCH_NONE:
             return []
 
         def read() -> pa.Table:
-            condition = self.memory.values.resolve(where).sql
+            condition = self.memory.values.resolve(self.locations.resolve(where)).sql
             return self.dataset.to_table(filter=condition, limit=limit, columns=list(columns))
 
-        return (await asyncio.to_thread(read)).to_pylist()
+        return self._to_rows(await asyncio.to_thread(read))
+
+    def _to_rows(self, found: pa.Table) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = found.to_pylist()
+        for row in rows:
+            if "shown" in row:
+                row["shown"] = parse_payload(row["shown"])
+                self.locations.fill_row(row["shown"])
+            self.locations.fill_row(row)
+        return rows
 
     @_translate_errors
     async def find_rows_listing(
@@ -220,7 +233,7 @@ class IndexReader:
     @_translate_errors
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
-        return await asyncio.to_thread(self.dataset.count_rows, where.sql)
+        return await asyncio.to_thread(self.dataset.count_rows, self.locations.resolve(where).sql)
 
 
 def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
@@ -233,12 +246,13 @@ async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     try:
         path = root / "index" / f"{space}.lance"
         dataset = await asyncio.to_thread(lance_storage.open_dataset, path, version)
-        dimensions = dataset.schema.field("vector").type.list_size
+        dimensions, locations = dataset.schema.field("vector").type.list_size, Locations(dataset.metadata)
+        digest = locations.compute_digest()
         files = {
-            each.fragment_id: " ".join(file.path for file in each.data_files())
+            each.fragment_id: " ".join((*(file.path for file in each.data_files()), digest))
             for each in dataset.get_fragments()
         }
     except LANCE_ERRORS as error:
         raise _to_space_unreadable(space, version, error) from error
     memory, listed = VectorMemory(dataset, dimensions), ListedValues(dataset)
-    return IndexReader(space, version, dimensions, dataset, files, memory, listed)
+    return IndexReader(space, version, dimensions, dataset, files, memory, listed, locations)

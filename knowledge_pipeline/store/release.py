@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
-from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
+from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED, one_of
+from knowledge_pipeline.store.index.locations import read_locations
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.schemas import RELEASES
@@ -176,6 +177,8 @@ def publish_if_same_rows(lake: Lake, *, keep: int) -> Release | None:
 def _has_same_rows(table: Table, version: int | None) -> bool:
     if version is None or version == table.version:
         return version == table.version or table.count_rows() == 0
+    if read_locations(table) != read_locations(table, version=version):
+        return False
     if table.count_rows() != table.count_rows(version=version):
         return False
     columns = [name for name in ("id", "fingerprint") if name in table.schema.names]

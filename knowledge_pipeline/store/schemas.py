@@ -104,7 +104,7 @@ AUDIENCES = _build_schema(
 
 SOURCE_COLUMNS = (
     *_require("source", "source_type"),
-    *_allow_null("repo", "branch"),
+    *_allow_null("repo", "branch"),  # the branch is null, and a file's `url`: see `store.index.locations`
     *_require("tags", type_=_STRING_LIST),
     *_require("visibility"),
     *_allow_null("tenant"),

@@ -289,15 +289,23 @@ class Table:
     @property
     def metadata_notes(self) -> dict[str, str]:
         """The notes that `write_notes` put on the table."""
-        return dict(self._open_cached().metadata) if self.exists else {}
+        return self.read_notes()
+
+    def read_notes(self, *, version: int | None = None) -> dict[str, str]:
+        """The same, now or at a kept version."""
+        return dict(self._open_cached(version).metadata) if self.exists else {}
 
     def build_index(self, build: Callable[[], Any]) -> None:
         """Build or drop an index, in one commit."""
         self._commit(build)
 
-    def write_notes(self, **notes: str) -> None:
-        """Put notes on the table itself, in one commit; there is none where it has them already."""
-        if not notes.items() <= self.metadata_notes.items():
+    def write_notes(self, **notes: str | None) -> None:
+        """Put notes on the table itself, or with None remove them, in one commit.
+
+        There is none where the table has them already.
+        """
+        known = self.metadata_notes
+        if any(known.get(name) != text for name, text in notes.items()):
             self._commit(lambda: self.create_if_missing().update_metadata(notes))
 
     def _merge(self, merge: Any, rows: pa.RecordBatchReader | pa.Table) -> None:

@@ -16,7 +16,6 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.citations import format_lines, link_to_lines
 from knowledge_pipeline.query.code_graph.members import MemberScope
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.code_graph import symbol_payload
 from knowledge_pipeline.store.code_graph.reader import GraphReader
 from knowledge_pipeline.store.code_graph.row_lookup import RowLookup
 from knowledge_pipeline.store.filters import Filter
@@ -51,13 +50,13 @@ class VisibleGraph:
     async def read_symbols(self, where: Filter, *, limit: int = MAX_ROWS) -> list[Row]:
         """Rows of definitions, files and aliases, with what is shown of them."""
         found = await self.reader.find_symbols(self.visibility & where, limit=limit, columns=("shown",))
-        return symbol_payload.parse_payloads(row["shown"] for row in found)
+        return [row["shown"] for row in found]
 
     async def look_up_symbols(self, lookup: RowLookup) -> list[Row]:
         """The same by path, node or simple name."""
         look_up = self.reader.look_up_symbols
         found = await look_up(lookup, self.visibility, limit=MAX_ROWS, columns=("shown",))
-        return symbol_payload.parse_payloads(row["shown"] for row in found)
+        return [row["shown"] for row in found]
 
     async def look_up_edges(self, lookup: RowLookup, *, columns: Sequence[str]) -> list[Row]:
         """Edges by path, or by the node or name of their target."""

@@ -72,7 +72,7 @@ class ChunkOutline:
     @classmethod
     def from_row(cls, row: Row) -> ChunkOutline:
         """A row with `OUTLINE_COLUMNS`."""
-        payload = index_payload.parse_payload(row["shown"])
+        payload = row["shown"]
         return cls(
             payload["id"],
             intern(payload["source"]),
@@ -109,7 +109,7 @@ class IndexedChunk:
 
         Its metadata are what extractors found, overridden by the typed columns that hold anything.
         """
-        payload = index_payload.parse_payload(row["shown"])
+        payload = row["shown"]
         metadata: dict[str, Any] = {
             **payload["metadata"],
             **{name: payload[name] for name in _METADATA_FIELDS if payload[name] not in (None, "", [])},

@@ -28,11 +28,17 @@ from knowledge_pipeline.stages.code_graph.project import StoredProject
 from knowledge_pipeline.stages.code_graph.rows import GraphRowBuilder, UnresolvedFile, format_trace
 from knowledge_pipeline.stages.code_graph.writer import GraphWriter
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
-from knowledge_pipeline.stages.index import SLOT_MIN_ROWS, build_source_columns
+from knowledge_pipeline.stages.index import (
+    SLOT_MIN_ROWS,
+    build_location,
+    build_source_columns,
+    format_source_columns,
+)
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.audiences import build_audience_principal
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import Filter, eq, one_of
+from knowledge_pipeline.store.index.locations import read_locations, write_location
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -51,7 +57,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         read = refresh_facts(ctx, pool)
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = _build_source_columns(ctx)
-        mark = hash_strings(VERSION, str(RESOLVER_VERSION), json.dumps(context, sort_keys=True))
+        mark = hash_strings(VERSION, str(RESOLVER_VERSION), format_source_columns(context))
         tracker = ChangeTracker(
             ctx.lake, ctx.source.id, "graph", mark, [facts, symbols], forget=ctx.options.full
         )
@@ -62,7 +68,8 @@ def refresh(ctx: RefreshContext) -> Stats:
         others = 0 if where is None else facts.count_rows() - len(desired)
         made_of = {path: file.made_of for path, file in held.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
-        if planned or _has_stray_edges(ctx, desired, held, where):
+        has_moved = symbols.exists and read_locations(symbols).find(ctx.source.id) != build_location(ctx)
+        if planned or has_moved or _has_stray_edges(ctx, desired, held, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
             before = {path: hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
@@ -162,11 +169,10 @@ def _write_graph(
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = _build_source_columns(ctx)
-    web_prefix = context.pop("web_prefix")
     paths = [*indirect.affected, *plan.keys_to_write]
     facts, notes = ctx.lake.facts(ctx.source.type, ctx.source.id), Counter[str]()
     project.preloads = len(paths) > _PRELOAD_MIN_FILES
-    builder = GraphRowBuilder(project, context, web_prefix, datetime.now(UTC))
+    builder = GraphRowBuilder(project, context, datetime.now(UTC))
     known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
     with GraphWriter(ctx.lake, ctx.upkeep) as writer:
         uris, done = _load_uris(facts, paths), 0
@@ -186,6 +192,8 @@ def _write_graph(
             writer.add_traces(rows)
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
+            for table in (ctx.lake.graph_table("edges"), symbols):
+                write_location(table, ctx.source.id, build_location(ctx))
             every = len(paths) == facts.count_rows()
             writer.write(ctx.source.id, new_paths=plan.added, removed_paths=plan.removed, all_files=every)
             tracker.remember(has_written=True)

@@ -10,7 +10,6 @@ from datetime import datetime
 from json.encoder import encode_basestring_ascii
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import quote as quote_url
 
 import pyarrow as pa
 
@@ -63,7 +62,6 @@ class GraphRowBuilder:
 
     project: Project
     source_columns: Mapping[str, Any]  # columns that the configuration decides
-    web_prefix: str | None
     indexed_at: datetime
 
     def __call__(self, portion: list[UnresolvedFile]) -> ResolvedRows:
@@ -86,7 +84,7 @@ class GraphRowBuilder:
             else:
                 replaced.append(file.path)
                 edges.add_rows(columns, edge_rows)
-            columns |= {"url": self._web_url(file.path), "fingerprint": mark}
+            columns |= {"fingerprint": mark}
             for row in (*symbol_rows, own):
                 row["shown"] = build_payload({"source": self.source_columns["source"], **columns, **row})
             symbols.add_rows(columns, [*symbol_rows, own])
@@ -175,9 +173,6 @@ class GraphRowBuilder:
 
     def _node_id(self, path: str, name: str) -> str:
         return node_id(self.source_columns["source"], path, name)
-
-    def _web_url(self, path: str) -> str | None:
-        return self.web_prefix + quote_url(path) if self.web_prefix else None
 
 
 def _iter_alias_targets(alias: Alias) -> Iterator[tuple[str, str]]:

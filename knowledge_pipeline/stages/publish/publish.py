@@ -31,6 +31,7 @@ from knowledge_pipeline.stages.publish.target import (
 )
 from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX, Requirements, read_audiences
 from knowledge_pipeline.store.filters import one_of
+from knowledge_pipeline.store.index.locations import read_locations
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan, plan_changes
 from knowledge_pipeline.store.release import find_live_release
@@ -119,9 +120,10 @@ class _Rows:
         self._table: Table = lake.index(space.name, space.dimensions)
         self._version = version
         self._guarded = guarded  # sources whose own permissions decide
+        self._locations = read_locations(self._table, version=version)
 
     def load_marks(self) -> dict[str, str]:
-        """By id: what the row is made of, whether it has its vector, and who decides who reads it."""
+        """By id: what the row is made of, its vector, who decides who reads it, and where its file is."""
         columns = ["id", "fingerprint", "unembedded", "source"]
         rows = self._table.read_rows(columns, version=self._version)
         columns: Any = {"id": rows["id"], MARK: self._mark(rows)}
@@ -145,6 +147,7 @@ class _Rows:
             )
 
     def _build_rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        rows = self._locations.fill_columns(rows)
         columns: dict[str, Any] = {name: rows[name] for name in COLUMNS}
         written: list[dict[str, Any]] = rows.select(["source", "principals", "metadata"]).to_pylist()
         columns["principals"] = [
@@ -158,9 +161,11 @@ class _Rows:
     def _mark(self, rows: pa.Table) -> pa.ChunkedArray[Any]:
         unembedded: Any = pc.is_valid(rows["unembedded"])
         guarded: Any = pc.is_in(rows["source"], value_set=pa.array(sorted(self._guarded), pa.string()))
-        return pc.binary_join_element_wise(
-            rows["fingerprint"], pc.if_else(unembedded, "-", ""), pc.if_else(guarded, "!", ""), ""
-        )
+        sources: Any = pc.dictionary_encode(rows["source"].combine_chunks())
+        digests = [self._locations.compute_digest(each) for each in sources.dictionary.to_pylist()]
+        located: Any = pa.array(digests, pa.string()).take(sources.indices)
+        marks = pc.if_else(unembedded, "-", ""), pc.if_else(guarded, "!", ""), located
+        return pc.binary_join_element_wise(rows["fingerprint"], *marks, "")
 
 
 def _select_principals(principals: list[str], *, guarded: bool) -> list[str]:

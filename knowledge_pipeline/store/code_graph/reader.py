@@ -13,7 +13,9 @@ from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.code_graph.row_lookup import KeyedTable, RowLookup
+from knowledge_pipeline.store.code_graph.symbol_payload import parse_payloads
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.index.locations import Locations
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.readers import LANCE_ERRORS, Row
 from knowledge_pipeline.store.schemas import GRAPH
@@ -33,29 +35,41 @@ class GraphReader:
     _edges: Any
     _keyed_symbols: KeyedTable
     _keyed_edges: KeyedTable
+    _locations: Locations
     _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
     _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
-        """Rows of `schemas.SYMBOLS` that match, in no particular order."""
-        return await asyncio.to_thread(_read_rows, self._symbols, where, limit, columns)
+        """Rows of `schemas.SYMBOLS` that match, in no particular order; `shown` is parsed."""
+        where = self._locations.resolve(where)
+        return self._fill_rows(await asyncio.to_thread(_read_rows, self._symbols, where, limit, columns))
 
     async def find_edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.EDGES` that match, in no particular order."""
+        where = self._locations.resolve(where)
         return await asyncio.to_thread(_read_rows, self._edges, where, limit, columns)
 
     async def look_up_symbols(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
-        """Rows of `schemas.SYMBOLS` by path, node or simple name, as far as they are visible."""
-        read = self._keyed_symbols.read
-        return await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns)
+        """Rows of `schemas.SYMBOLS` by path, node or simple name, as far as visible; `shown` is parsed."""
+        read, visible = self._keyed_symbols.read, self._locations.resolve(visible)
+        return self._fill_rows(await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns))
+
+    def _fill_rows(self, rows: list[dict[str, Any]]) -> list[Row]:
+        if not rows or "shown" not in rows[0]:
+            return list(rows)
+        payloads = parse_payloads(row["shown"] for row in rows)
+        for row, payload in zip(rows, payloads, strict=True):
+            self._locations.fill_row(payload)
+            row["shown"] = payload
+        return list(rows)
 
     async def look_up_edges(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
         """Rows of `schemas.EDGES` by path, or by the node or name of their target, as far as visible."""
-        read = self._keyed_edges.read
+        read, visible = self._keyed_edges.read, self._locations.resolve(visible)
         return await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns)
 
     def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
@@ -73,7 +87,8 @@ class GraphReader:
         if where.sql not in self._multi_source:
             if len(self._multi_source) >= MAX_CACHED_FILTERS:
                 self._multi_source.clear()
-            several = await asyncio.to_thread(_has_several_sources, self._symbols, where)
+            resolved = self._locations.resolve(where)
+            several = await asyncio.to_thread(_has_several_sources, self._symbols, resolved)
             self._multi_source[where.sql] = several
         return self._multi_source[where.sql]
 
@@ -95,10 +110,11 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
         ) from error
     keyed_symbols = KeyedTable(symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS)
     keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS)
-    return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges)
+    locations = Locations(symbols.metadata)
+    return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges, locations)
 
 
-def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
+def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
     if where == MATCH_NONE:
         return []
     return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()

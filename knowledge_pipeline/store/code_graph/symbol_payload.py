@@ -24,7 +24,7 @@ def build_payload(row: Mapping[str, Any]) -> str:
     return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
 
 
-def parse_payloads(texts: Iterable[str]) -> list[Mapping[str, Any]]:
+def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
     """The columns that `shown` holds, of many rows: parsing them together is faster."""
     return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from knowledge_pipeline.store.code_graph.reader import MAX_CACHED_FILTERS, GraphReader
 from knowledge_pipeline.store.code_graph.row_lookup import KeyedTable, RowLookup
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.index.locations import Locations
 from knowledge_pipeline.store.readers import Row
 
 
@@ -27,7 +28,7 @@ class FederatedGraphReader(GraphReader):
             for table, version in reader.versions.items()
         }
         nothing = KeyedTable(None, (), ())  # each member has its own
-        return cls(versions, None, None, nothing, nothing, members=tuple(members.values()))
+        return cls(versions, None, None, nothing, nothing, Locations({}), members=tuple(members.values()))
 
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """See `GraphReader.find_symbols`."""

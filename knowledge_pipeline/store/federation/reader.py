@@ -19,6 +19,7 @@ from knowledge_pipeline.store.federation.keywords import SharedKeywords
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.index.listed_values import ListedValues
+from knowledge_pipeline.store.index.locations import Locations
 from knowledge_pipeline.store.readers import LANCE_ERRORS, IndexReader, Row, ScoredRow, SpaceUnreadable
 
 _MEMBER_BITS = 56  # of a row id; what is above says which store
@@ -71,6 +72,7 @@ class FederatedReader(IndexReader):
             files=files,
             memory=nothing,
             listed=ListedValues(None),
+            locations=Locations({}),  # each member fills its own rows
             stores=stores,
             members=readers,
             timeout_s=timeout_s,
@@ -95,11 +97,11 @@ class FederatedReader(IndexReader):
         """Rows by BM25 with the statistics of all stores."""
         if len(self.members) == 1:
             return await self.members[0].search_text(words, where, limit=limit)
-        count = self.keywords.count
+        count, own = self.keywords.count, [each.locations.resolve(where) for each in self.members]
         statistics = await self._ask(lambda at: asyncio.to_thread(count, at, words))
         search = self.keywords.start_search(words, statistics, limit=limit)
         while due := search.list_due():
-            await self._ask(lambda at: asyncio.to_thread(search.find, at, where), due)
+            await self._ask(lambda at: asyncio.to_thread(search.find, at, own[at]), due)
         return _keep_best(search.found, limit)
 
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:

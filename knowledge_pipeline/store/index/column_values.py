@@ -37,7 +37,8 @@ class ColumnValues:
         """A condition that the same rows meet, with lists in place of patterns where those are short."""
         sql = where.sql
         for pattern in dict.fromkeys(where.patterns):
-            sql = sql.replace(pattern.sql, self._list_values(pattern).sql)
+            if isinstance(pattern, ColumnPattern):
+                sql = sql.replace(pattern.sql, self._list_values(pattern).sql)
         return Filter(sql)
 
     def _list_values(self, pattern: ColumnPattern) -> Filter:
