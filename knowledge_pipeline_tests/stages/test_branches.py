@@ -39,7 +39,7 @@ def shop(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """A released source on the branch `main`; on `next/one` one of its ten files differs, on `same` none."""
     repository = Repository(tmp_path / "repository")
     texts = {f"goods/f{at}.py": f"def albatross_{at}():\n    return {at}\n" for at in range(FILES)}
-    repository.write(texts).commit()
+    repository.write({**texts}).commit()
     repository.git("branch", "same")
     repository.git("checkout", "-qb", "next/one")
     repository.write({CHANGED: "def albatross_3():\n    return albatross_3()\n"}).commit()
@@ -110,6 +110,7 @@ def test_a_switch_writes_the_rows_of_the_files_that_differ(shop: Project) -> Non
     assert (stats["graph"].changed, stats["graph"].unchanged) == (1, FILES - 1)
 
 
+@pytest.mark.slow
 def test_a_switch_to_an_equal_branch_writes_no_row_and_is_released(
     shop: Project, base: KnowledgeBase
 ) -> None:
@@ -138,6 +139,7 @@ def test_answers_name_the_branch_of_their_release(shop: Project, base: Knowledge
     require_answers(base, "next/one", other="main")
 
 
+@pytest.mark.slow
 def test_a_switch_leaves_what_a_first_index_of_the_branch_leaves(shop: Project, tmp_path: Path) -> None:
     switch(shop, "next/one")
     shop.refresh()
@@ -149,6 +151,7 @@ def test_a_switch_leaves_what_a_first_index_of_the_branch_leaves(shop: Project, 
     assert tables(shop) == tables(other)
 
 
+@pytest.mark.slow
 def test_a_source_that_is_no_longer_hosted_has_no_addresses(shop: Project, base: KnowledgeBase) -> None:
     shop.declare("shop", "code", shop.root / "repository")
     shop.refresh()
@@ -202,6 +205,7 @@ def query_branches(project: Project) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_models_read_the_branch_and_the_address(shop: Project) -> None:
     assert query_branches(shop) == {("main", f"{PAGES}main/goods/f5.py")}
     switch(shop, "next/one")
@@ -212,6 +216,7 @@ def test_models_read_the_branch_and_the_address(shop: Project) -> None:
     ).rows.to_pylist() == [{"rows": FILES}]
 
 
+@pytest.mark.slow
 def test_a_publication_writes_the_rows_of_another_branch(shop: Project) -> None:
     table = index_table(shop)
     space = PublishedSpace(table.name, shop.lake.list_spaces()[table.name])
@@ -229,7 +234,8 @@ def test_a_publication_writes_the_rows_of_another_branch(shop: Project) -> None:
     assert _Rows(shop.lake, space, first, ()).load_marks() == held
 
 
+@pytest.mark.slow
 def test_a_purge_erases_where_the_files_were(shop: Project) -> None:
     purge.purge_source(shop.lake, shop.settings, "shop")
-    files = [path for path in shop.lake.root.rglob("*") if path.is_file() and "cache" not in path.parts]
+    files = [path for path in shop.lake.folder.rglob("*") if path.is_file() and "cache" not in path.parts]
     assert not [path for path in files if PAGES.encode() in path.read_bytes()]

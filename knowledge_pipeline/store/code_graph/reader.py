@@ -56,14 +56,13 @@ class GraphReader:
         read, visible = self._keyed_symbols.read, self._locations.resolve(visible)
         return self._fill_rows(await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns))
 
-    def _fill_rows(self, rows: list[dict[str, Any]]) -> list[Row]:
+    def _fill_rows(self, rows: list[Row]) -> list[Row]:
         if not rows or "shown" not in rows[0]:
-            return list(rows)
+            return rows
         payloads = parse_payloads(row["shown"] for row in rows)
-        for row, payload in zip(rows, payloads, strict=True):
+        for payload in payloads:
             self._locations.fill_row(payload)
-            row["shown"] = payload
-        return list(rows)
+        return [{**row, "shown": payload} for row, payload in zip(rows, payloads, strict=True)]
 
     async def look_up_edges(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
@@ -114,7 +113,7 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
     return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges, locations)
 
 
-def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
+def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
     if where == MATCH_NONE:
         return []
     return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()

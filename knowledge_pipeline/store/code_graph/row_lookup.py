@@ -18,6 +18,7 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter
+from knowledge_pipeline.store.readers import Row
 
 MAX_ROWS = 1_000_000  # of a table, about 70 bytes each; a larger one is read by its indexes
 MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
@@ -168,9 +169,7 @@ class KeyedTable:
         self._rows: int | None = None
         self._reading = threading.Lock()
 
-    def read(
-        self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
-    ) -> list[dict[str, Any]]:
+    def read(self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows that match and are visible, in no particular order."""
         if not any(lookup.keys.values()) or visible == MATCH_NONE:
             return []
