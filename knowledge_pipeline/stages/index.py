@@ -139,7 +139,8 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     table = ctx.lake.index(space.name, space.dimensions)
     source_columns, audiences = build_source_columns(ctx), load_audiences(ctx)
-    digest = hash_strings(VERSION, space.name, format_source_columns(source_columns), json.dumps(audiences))
+    readers = json.dumps(audiences, sort_keys=True)
+    digest = hash_strings(VERSION, space.name, format_source_columns(source_columns), readers)
     tracker = ChangeTracker(
         ctx.lake, ctx.source.id, "index", digest, [chunks, table], forget=ctx.options.full
     )
