@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import indexes, release

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig
+from knowledge_pipeline.config.sources.source import SanitizeSettings, SourceConfig
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline.sources.registry import open_source
 

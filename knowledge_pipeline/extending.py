@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from knowledge_pipeline.chunking.base import Chunker, ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.custom_extractors import CustomExtractor
-from knowledge_pipeline.config.chunking import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Chunk, Document, Item
 from knowledge_pipeline.sanitizing.custom import CustomSanitizer

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import settings
 
 import knowledge_pipeline
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings, SourceConfig
+from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.stages.pipeline import RefreshOutcome

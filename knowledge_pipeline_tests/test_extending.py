@@ -18,7 +18,7 @@ import pytest
 from pydantic import ValidationError
 
 from knowledge_pipeline.chunking.registry import chunk_document
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import ConfigError, SourceRefused
 from knowledge_pipeline.extending import ChunkSpan, Document, DocumentSkipped, Finding, Item, Source
 from knowledge_pipeline.plugins import load_plugin

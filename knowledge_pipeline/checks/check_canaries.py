@@ -26,8 +26,9 @@ from knowledge_pipeline.checks.check_integrity import (
     list_unreleased_tables,
 )
 from knowledge_pipeline.checks.check_types import CheckResult, build_sample
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.settings_digests import compute_settings_digests
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.registry import resolve_space

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from knowledge_pipeline.checks.check_types import CheckResult, build_sample
-from knowledge_pipeline.config.settings import MAX_AGE_BY_TRIGGER, Settings, Trigger, resolve_trigger
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import MAX_AGE_BY_TRIGGER, Trigger, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.llm.budgets import list_reached
 from knowledge_pipeline.store.filters import at_least, eq

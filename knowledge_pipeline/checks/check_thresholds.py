@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knowledge_pipeline.checks.check_types import SAMPLE_ROWS, CheckResult, build_sample, compute_share
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
 
 _MAX_WHITESPACE_CHARS = 200  # characters of white space between two chunks

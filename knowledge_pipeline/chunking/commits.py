@@ -11,7 +11,7 @@ from typing import Any, Literal
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from knowledge_pipeline.chunking.base import Chunker, ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.config.chunking import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.plugins import Plugin, load_plugin
 from knowledge_pipeline.records import Chunk

@@ -9,7 +9,7 @@ from dataclasses import replace
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.pack import slide_windows
 from knowledge_pipeline.chunking.sentences import Range
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 
 VERSION = 1
 """Raised whenever the same text would be cut differently."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.chunking.custom_extractors import run_custom_extractors
 from knowledge_pipeline.chunking.document_metadata import DocumentMetadataExtractor
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import NAMESPACE_PREFIX
 from knowledge_pipeline.languages import is_code
 from knowledge_pipeline.records import Chunk, Document

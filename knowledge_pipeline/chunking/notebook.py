@@ -11,7 +11,7 @@ from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenL
 from knowledge_pipeline.chunking.headings import HeadingOutline, is_rendered_notebook
 from knowledge_pipeline.chunking.lines import number_duplicate_anchors, split_to_limit
 from knowledge_pipeline.chunking.sentences import Range
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 
 _CODE = re.compile(

@@ -8,7 +8,7 @@ from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenL
 from knowledge_pipeline.chunking.headings import HeadingOutline, build_heading_header, format_heading_anchor
 from knowledge_pipeline.chunking.pack import pack_to_limits, split_span, split_windows
 from knowledge_pipeline.chunking.sentences import Range, split_paragraphs, split_sentences
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 
 VERSION = 1
 

@@ -14,8 +14,8 @@ from knowledge_pipeline.chunking.custom_chunkers import load_chunker, run_custom
 from knowledge_pipeline.chunking.custom_extractors import fingerprint_extractor
 from knowledge_pipeline.chunking.headings import has_headings, is_rendered_notebook
 from knowledge_pipeline.chunking.metadata_extractors import add_metadata, load_coverage
-from knowledge_pipeline.config.chunking import ChunkingSettings, ChunkingStrategy
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings, ChunkingStrategy
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code
 from knowledge_pipeline.records import Chunk, Document, Tokenize, build_embedded_text

@@ -14,7 +14,7 @@ from knowledge_pipeline.chunking.headings import (
 )
 from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 
 VERSION = 1
 

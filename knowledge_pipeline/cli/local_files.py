@@ -15,7 +15,7 @@ def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, s
 
     A file inside the folder of local sources is theirs; any other name may be in any source.
     """
-    from knowledge_pipeline.config.connections import LocalConnection
+    from knowledge_pipeline.config.connections.local import LocalConnection
 
     path = Path(file).expanduser()
     found = False

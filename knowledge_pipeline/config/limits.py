@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
 
 
 class LimitSettings(SettingsModel):

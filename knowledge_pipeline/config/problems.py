@@ -15,7 +15,8 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from knowledge_pipeline.config.settings import Settings, SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig
 from knowledge_pipeline.contract.filters import FILTER_NAMES
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config.connections import CustomConnection
-from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize
-from knowledge_pipeline.config.source_filters import dump_filters
+from knowledge_pipeline.config.connections.custom import CustomConnection
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.filters import dump_filters
+from knowledge_pipeline.config.sources.source import SourceConfig, resolve_sanitize
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import hash_strings
 

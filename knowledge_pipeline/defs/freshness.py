@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, Trigger, resolve_trigger
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import Trigger, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from knowledge_pipeline.config.file import format_problems, read_config
+from knowledge_pipeline.config.model import SettingsModel
 from knowledge_pipeline.config.problems import to_problem
-from knowledge_pipeline.config.settings import SettingsModel, SourceId
+from knowledge_pipeline.config.sources.source import SourceId
 from knowledge_pipeline.config.yaml_lines import ConfigProblem, ParsedConfig, parse_config
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType

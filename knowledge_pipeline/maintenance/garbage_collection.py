@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy, ConfigError
 from knowledge_pipeline.maintenance.work import MaintenanceRun

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.config.connections import GitConnection, LocalConnection
-from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.contract.responses import BlamedLines, RelatedDocument, SearchResponse, SearchResult
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.contract.responses.documents import RelatedDocument
+from knowledge_pipeline.contract.responses.search import BlamedLines, SearchResponse, SearchResult
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.citations import format_lines
@@ -170,7 +172,7 @@ class Blame:
 def _to_blamed_lines(
     blamed: BlamedRange, said: CommitSummary, pull_requests: Mapping[str, tuple[RelatedDocument, ...]]
 ) -> BlamedLines:
-    from knowledge_pipeline.config.settings import SanitizeSettings
+    from knowledge_pipeline.config.sources.source import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
     message = sanitize(said.message, SanitizeSettings()).text  # before the cut, so that no secret is split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from knowledge_pipeline.contract.responses import Citation
+from knowledge_pipeline.contract.responses.search import Citation
 
 
 def format_lines(first: int, last: int) -> str:

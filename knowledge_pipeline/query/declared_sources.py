@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.access import AccessSettings
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.access import AccessSettings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.organisations.listings import fetch_listings

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import BlamedLines, CodeNeighbour, CodeNeighbours, Relation
+    from knowledge_pipeline.contract.responses.documents import Relation
+    from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
+    from knowledge_pipeline.contract.responses.search import BlamedLines
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import ComponentHealth
+from knowledge_pipeline.contract.responses.health import ComponentHealth
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import filters

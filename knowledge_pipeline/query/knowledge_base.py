@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import (
-    ComponentHealth,
-    ContextResponse,
-    GraphResponse,
-    ModelCallResponse,
-    RelationsResponse,
-    SearchResponse,
-    StatusResponse,
-    TraceResponse,
-)
+from knowledge_pipeline.contract.responses.context import ContextResponse
+from knowledge_pipeline.contract.responses.documents import RelationsResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses.health import ComponentHealth
+from knowledge_pipeline.contract.responses.inventory import StatusResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses.trace import TraceResponse
+from knowledge_pipeline.contract.responses.usage import ModelCallResponse
 from knowledge_pipeline.contract.types import Judgement, SearchMode, SearchType
 from knowledge_pipeline.llm.budgets import Budgets
 from knowledge_pipeline.llm.model_calls import ModelCall

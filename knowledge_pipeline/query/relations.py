@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from knowledge_pipeline.contract.responses import RelatedDocument, Relation, RelationsResponse
+from knowledge_pipeline.contract.responses.documents import RelatedDocument, Relation, RelationsResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters

@@ -7,7 +7,7 @@ from collections import Counter
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import StatusResponse
+from knowledge_pipeline.contract.responses.inventory import StatusResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index

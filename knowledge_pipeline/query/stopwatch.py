@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from knowledge_pipeline.contract.responses import Step
+from knowledge_pipeline.contract.responses.base import Step
 
 
 class Stopwatch:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_pipeline.config.dagster_url import build_run_url
-from knowledge_pipeline.contract.responses import SearchResponse, TracedRefresh, TraceResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses.trace import TracedRefresh, TraceResponse
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log

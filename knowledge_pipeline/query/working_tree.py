@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import LocalConnection
-from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse, SearchResult
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.contract.responses.context import ContextResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.contract.types import FileState
 
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone

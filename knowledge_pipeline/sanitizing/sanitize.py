@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from knowledge_pipeline.config.settings import SanitizeSettings
+from knowledge_pipeline.config.sources.source import SanitizeSettings
 from knowledge_pipeline.sanitizing.custom import find_custom, fingerprint_sanitizer
 from knowledge_pipeline.sanitizing.findings import Finding, merge_overlapping, redact
 from knowledge_pipeline.sanitizing.personal_data import find_personal_data

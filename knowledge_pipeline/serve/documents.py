@@ -6,13 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from knowledge_pipeline.contract.responses import (
-    Citation,
-    DocumentChunk,
-    DocumentResponse,
-    SearchResponse,
-    SearchResult,
-)
+from knowledge_pipeline.contract.responses.documents import DocumentChunk, DocumentResponse
+from knowledge_pipeline.contract.responses.search import Citation, SearchResponse, SearchResult
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from knowledge_pipeline.contract.responses import (
+from knowledge_pipeline.contract.responses.health import (
     ComponentHealth,
     HealthResponse,
     WatcherHealth,

@@ -24,7 +24,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.observers import AnyResponse, Observer, Outcome

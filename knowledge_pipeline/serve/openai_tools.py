@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal
 
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase, KnowledgeBase

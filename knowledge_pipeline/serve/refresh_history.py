@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from knowledge_pipeline.contract.responses import Refresh
+from knowledge_pipeline.contract.responses.refreshes import Refresh
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.serve.last_events import EVENT
 from knowledge_pipeline.serve.refresh_process import ProcessOutcome

@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from knowledge_pipeline.contract.responses import Refresh
+from knowledge_pipeline.contract.responses.refreshes import Refresh
 from knowledge_pipeline.contract.types import RefreshState
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.serve.refresh_history import RefreshHistory

@@ -14,10 +14,10 @@ from typing import Any
 from cachetools import TTLCache
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.access import AccessSettings
 from knowledge_pipeline.config.dagster_url import build_run_url
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import LastEvent, SourceState
+from knowledge_pipeline.config.sources.access import AccessSettings
+from knowledge_pipeline.contract.responses.inventory import LastEvent, SourceState
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import sees_whole_source

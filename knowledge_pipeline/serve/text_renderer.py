@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from knowledge_pipeline.contract.responses import (
-    ContextResponse,
-    ContextSection,
-    Relation,
-    SearchResponse,
-    SearchResult,
-    SearchRun,
-)
+from knowledge_pipeline.contract.responses.context import ContextResponse, ContextSection, SearchRun
+from knowledge_pipeline.contract.responses.documents import Relation
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excerpts
 from knowledge_pipeline.query.describe import (
     describe_blame,

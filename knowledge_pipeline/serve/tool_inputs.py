@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from knowledge_pipeline.contract.filters import FILTER_NAMES, TIME_FILTERS, Filters
-from knowledge_pipeline.contract.responses import JsonResponse
+from knowledge_pipeline.contract.responses.base import JsonResponse
 from knowledge_pipeline.contract.types import Name, SearchMode, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-from knowledge_pipeline.contract.responses import Refresh
+from knowledge_pipeline.contract.responses.refreshes import Refresh
 from knowledge_pipeline.store.journal import Journal, Row
 from knowledge_pipeline.store.locks import is_locked
 

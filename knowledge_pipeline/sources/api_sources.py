@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.config.connections import (
+from knowledge_pipeline.config.connections.repositories import GithubConnection, GitlabConnection
+from knowledge_pipeline.config.connections.services import (
     ConfluenceConnection,
-    GithubConnection,
-    GitlabConnection,
     JiraConnection,
     SlackConnection,
 )
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.base import BatchSource
 from knowledge_pipeline.sources.code_host import ConversationFilters
 from knowledge_pipeline.sources.jira.query import TicketCriteria

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from knowledge_pipeline.config.source_filters import DEFAULT_PARTS, Part
+from knowledge_pipeline.config.sources.filters import DEFAULT_PARTS, Part
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import ApiSource

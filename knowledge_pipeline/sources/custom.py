@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from knowledge_pipeline.config.connections import CustomConnection
+from knowledge_pipeline.config.connections.custom import CustomConnection
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.plugins import load_plugin, validate_settings
 from knowledge_pipeline.sources.base import Source

@@ -16,9 +16,9 @@ from typing import Literal
 
 from pathspec import GitIgnoreSpec
 
-from knowledge_pipeline.config.connections import WikiConnection
-from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.source_filters import AttachmentSettings
+from knowledge_pipeline.config.connections.repositories import WikiConnection
+from knowledge_pipeline.config.sources.filters import AttachmentSettings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.languages import (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge_pipeline.config.connections import (
+from knowledge_pipeline.config.connections.repositories import GithubConnection, GitlabConnection
+from knowledge_pipeline.config.connections.services import (
     ConfluenceConnection,
-    GithubConnection,
-    GitlabConnection,
     JiraConnection,
     SlackConnection,
 )
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.api_sources import build_ticket_criteria
 from knowledge_pipeline.sources.permissions import Permissions
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import (
-    ArchiveFileConnection,
-    CustomConnection,
-    GitConnection,
-    LocalConnection,
-    ServiceConnection,
-    SlackExportConnection,
-    WikiConnection,
-)
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
+from knowledge_pipeline.config.connections.base import ServiceConnection
+from knowledge_pipeline.config.connections.custom import CustomConnection
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection, WikiConnection
+from knowledge_pipeline.config.connections.services import SlackExportConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.base import Source
 from knowledge_pipeline.sources.bucket.tree import BucketConnection, BucketTree
 from knowledge_pipeline.sources.files.custom_extractor import fingerprint_file_extractor

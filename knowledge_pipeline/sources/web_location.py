@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import (
-    ARCHIVE_NAME,
-    ArchiveFileConnection,
+from knowledge_pipeline.config.connections.archive_file import ARCHIVE_NAME, ArchiveFileConnection
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import (
     GitConnection,
     GithubConnection,
     GitlabConnection,
-    LocalConnection,
     WikiConnection,
 )
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.bucket.tree import BucketConnection, build_bucket_web_prefix
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.settings import MAX_AGE_BY_TRIGGER, Settings, SourceConfig, resolve_trigger
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.settings_digests import compute_settings_digests
+from knowledge_pipeline.config.sources.source import MAX_AGE_BY_TRIGGER, SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.store.duckdb_session import CONFIGURED_SOURCES
 from knowledge_pipeline.store.lake import Lake

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.config.settings import SourceConfig, resolve_sanitize
+from knowledge_pipeline.config.sources.source import SourceConfig, resolve_sanitize
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.relations import mentions as relations

@@ -9,7 +9,7 @@ from functools import cache
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION
-from knowledge_pipeline.config.settings import SanitizeSettings, SourceConfig
+from knowledge_pipeline.config.sources.source import SanitizeSettings, SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
 from knowledge_pipeline.records import hash_strings

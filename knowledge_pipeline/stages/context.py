@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import KnowledgeError, TransientError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.config.sources.filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.attachments.reading import (

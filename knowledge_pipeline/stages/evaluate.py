@@ -29,7 +29,7 @@ from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline.store.release import find_live_release, newest_index_versions
 
 if TYPE_CHECKING:  # what asks is imported where it is: a refresh without a change evaluates nothing
-    from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+    from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
     from knowledge_pipeline.query.search.engine import Engine
 
 VERSION = "1"  # of how questions are asked and judged; scores of different versions do not compare

@@ -20,7 +20,8 @@ from knowledge_pipeline.config.organisations.listing import (
     write_listing,
 )
 from knowledge_pipeline.config.organisations.members import OrganisationMember
-from knowledge_pipeline.config.settings import OrganisationSettings, Settings
+from knowledge_pipeline.config.organisations.organisation import OrganisationSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound, SourceRefused, StoreError
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.organisations.registry import list_members

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.access import AccessSettings
+from knowledge_pipeline.config.sources.access import AccessSettings
 from knowledge_pipeline.sources.attachments.reading import find_owner_uri
 from knowledge_pipeline.sources.permission_readers import read_permissions
 from knowledge_pipeline.sources.permissions import GROUP_PREFIX, Member

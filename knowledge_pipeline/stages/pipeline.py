@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot

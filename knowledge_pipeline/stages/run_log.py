@@ -9,7 +9,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.pending_rows import add_pending_rows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from knowledge_pipeline.config.connections import GitConnection
-from knowledge_pipeline.config.settings import Settings, SourceConfig, Trigger, resolve_trigger
+from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig, Trigger, resolve_trigger
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
 

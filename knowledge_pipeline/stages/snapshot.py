@@ -22,9 +22,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.config.connections import CustomConnection, GitConnection, LocalConnection
-from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.source_filters import dump_filters
+from knowledge_pipeline.config.connections.custom import CustomConnection
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.sources.filters import dump_filters
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import Item, hash_strings

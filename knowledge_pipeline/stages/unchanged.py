@@ -22,9 +22,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item, hash_strings

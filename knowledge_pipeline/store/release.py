@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
-from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED, one_of
+from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
 from knowledge_pipeline.store.index.locations import read_locations
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp

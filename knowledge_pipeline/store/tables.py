@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
 from knowledge_pipeline.store.changes.row_replacement import StaleRows, find_fragments, stage_replacement
@@ -24,8 +23,8 @@ from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal,
 from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
+from knowledge_pipeline.store.migration.stored_schema import plan_column_changes, require_schema
 from knowledge_pipeline.store.object_store import ObjectPath
-from knowledge_pipeline.store.schemas import VERSION
 
 KEYS_PER_FILTER = 1000  # in one IN list; longer ones cost more to plan than to run
 RETAINED_VERSIONS = 4  # of every table, in addition to the tagged ones
@@ -118,41 +117,17 @@ class Table:
 
         Of several processes that do so at once, one commits and the others are refused by Lance.
         """
-        if schema.equals(self.schema) or read_schema_version(schema) != VERSION:
-            return False
-        changes: list[Any] = [
-            {"path": former, "name": name}
-            for former, name in self.former_names.items()
-            if former in schema.names
-        ]
-        fields: list[pa.Field[Any]] = list(self.schema)
-        stored: list[pa.Field[Any]] = list(schema)
-        required = {field.name for field in stored if not field.nullable}
-        changes += [
-            {"path": field.name, "nullable": True}
-            for field in fields
-            if field.nullable and field.name in required
-        ]
-        known = {*schema.names, *self.former_names.values()}
-        added = [field for field in fields if field.nullable and field.name not in known]
+        changes = plan_column_changes(schema, self.schema, self.former_names)
         with suppress(OSError, ValueError):
-            if changes:
-                lance_storage.open_dataset(self.path).alter_columns(*changes)
-            if added:
-                lance_storage.open_dataset(self.path).add_columns(pa.schema(added))
-        return bool(changes or added)
+            if changes.altered:
+                lance_storage.open_dataset(self.path).alter_columns(*changes.altered)
+            if changes.added:
+                lance_storage.open_dataset(self.path).add_columns(pa.schema(changes.added))
+        return any(changes)
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
-        written_by = read_schema_version(schema)
-        if written_by == VERSION and (
-            schema.equals(self.schema) or _sort_fields(schema).equals(_sort_fields(self.schema))
-        ):
-            return
-        raise StoreError(
-            f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, "
-            f"and this program writes version {VERSION}: {_say_what_to_do(written_by)}"
-        )
+        require_schema(schema, self.schema, table=f"{self.path.parent.name}/{self.name}")
 
     def read_rows(
         self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
@@ -430,25 +405,6 @@ class Table:
     def _compact(self, **options: Any) -> None:
         options = {**_COMPACTION_OPTIONS, **options}
         self._commit(lambda: self.open_newest().optimize.compact_files(**options))
-
-
-def read_schema_version(schema: pa.Schema) -> str:
-    """The version of the schema that wrote a table; "none" where it does not say."""
-    return (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
-
-
-def _sort_fields(schema: pa.Schema) -> pa.Schema:
-    """In the order of their names: columns that were added in place stand last."""
-    fields: list[pa.Field[Any]] = list(schema)
-    return pa.schema(sorted(fields, key=lambda field: field.name))
-
-
-def _say_what_to_do(written_by: str) -> str:
-    if not written_by.isdecimal() or written_by == VERSION:
-        return "index into a new store folder, or use the program that wrote it"
-    if int(written_by) < int(VERSION):
-        return "run `knowledge migrate`, which brings the store up to date in place"
-    return "use a newer knowledge_pipeline, which this store was written by"
 
 
 def _list_versions(dataset: Any) -> set[int]:

@@ -10,7 +10,7 @@ from typing import Any
 from knowledge_pipeline.chunking.base import MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.code.chunk import chunk_code
 from knowledge_pipeline.chunking.lines import chunk_lines
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "code"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
 from knowledge_pipeline_tests.cli.conftest import Run, commit
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.source_filters import FILTER_TYPES
+from knowledge_pipeline.config.sources.filters import FILTER_TYPES
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.fakes.archives import pack
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket

@@ -14,9 +14,20 @@ from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
 from knowledge_pipeline.client import responses as client_responses
 from knowledge_pipeline.config import file
-from knowledge_pipeline.contract import requests, responses
+from knowledge_pipeline.contract import requests
 from knowledge_pipeline.contract.filters import FILTER_NAMES
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS
+from knowledge_pipeline.contract.responses.context import (
+    ContextExcerpt,
+    ContextResponse,
+    ContextSection,
+    OmittedChunk,
+    SearchRun,
+)
+from knowledge_pipeline.contract.responses.documents import RelatedDocument, Relation, RelationsResponse
+from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.inventory import Collection, LastEvent, SourceState, StatusResponse
+from knowledge_pipeline.contract.responses.search import Citation, SearchResponse, SearchResult
 from knowledge_pipeline.evaluation.golden_files import GoldenFilters
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph
 from knowledge_pipeline.records import Mention
@@ -45,26 +56,26 @@ CLIENTS_OWN = "problem"
 """What a client adds to a response that it makes itself, where the server gave none."""
 
 RESPONSES = (
-    responses.Citation,
-    responses.RelatedDocument,
-    responses.Relation,
-    responses.SearchResult,
-    responses.SearchResponse,
-    responses.GraphNode,
-    responses.GraphEdge,
-    responses.GraphResponse,
-    responses.ContextExcerpt,
-    responses.OmittedChunk,
-    responses.SearchRun,
-    responses.ContextSection,
-    responses.ContextResponse,
-    responses.RelationsResponse,
-    responses.StatusResponse,
+    Citation,
+    RelatedDocument,
+    Relation,
+    SearchResult,
+    SearchResponse,
+    GraphNode,
+    GraphEdge,
+    GraphResponse,
+    ContextExcerpt,
+    OmittedChunk,
+    SearchRun,
+    ContextSection,
+    ContextResponse,
+    RelationsResponse,
+    StatusResponse,
     Mention,
 )
 
 
-INVENTORY = (responses.Collection, responses.SourceState, responses.LastEvent)
+INVENTORY = (Collection, SourceState, LastEvent)
 """What a server alone says of its sources."""
 
 
@@ -143,7 +154,7 @@ def test_tools_together_take_every_filter_but_those_that_models_are_spared():
 def test_tools_describe_every_field_of_a_result():
     schema = output_schema_of(TOOLS["knowledge_query"].response)
     (result,) = (each for name, each in schema["$defs"].items() if name == "ToolSearchResult")
-    assert set(result["properties"]) == json_fields(responses.SearchResult) | {"document_id"}
+    assert set(result["properties"]) == json_fields(SearchResult) | {"document_id"}
 
 
 def test_golden_questions_take_every_filter():

@@ -7,7 +7,7 @@ import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
 from knowledge_pipeline.defs.metadata.provenance import data_version, track_refresh_inputs
 from knowledge_pipeline.defs.partitions import group_ids_by_type, list_source_types, source_partitions

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.organisations.registry import list_members
 from knowledge_pipeline.sources.permission_readers import read_permissions
 from knowledge_pipeline_tests.fakes.organisation import Organisation

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.maintenance import maintain as maintenance

@@ -10,7 +10,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.responses import BlamedLines
+from knowledge_pipeline.contract.responses.search import BlamedLines
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.fakes.git_server import GitServer

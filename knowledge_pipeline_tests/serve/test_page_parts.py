@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 from starlette.datastructures import QueryParams
 
-from knowledge_pipeline.contract.responses import Citation, CodeNeighbour, GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import CodeNeighbour, GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.search import Citation
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.serve.page import links
 from knowledge_pipeline.serve.page.graph import group_edges

@@ -13,7 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.stages import pipeline

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.operation import WebhookSettings
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import Forbidden, Unauthenticated
 from knowledge_pipeline.serve.webhooks.deliveries import parse_payload
 from knowledge_pipeline.serve.webhooks.events import ServiceEvent, find_kind

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.sources.code_host import ConversationFilters

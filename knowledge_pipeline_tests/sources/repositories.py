@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.registry import open_source
 

@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from knowledge_pipeline.chunking.registry import fingerprint
-from knowledge_pipeline.config.chunking import ChunkingSettings, MetadataSettings
-from knowledge_pipeline.config.settings import Settings, SourceConfig, resolve_sanitize, resolve_trigger
-from knowledge_pipeline.config.source_filters import AttachmentSettings, dump_filters
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings, MetadataSettings
+from knowledge_pipeline.config.sources.filters import AttachmentSettings, dump_filters
+from knowledge_pipeline.config.sources.source import SourceConfig, resolve_sanitize, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.metadata.asset_specs import list_upstream_assets
 from knowledge_pipeline.sources.attachments.reading import open_attachment_reader

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.web_location import WebLocation, build_web_location
 from knowledge_pipeline_tests.sources.repositories import over_folder, over_git
 

@@ -16,7 +16,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON

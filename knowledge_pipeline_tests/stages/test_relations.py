@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.contract.responses import RelationsResponse
+from knowledge_pipeline.contract.responses.documents import RelationsResponse
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase

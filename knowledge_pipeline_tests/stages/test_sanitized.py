@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from knowledge_pipeline.config.settings import SanitizeSettings
+from knowledge_pipeline.config.sources.source import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from knowledge_pipeline.config.connections import AzureConnection
+from knowledge_pipeline.config.connections.buckets import AzureConnection
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.query.access import Access

@@ -20,7 +20,7 @@ from knowledge_pipeline.chunking.lines import chunk_lines, number_duplicate_anch
 from knowledge_pipeline.chunking.merging import PieceGroup, join_groups, merge_small_groups
 from knowledge_pipeline.chunking.sentences import Range
 from knowledge_pipeline.chunking.syntax_pieces import SyntaxPiece, build_pieces, open_piece
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.strings import truncate
 from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
 from knowledge_pipeline.syntax.outline import (

@@ -13,7 +13,7 @@ from knowledge_pipeline.chunking.openapi.schemas import OpenApiDocument, as_list
 from knowledge_pipeline.chunking.openapi.yaml_positions import KeyPath, PositionedYaml, parse_yaml
 from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
 from knowledge_pipeline.chunking.sentences import Range, split_lines
-from knowledge_pipeline.config.settings import ChunkingSettings
+from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 
 VERSION = 1

@@ -16,7 +16,7 @@ from knowledge_pipeline.contract.types import TaskKind
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
-    from knowledge_pipeline.contract.responses import ContextResponse
+    from knowledge_pipeline.contract.responses.context import ContextResponse
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 
@@ -80,7 +80,7 @@ def context(
     from knowledge_pipeline.cli.render.context import show_searches
     from knowledge_pipeline.contract.chat import parse_history
     from knowledge_pipeline.contract.requests import Task
-    from knowledge_pipeline.contract.responses import to_json
+    from knowledge_pipeline.contract.responses.base import to_json
 
     if [text, snippet, suffix, history].count("-") > 1:
         raise WrongUsage("only one of TASK, --snippet, --suffix and --history can be read from stdin")

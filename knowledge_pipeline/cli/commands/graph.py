@@ -17,7 +17,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import CallDirection
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import GraphResponse
+    from knowledge_pipeline.contract.responses.graph import GraphResponse
     from knowledge_pipeline.query.code_graph.interface import Graph
 
 Target = Annotated[

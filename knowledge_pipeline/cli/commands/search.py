@@ -16,7 +16,7 @@ from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.filters import Filters
-    from knowledge_pipeline.contract.responses import SearchResponse
+    from knowledge_pipeline.contract.responses.search import SearchResponse
     from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1)]

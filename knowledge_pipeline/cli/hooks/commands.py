@@ -17,7 +17,7 @@ from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import Busy, NotFound
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import SourceConfig
+    from knowledge_pipeline.config.sources.source import SourceConfig
 
 _LONGEST_REFRESH_S = 24 * 3600.0
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from knowledge_pipeline.cli.render.screen import Screen
-    from knowledge_pipeline.contract.responses import ContextResponse, ContextSection, SearchRun
+    from knowledge_pipeline.contract.responses.context import ContextResponse, ContextSection, SearchRun
 
 
 def show_searches(screen: Screen, response: ContextResponse) -> None:

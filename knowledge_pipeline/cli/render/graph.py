@@ -12,7 +12,7 @@ from knowledge_pipeline.cli.render.terminal_text import format_count, one_line
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+    from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
 
 _MAX_LINES_SHOWN = 5  # of one file
 _TITLES = {

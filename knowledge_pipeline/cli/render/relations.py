@@ -9,7 +9,7 @@ from knowledge_pipeline.query.describe import describe_relation
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.render.screen import Screen
-    from knowledge_pipeline.contract.responses import RelatedDocument, RelationsResponse
+    from knowledge_pipeline.contract.responses.documents import RelatedDocument, RelationsResponse
 
 _MAX_NAME_CHARS = 80
 

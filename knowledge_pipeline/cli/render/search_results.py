@@ -17,7 +17,7 @@ from knowledge_pipeline.query.describe import (
 )
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import ScoreExplanation, SearchResponse, SearchResult
+    from knowledge_pipeline.contract.responses.search import ScoreExplanation, SearchResponse, SearchResult
 
 _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000

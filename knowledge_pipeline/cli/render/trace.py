@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from knowledge_pipeline.cli.render.screen import Screen
-    from knowledge_pipeline.contract.responses import TraceResponse
+    from knowledge_pipeline.contract.responses.trace import TraceResponse
 
 
 def show_trace(screen: Screen, trace: TraceResponse) -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from knowledge_pipeline.cli.session import WrongUsage
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.source_filters import FILTER_TYPES, AttachmentSettings
+from knowledge_pipeline.config.sources.filters import FILTER_TYPES, AttachmentSettings
 from knowledge_pipeline.json_values import is_list, is_object
 
 _OPTIONS = {"id": "--id", "type": "TYPE", "connection.type": "--path or --url"}
@@ -62,7 +62,7 @@ def _wrap(names: Sequence[str]) -> list[str]:
 def _list_common_keys() -> Iterator[str]:
     """Keys of the sections that every source has; of a connection and an embedding there are many."""
     from knowledge_pipeline.config.problems import list_models
-    from knowledge_pipeline.config.settings import SourceConfig
+    from knowledge_pipeline.config.sources.source import SourceConfig
 
     yield from ("namespace", "content_type", "upstream")
     for section in _SECTIONS:
@@ -74,7 +74,7 @@ def _list_common_keys() -> Iterator[str]:
 def _find_annotation(entry: Mapping[str, Any], path: Sequence[str]) -> Any:
     """The type of a key; None for an unknown one, which the settings refuse. `Any`: a type's own type."""
     from knowledge_pipeline.config.problems import list_models
-    from knowledge_pipeline.config.settings import SourceConfig
+    from knowledge_pipeline.config.sources.source import SourceConfig
 
     models: list[type[SettingsModel]] = [SourceConfig]
     annotation: Any = None

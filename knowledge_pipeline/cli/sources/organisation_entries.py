@@ -11,7 +11,7 @@ from knowledge_pipeline.cli.sources.service_entries import (
     build_service_entry,
     parse_bucket_url,
 )
-from knowledge_pipeline.config.connections import ARCHIVE_NAME
+from knowledge_pipeline.config.connections.archive_file import ARCHIVE_NAME
 
 _OF_SITES = {"jira": "jira_projects", "confluence": "confluence_spaces", "slack": "slack_channels"}
 _ADDRESS = re.compile(

@@ -13,7 +13,8 @@ from knowledge_pipeline.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.organisations.members import OrganisationMember
-    from knowledge_pipeline.config.settings import OrganisationSettings, Settings
+    from knowledge_pipeline.config.organisations.organisation import OrganisationSettings
+    from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.stages.organisations import Discovery
 
 _SHOWN = 5  # names of members in a line

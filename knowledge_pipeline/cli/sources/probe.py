@@ -17,7 +17,8 @@ from knowledge_pipeline.errors import (
 )
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import EmbeddingSettings, SourceConfig
+    from knowledge_pipeline.config.settings import EmbeddingSettings
+    from knowledge_pipeline.config.sources.source import SourceConfig
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.sources.base import Source
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.cli.session import WrongUsage
-from knowledge_pipeline.config.connections import ARCHIVE_NAME
+from knowledge_pipeline.config.connections.archive_file import ARCHIVE_NAME
 
 SourceEntry = dict[str, Any]
 """One item of `sources`, as written in the file; `Any`: plain YAML values."""

@@ -18,7 +18,8 @@ from knowledge_pipeline.cli.sources.service_entries import SourceEntry
 from knowledge_pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import Settings, SourceConfig
+    from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.config.sources.source import SourceConfig
 
 _GIT_ADDRESS = re.compile(
     r"^(?:[a-z][a-z0-9+.-]*://|[^/@:\s]+@[^/:\s]+:|(?=[^/@:\s]+?\.[^/:\s])[^/:\s]++:)", re.IGNORECASE
@@ -213,7 +214,8 @@ def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = 
 
 def _source_identity(source: SourceConfig) -> tuple[str, ...]:
     """Equal for two sources that read the same."""
-    from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+    from knowledge_pipeline.config.connections.local import LocalConnection
+    from knowledge_pipeline.config.connections.repositories import GitConnection
 
     connection = source.connection
     if isinstance(connection, LocalConnection):

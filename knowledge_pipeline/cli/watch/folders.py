@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import Settings, SourceConfig
+    from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.config.sources.source import SourceConfig
     from knowledge_pipeline.stages.pipeline import IdleSources
     from knowledge_pipeline.store.lake import Lake
 
@@ -51,7 +52,7 @@ class WatchedSources:
 
     def _load_config(self) -> None:
         from knowledge_pipeline.config.file import load_settings
-        from knowledge_pipeline.config.settings import resolve_trigger
+        from knowledge_pipeline.config.sources.source import resolve_trigger
         from knowledge_pipeline.stages import pipeline
         from knowledge_pipeline.store.lake import Lake
 

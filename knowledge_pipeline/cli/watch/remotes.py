@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from knowledge_pipeline.errors import KnowledgeError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import SourceConfig
+    from knowledge_pipeline.config.sources.source import SourceConfig
 
 RemoteChanges = dict[str, KnowledgeError | None]
 """Ids of sources whose branch moved since the last check, or the error that prevented the check."""
@@ -32,8 +32,8 @@ class RemotePoller:
 
     def set_sources(self, sources: Sequence[SourceConfig]) -> None:
         """Check these from now on."""
-        from knowledge_pipeline.config.connections import GitConnection
-        from knowledge_pipeline.config.settings import RefreshSettings
+        from knowledge_pipeline.config.connections.repositories import GitConnection
+        from knowledge_pipeline.config.sources.source import RefreshSettings
 
         on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
         remote = [source for source in sources if isinstance(source.connection, GitConnection)]

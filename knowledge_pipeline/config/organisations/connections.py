@@ -12,26 +12,28 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.connections import (
-    GITHUB_API,
-    ArchiveFileConnection,
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
+from knowledge_pipeline.config.connections.base import BaseConnection, HttpUrl, ServiceConnection
+from knowledge_pipeline.config.connections.buckets import (
     AzureConnection,
-    BaseConnection,
     BucketConnection,
-    ConfluenceConnection,
-    Connection,
     GcsConnection,
+    S3Access,
+    S3Connection,
+)
+from knowledge_pipeline.config.connections.connection import Connection
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import (
+    GITHUB_API,
     GithubApp,
     GithubConnection,
     GitlabConnection,
-    HttpUrl,
-    JiraConnection,
-    LocalConnection,
-    S3Access,
-    S3Connection,
-    ServiceConnection,
-    SlackConnection,
     to_github_web_url,
+)
+from knowledge_pipeline.config.connections.services import (
+    ConfluenceConnection,
+    JiraConnection,
+    SlackConnection,
 )
 
 _Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]

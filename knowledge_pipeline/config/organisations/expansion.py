@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowledge_pipeline.config.organisations.listing import LISTINGS, read_listing
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import ConfigError
 
 

@@ -12,7 +12,7 @@ import dagster as dg
 
 from knowledge_pipeline.config.dagster_url import build_run_url
 from knowledge_pipeline.config.operation import AlertSettings
-from knowledge_pipeline.config.settings import SanitizeSettings
+from knowledge_pipeline.config.sources.source import SanitizeSettings
 from knowledge_pipeline.defs.alerts.channels import Alert, post_to_slack, send_email
 from knowledge_pipeline.defs.dagster_internals import LAUNCHERS, PARTITION, RANGE_END, RANGE_START, WILL_RETRY
 from knowledge_pipeline.defs.metadata.tables import list_names

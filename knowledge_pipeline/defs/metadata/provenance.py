@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.settings_digests import compute_settings_digests
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import (
     DATA_VERSION,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions

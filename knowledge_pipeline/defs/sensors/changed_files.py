@@ -14,8 +14,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from knowledge_pipeline.config.connections import LocalConnection
-from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.sources.source import SourceConfig, resolve_trigger
 from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource

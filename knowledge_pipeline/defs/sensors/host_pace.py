@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
 
 TICK_S = 4
 """Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so each time."""

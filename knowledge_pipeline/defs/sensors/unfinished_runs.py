@@ -5,7 +5,7 @@ from typing import Any, cast, get_args
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START
 from knowledge_pipeline.defs.names import PLAIN, Names

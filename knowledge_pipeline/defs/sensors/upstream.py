@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource

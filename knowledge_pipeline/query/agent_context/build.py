@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.contract.responses import ContextResponse, ContextSection
+from knowledge_pipeline.contract.responses.context import ContextResponse, ContextSection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.prompt_fitter import FittedPrompt, PromptFitter

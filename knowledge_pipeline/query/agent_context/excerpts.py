@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from knowledge_pipeline.contract.responses import Citation, SearchResult
+from knowledge_pipeline.contract.responses.search import Citation, SearchResult
 from knowledge_pipeline.query.citations import cite_other_lines
 
 DocumentKey = tuple[str, str]  # source, URI

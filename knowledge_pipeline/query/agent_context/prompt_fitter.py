@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.contract.chat import ChatMessage
-from knowledge_pipeline.contract.responses import BlamedLines, Citation, ContextExcerpt, to_json
+from knowledge_pipeline.contract.responses.base import to_json
+from knowledge_pipeline.contract.responses.context import ContextExcerpt
+from knowledge_pipeline.contract.responses.search import BlamedLines, Citation
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.query.agent_context.chat import (
     build_messages,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from knowledge_pipeline.contract.responses import SearchResponse, SearchRun
+from knowledge_pipeline.contract.responses.context import SearchRun
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.contract.types import DocumentType, SearchName, TaskKind
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.contract.responses.search import SearchResult
 from knowledge_pipeline.query.agent_context.excerpts import DocumentKey, document_key
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import ContextSection, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.context import ContextSection
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.contract.types import SearchType, SectionType
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
+from knowledge_pipeline.contract.responses.context import ContextExcerpt, OmittedChunk
+from knowledge_pipeline.contract.responses.search import Citation, SearchResult
 from knowledge_pipeline.query.agent_context.excerpts import (
     DocumentKey,
     Excerpt,

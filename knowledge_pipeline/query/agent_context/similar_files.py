@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.task_text import get_example

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphNode
 from knowledge_pipeline.store.code_graph.symbol_payload import node_id
 
 _CONSTRUCTORS_BY_LANGUAGE = {

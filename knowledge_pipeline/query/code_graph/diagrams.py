@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphNode, GraphResponse
 
 _ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
 _STYLES = {"references": "dashed", "imports": "dashed", "extends": "bold", "implements": "bold"}

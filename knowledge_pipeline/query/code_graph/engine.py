@@ -14,7 +14,7 @@ from typing import Any
 
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod, GraphOperation
-from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphNode, GraphResponse
 from knowledge_pipeline.contract.types import CallDirection
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access

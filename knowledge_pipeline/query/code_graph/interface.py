@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
 from knowledge_pipeline.contract.types import CallDirection
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest

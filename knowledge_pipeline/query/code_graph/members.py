@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphNode
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 

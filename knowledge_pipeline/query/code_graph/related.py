@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import log
 
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphNode
 from knowledge_pipeline.query.code_graph.walk import EdgePath, Walk
 from knowledge_pipeline.store import filters
 

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from functools import reduce
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphNode
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.code_graph.visible_graph import IS_DEFINITION, VisibleGraph, to_nodes

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphNode
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.members import MemberScope

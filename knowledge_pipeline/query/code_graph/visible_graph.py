@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge_pipeline.contract.responses import GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphNode
 from knowledge_pipeline.contract.types import NodeRole
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode
+from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode
 from knowledge_pipeline.contract.types import NodeRole
 from knowledge_pipeline.query.code_graph.constructors import map_constructors
 from knowledge_pipeline.query.code_graph.members import MemberScope

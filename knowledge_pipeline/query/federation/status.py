@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from knowledge_pipeline.contract.responses import StatusResponse
+from knowledge_pipeline.contract.responses.inventory import StatusResponse
 from knowledge_pipeline.errors import KnowledgeError, StoreUnavailable
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.federation.stores import MemberStore, MemberStores

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.federation import FederatedStore
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.config.store import is_resolved
 from knowledge_pipeline.errors import ConfigError, NotFound
 from knowledge_pipeline.query.access import Access

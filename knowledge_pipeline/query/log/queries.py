@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.responses.documents import RelationsResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.log.row_writer import FLUSH_INTERVAL_S, LogRow, RowWriter
@@ -84,7 +86,7 @@ def _list_scores(kind: str, answer: SearchResponse | GraphResponse | RelationsRe
 
 def redact(text: str, max_chars: int = MAX_LOGGED_CHARS) -> str:
     """The beginning of a text without secrets; they are redacted before the cut, so that none is split."""
-    from knowledge_pipeline.config.settings import SanitizeSettings
+    from knowledge_pipeline.config.sources.source import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
     redacted = sanitize(replace_invalid_characters(text[:_READ_CHARS]), SanitizeSettings()).text

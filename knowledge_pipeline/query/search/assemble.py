@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from knowledge_pipeline.contract.responses import (
+from knowledge_pipeline.contract.responses.search import (
     Citation,
     ResultSpan,
     ScoreExplanation,

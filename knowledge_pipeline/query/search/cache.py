@@ -9,7 +9,7 @@ from dataclasses import replace
 from cachetools import TTLCache
 
 from knowledge_pipeline.config.query import CacheSettings
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.release import Release
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from knowledge_pipeline.config.query import CacheSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode, RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.responses.documents import RelationsResponse
+from knowledge_pipeline.contract.responses.graph import GraphNode
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.contract.types import SearchMode, SearchType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.llm.model_calls import charge_to

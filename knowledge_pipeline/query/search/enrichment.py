@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from cachetools import LRUCache
 
-from knowledge_pipeline.contract.responses import CodeNeighbours, Relation, SearchResult
+from knowledge_pipeline.contract.responses.documents import Relation
+from knowledge_pipeline.contract.responses.graph import CodeNeighbours
+from knowledge_pipeline.contract.responses.search import SearchResult
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph

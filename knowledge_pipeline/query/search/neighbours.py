@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
+from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.citations import parse_first_line
 from knowledge_pipeline.query.code_graph.constructors import class_of_constructor
 from knowledge_pipeline.query.code_graph.visible_graph import MIN_CONFIDENCE, VisibleGraph

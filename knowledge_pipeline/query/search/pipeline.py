@@ -27,7 +27,7 @@ import numpy as np
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.config.settings import QuerySettings
-from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble_best, build_response

@@ -17,7 +17,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge_pipeline.config.query import CacheSettings
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.store.release import Release

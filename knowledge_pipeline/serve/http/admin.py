@@ -13,11 +13,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from knowledge_pipeline.config import edit as config_edit
-from knowledge_pipeline.config.settings import SourceConfig, SourceId, resolve_trigger
+from knowledge_pipeline.config.sources.source import SourceConfig, SourceId, resolve_trigger
 from knowledge_pipeline.contract.requests import RefreshRequest
-from knowledge_pipeline.contract.responses import (
-    Refresh,
-    RefreshListResponse,
+from knowledge_pipeline.contract.responses.refreshes import Refresh, RefreshListResponse
+from knowledge_pipeline.contract.responses.sources import (
     SourceListResponse,
     SourceRemovedResponse,
     SourceResponse,

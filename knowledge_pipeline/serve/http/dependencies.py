@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 
-from knowledge_pipeline.contract.responses import JsonResponse
+from knowledge_pipeline.contract.responses.base import JsonResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from knowledge_pipeline.contract.chat import parse_history
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.requests import ContextRequest, SearchRequest
-from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
+from knowledge_pipeline.contract.responses.context import ContextResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX, answer_context, answer_search

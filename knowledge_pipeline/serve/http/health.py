@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from knowledge_pipeline.contract.responses import HealthResponse, WatcherHealthResponse
+from knowledge_pipeline.contract.responses.health import HealthResponse, WatcherHealthResponse
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.serve.health import check_watchers
 from knowledge_pipeline.serve.http.dependencies import CurrentState

@@ -8,12 +8,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest
-from knowledge_pipeline.contract.responses import (
-    CollectionsResponse,
-    ModelCallResponse,
-    StatsResponse,
-    StatusResponse,
-)
+from knowledge_pipeline.contract.responses.inventory import CollectionsResponse, StatusResponse
+from knowledge_pipeline.contract.responses.usage import ModelCallResponse, StatsResponse
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX

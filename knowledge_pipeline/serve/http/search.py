@@ -15,7 +15,8 @@ from knowledge_pipeline.contract.requests import (
     SimilarRequest,
     TicketQueryRequest,
 )
-from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
+from knowledge_pipeline.contract.responses.context import ContextResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses

@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
 
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 
 EVENT_STREAM = "text/event-stream"
 STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {

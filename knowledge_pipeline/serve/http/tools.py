@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from knowledge_pipeline.config.operation import WebhookSettings
-from knowledge_pipeline.contract.responses import Refresh, WebhookResponse
+from knowledge_pipeline.contract.responses.refreshes import Refresh, WebhookResponse
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentState
 from knowledge_pipeline.serve.http.problems import problem_responses
 from knowledge_pipeline.serve.webhooks.deliveries import parse_payload

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from knowledge_pipeline.contract.responses import GraphResponse, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
 from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
 from knowledge_pipeline.serve.text_renderer import render_answer, render_document, render_places

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.serve.text_renderer import format_location
 
 _SECTIONS = {"used_by": "Uses it", "uses": "Used by it", "member": "Defined in it"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.responses import ContextResponse, GraphResponse, JsonResponse, SearchResponse
+from knowledge_pipeline.contract.responses.base import JsonResponse
+from knowledge_pipeline.contract.responses.context import ContextResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.contract.types import SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.excerpts import build_excerpts

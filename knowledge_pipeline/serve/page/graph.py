@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.serve.page import links

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphNode, GraphResponse
 
 MAX_BOXES = 10  # boxes in one column
 _WIDTH, _HEIGHT = 220, 40

@@ -6,7 +6,8 @@ import posixpath
 import re
 from urllib.parse import unquote, urlencode, urlsplit
 
-from knowledge_pipeline.contract.responses import Citation, RelatedDocument, SearchResult
+from knowledge_pipeline.contract.responses.documents import RelatedDocument
+from knowledge_pipeline.contract.responses.search import Citation, SearchResult
 from knowledge_pipeline.serve.page.markdown_html import LinkResolver
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")

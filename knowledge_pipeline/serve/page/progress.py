@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import format_sse_event
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import sees_whole_source
 from knowledge_pipeline.serve.events.streams import MAX_POSITION

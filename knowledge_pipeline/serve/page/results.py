@@ -9,7 +9,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from knowledge_pipeline.contract.responses import CodeNeighbours, Relation, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses.documents import Relation
+from knowledge_pipeline.contract.responses.graph import CodeNeighbours
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.languages import is_code
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt
 from knowledge_pipeline.serve.page import links

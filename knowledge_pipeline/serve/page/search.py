@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
-from knowledge_pipeline.contract.responses import SearchResponse, StatusResponse
+from knowledge_pipeline.contract.responses.inventory import StatusResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
 from knowledge_pipeline.query.access import Access

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
-from knowledge_pipeline.contract.responses import Collection, SourceState
+from knowledge_pipeline.contract.responses.inventory import Collection, SourceState
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.serve.inventory import list_collections
 from knowledge_pipeline.serve.page.progress import list_declared, list_progress, render_unreleased

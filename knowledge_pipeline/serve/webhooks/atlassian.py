@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config.connections import ConfluenceConnection, JiraConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.services import ConfluenceConnection, JiraConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.serve.webhooks.events import (
     Change,
     Payload,

@@ -13,13 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote_plus
 
-from knowledge_pipeline.config.connections import (
-    ArchiveFileConnection,
-    BucketConnection,
-    GcsConnection,
-    S3Connection,
-)
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
+from knowledge_pipeline.config.connections.buckets import BucketConnection, GcsConnection, S3Connection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.serve.webhooks.events import (
     Change,
     Payload,

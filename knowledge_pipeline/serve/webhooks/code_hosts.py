@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from knowledge_pipeline.config.connections import GitConnection, GithubConnection, GitlabConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.repositories import (
+    GitConnection,
+    GithubConnection,
+    GitlabConnection,
+)
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.serve.webhooks.events import (
     Change,
     Payload,

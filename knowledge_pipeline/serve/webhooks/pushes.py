@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from knowledge_pipeline.config.connections import GitConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.serve.webhooks.deliveries import MAX_AGE_S

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config.connections import SlackConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.services import SlackConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.serve.webhooks.events import (
     Change,
     Payload,

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.archive_file.packed_files import PackedFile
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.objects import Bucket

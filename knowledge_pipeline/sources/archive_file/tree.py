@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.archive_file.kept_listing import KeptListing
 from knowledge_pipeline.sources.archive_file.packed_files import (

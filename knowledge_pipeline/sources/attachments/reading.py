@@ -13,8 +13,8 @@ from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
-from knowledge_pipeline.config.settings import SourceConfig
-from knowledge_pipeline.config.source_filters import FILTER_TYPES, AttachmentSettings
+from knowledge_pipeline.config.sources.filters import FILTER_TYPES, AttachmentSettings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item, hash_strings
 from knowledge_pipeline.sources.base import ApiSource

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import requests
 from lxml import etree
 
-from knowledge_pipeline.config.connections import AzureConnection
+from knowledge_pipeline.config.connections.buckets import AzureConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.base import DELETED_REASON, Sleep
 from knowledge_pipeline.sources.bucket.azure_identity import build_auth

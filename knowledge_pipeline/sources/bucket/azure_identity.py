@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import requests
 
-from knowledge_pipeline.config.connections import AzureConnection
+from knowledge_pipeline.config.connections.buckets import AzureConnection
 from knowledge_pipeline.errors import ConfigError, SourceRefused
 from knowledge_pipeline.extras import describe_missing
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import requests
 
-from knowledge_pipeline.config.connections import GcsConnection
+from knowledge_pipeline.config.connections.buckets import GcsConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.json_values import is_object

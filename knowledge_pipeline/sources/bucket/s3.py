@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from knowledge_pipeline.config.connections import S3Connection
+from knowledge_pipeline.config.connections.buckets import S3Connection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.sources.base import Sleep

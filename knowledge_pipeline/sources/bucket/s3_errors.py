@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config.connections import S3Connection
+from knowledge_pipeline.config.connections.buckets import S3Connection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.base import DELETED_REASON
 

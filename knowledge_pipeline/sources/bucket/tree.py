@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import AzureConnection, GcsConnection, S3Connection
+from knowledge_pipeline.config.connections.buckets import AzureConnection, GcsConnection, S3Connection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.bucket.objects import Bucket, FetchResult

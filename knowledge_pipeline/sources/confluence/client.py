@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import requests
 
-from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.config.connections.services import ConfluenceConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.records import Attachment

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.config.connections.services import ConfluenceConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import ApiSource

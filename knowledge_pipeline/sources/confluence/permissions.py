@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.config.connections.services import ConfluenceConnection
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.confluence.client import ConfluenceClient, Json

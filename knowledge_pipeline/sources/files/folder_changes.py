@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import LocalConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.files.gitignore import IgnoreRules, load_folder_rules, load_root_rules
 from knowledge_pipeline.sources.git.command import GitError, git_folder_of, run_git

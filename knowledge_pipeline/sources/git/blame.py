@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from knowledge_pipeline.config.connections import GitConnection, LocalConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.git.command import git_folder_of, resolve_commit, run_git
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.objects import parse_message, parse_signature

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from knowledge_pipeline.config.connections import strip_credentials
+from knowledge_pipeline.config.connections.repositories import strip_credentials
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from knowledge_pipeline.config.connections import (
+from knowledge_pipeline.config.connections.repositories import (
     SCP_ADDRESS,
     GitConnection,
     GithubConnection,

@@ -15,8 +15,9 @@ from itertools import repeat
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from knowledge_pipeline.config.connections import GitConnection, LocalConnection, strip_credentials
-from knowledge_pipeline.config.settings import SourceConfig, resolve_trigger
+from knowledge_pipeline.config.connections.local import LocalConnection
+from knowledge_pipeline.config.connections.repositories import GitConnection, strip_credentials
+from knowledge_pipeline.config.sources.source import SourceConfig, resolve_trigger
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git.command import GitError, git_folder_of, resolve_commit, run_git
 from knowledge_pipeline.sources.git.remote import Remote, build_remote, to_source_error

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import WikiConnection
+from knowledge_pipeline.config.connections.repositories import WikiConnection
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Source
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from knowledge_pipeline.config.connections import GithubApp, GithubConnection
+from knowledge_pipeline.config.connections.repositories import GithubApp, GithubConnection
 from knowledge_pipeline.config.organisations.connections import GithubOrganisationConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceUnavailable
 from knowledge_pipeline.json_values import is_object

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from knowledge_pipeline.config.connections import GithubConnection
+from knowledge_pipeline.config.connections.repositories import GithubConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources import code_host

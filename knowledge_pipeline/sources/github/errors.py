@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from knowledge_pipeline.config.connections import GithubConnection
+from knowledge_pipeline.config.connections.repositories import GithubConnection
 from knowledge_pipeline.config.organisations.connections import GithubOrganisationConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import QueryTooLarge

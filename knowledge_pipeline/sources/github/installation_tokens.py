@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from knowledge_pipeline.config.connections import GithubApp
+from knowledge_pipeline.config.connections.repositories import GithubApp
 from knowledge_pipeline.errors import KnowledgeError
 
 _RENEW_BEFORE_S = 300.0

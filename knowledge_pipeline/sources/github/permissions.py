@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from knowledge_pipeline.config.connections import GithubConnection
+from knowledge_pipeline.config.connections.repositories import GithubConnection
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import Sleep

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import GithubConnection
+from knowledge_pipeline.config.connections.repositories import GithubConnection
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.code_host import ConversationFilters, Node, is_incomplete
 from knowledge_pipeline.sources.github.client import RATE_LIMIT_FIELDS, GithubClient

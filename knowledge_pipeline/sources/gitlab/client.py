@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import requests
 
-from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.connections.repositories import GitlabConnection
 from knowledge_pipeline.config.organisations.connections import GitlabGroupConnection
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object

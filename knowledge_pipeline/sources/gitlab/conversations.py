@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.connections.repositories import GitlabConnection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources import code_host

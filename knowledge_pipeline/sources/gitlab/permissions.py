@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.connections.repositories import GitlabConnection
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.sources.base import Sleep
 from knowledge_pipeline.sources.gitlab.client import GitlabClient

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.connections.repositories import GitlabConnection
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import Sleep

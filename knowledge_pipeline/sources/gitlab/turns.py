@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
-from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.connections.repositories import GitlabConnection
 from knowledge_pipeline.sources.code_host import Node, author_name, build_mentions
 from knowledge_pipeline.sources.conversation import Turn
 from knowledge_pipeline.sources.markdown_cleaning import clean_markdown

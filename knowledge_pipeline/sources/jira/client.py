@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from knowledge_pipeline.config.connections import JiraConnection
+from knowledge_pipeline.config.connections.services import JiraConnection
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.records import Attachment

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import JiraConnection
+from knowledge_pipeline.config.connections.services import JiraConnection
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.jira.client import JiraClient, JiraRefused

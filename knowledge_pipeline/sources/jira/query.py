@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
+from knowledge_pipeline.config.sources.filters import DEFAULT_PARTS
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.times import parse_since
 

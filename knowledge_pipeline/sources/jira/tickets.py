@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from knowledge_pipeline.config.connections import JiraConnection
-from knowledge_pipeline.config.source_filters import DEFAULT_PARTS
+from knowledge_pipeline.config.connections.services import JiraConnection
+from knowledge_pipeline.config.sources.filters import DEFAULT_PARTS
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource

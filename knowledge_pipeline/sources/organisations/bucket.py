@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import ARCHIVE_NAME
+from knowledge_pipeline.config.connections.archive_file import ARCHIVE_NAME
 from knowledge_pipeline.config.organisations.connections import (
     BucketArchivesConnection,
     BucketFoldersConnection,

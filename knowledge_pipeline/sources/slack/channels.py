@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
-from knowledge_pipeline.config.connections import SlackConnection
+from knowledge_pipeline.config.connections.services import SlackConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, ApiSource, Sleep

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from knowledge_pipeline.config.connections import SlackExportConnection
+from knowledge_pipeline.config.connections.services import SlackExportConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import DELETED_REASON, Source

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from knowledge_pipeline.config.connections import SlackConnection
+from knowledge_pipeline.config.connections.services import SlackConnection
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.sources.base import Sleep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge_pipeline.config.connections import DuckdbConnection
+from knowledge_pipeline.config.connections.tables import DuckdbConnection
 from knowledge_pipeline.sources.table.base import Row
 from knowledge_pipeline.store.duckdb_files import open_duckdb_file
 

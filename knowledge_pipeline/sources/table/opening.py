@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.config.connections import DuckdbConnection, PostgresConnection, TableFilesConnection
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.connections.tables import (
+    DuckdbConnection,
+    PostgresConnection,
+    TableFilesConnection,
+)
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.table.base import TableReader
 from knowledge_pipeline.sources.table.rows import TableRows
 

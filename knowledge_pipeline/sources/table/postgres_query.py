@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from knowledge_pipeline.config.connections import PostgresConnection
+from knowledge_pipeline.config.connections.tables import PostgresConnection
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.sources.table.base import Row

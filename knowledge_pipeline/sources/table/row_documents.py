@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from knowledge_pipeline.config.source_filters import TableColumns
+from knowledge_pipeline.config.sources.filters import TableColumns
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.json_values import is_list
 from knowledge_pipeline.languages import LANGUAGES

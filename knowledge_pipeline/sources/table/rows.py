@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from knowledge_pipeline.config.source_filters import TableColumns
+from knowledge_pipeline.config.sources.filters import TableColumns
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.sources.base import DELETED_REASON, BatchSource

@@ -24,7 +24,7 @@ from knowledge_pipeline.code_graph import (
     list_defined_names,
     to_json,
 )
-from knowledge_pipeline.config.settings import SanitizeSettings, resolve_sanitize
+from knowledge_pipeline.config.sources.source import SanitizeSettings, resolve_sanitize
 from knowledge_pipeline.languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing

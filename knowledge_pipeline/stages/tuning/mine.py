@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.file_roles import classify_file
 from knowledge_pipeline.languages import DATA_LANGUAGES, PARSED_LANGUAGES
 from knowledge_pipeline.records import Mention, hash_strings

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.file_roles import classify_file
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake

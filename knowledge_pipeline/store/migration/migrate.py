@@ -20,10 +20,11 @@ from knowledge_pipeline.store.lance_storage import StorePath, has_version
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.migration import table_versions
 from knowledge_pipeline.store.migration.steps import STEPS
+from knowledge_pipeline.store.migration.stored_schema import read_schema_version
 from knowledge_pipeline.store.migration.table_versions import open_raw
 from knowledge_pipeline.store.pending_rows import lock_log
 from knowledge_pipeline.store.schemas import VERSION
-from knowledge_pipeline.store.tables import Table, read_schema_version
+from knowledge_pipeline.store.tables import Table
 
 MigrationState = Literal["current", "older", "half", "migrated"]
 ReportTable = Callable[[str], None]

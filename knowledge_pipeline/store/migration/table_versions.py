@@ -19,8 +19,9 @@ from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.lance_storage import StorePath
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.migration.steps import ColumnStep, select_steps
+from knowledge_pipeline.store.migration.stored_schema import read_schema_version
 from knowledge_pipeline.store.schemas import VERSION
-from knowledge_pipeline.store.tables import Table, read_schema_version
+from knowledge_pipeline.store.tables import Table
 
 _HEAD, _OLD, _NEW = "before-migration", "unmigrated-", "migrated-"
 _BATCH_ROWS = 4096

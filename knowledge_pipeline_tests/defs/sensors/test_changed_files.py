@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.sensors import changed_files as files_changed
 from knowledge_pipeline.defs.sensors.changed_files import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.contract.responses.search import SearchResult
 from knowledge_pipeline.query.search.assemble import to_result
 from knowledge_pipeline.query.search.hits import IndexedChunk
 

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours
+from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ContextSelection,

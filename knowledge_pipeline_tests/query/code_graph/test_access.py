@@ -16,7 +16,7 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph

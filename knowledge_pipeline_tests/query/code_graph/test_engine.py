@@ -6,7 +6,7 @@ import pytest
 
 from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.contract.responses.graph import GraphResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import ConfigError, NotFound, StoreUnavailable
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

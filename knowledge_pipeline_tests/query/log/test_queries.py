@@ -17,7 +17,7 @@ import pytest
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreUnavailable
 from knowledge_pipeline.query.access import Caller
 from knowledge_pipeline.query.log import queries as query_log
@@ -205,7 +205,7 @@ import time
 from pathlib import Path
 import lancedb  # as whatever has answered a question has
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
 log = QueryLog(Lake(Path(sys.argv[1])), flush_interval_s=0.1)
@@ -369,7 +369,7 @@ import sys
 from pathlib import Path
 import lancedb
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.query.log.queries import QueryLog
 from knowledge_pipeline.store.lake import Lake
 log = QueryLog(Lake(Path(sys.argv[1])), flush_interval_s=float(sys.argv[2]), durable=True)

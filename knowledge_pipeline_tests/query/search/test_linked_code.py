@@ -9,7 +9,7 @@ import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.query.search.rows import publish, row, write

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.config.settings import EmbeddingSettings, QuerySettings, Settings, SourceConfig
+from knowledge_pipeline.config.settings import EmbeddingSettings, QuerySettings, Settings
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access

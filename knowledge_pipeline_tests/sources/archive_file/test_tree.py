@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pathspec import GitIgnoreSpec
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection
+from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.sources.archive_file import packed_files, tar_contents, zip_contents

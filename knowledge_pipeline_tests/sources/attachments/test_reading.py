@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge_pipeline.config.source_filters import AttachmentSettings
+from knowledge_pipeline.config.sources.filters import AttachmentSettings
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Attachment, Document
 from knowledge_pipeline.sources.attachments.reading import AttachmentReader, attach, find_parent_uri

@@ -15,7 +15,7 @@ import pytest
 from pathspec import GitIgnoreSpec
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.bucket.tree import NOT_UTF8_REASON, BucketTree

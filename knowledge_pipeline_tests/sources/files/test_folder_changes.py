@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.sources.files.folder_changes import find_watched_folder, is_affected_by
 
 Concerns = Callable[..., bool]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import ConfigError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git import remote_heads
 from knowledge_pipeline.sources.git.remote_heads import (

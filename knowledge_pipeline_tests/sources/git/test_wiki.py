@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from knowledge_pipeline.config.connections import WikiConnection
-from knowledge_pipeline.config.settings import Settings, SourceConfig
+from knowledge_pipeline.config.connections.repositories import WikiConnection
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.settings_digests import compute_settings_digests
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.sources.registry import open_source
 from knowledge_pipeline.sources.web_location import build_web_location

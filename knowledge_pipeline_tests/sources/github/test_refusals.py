@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import SourceConfig
+from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.code_host import ConversationFilters
 from knowledge_pipeline.sources.git.remote import build_remote

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.connections.repositories import GitlabConnection
 from knowledge_pipeline.sources.gitlab.turns import clean_gitlab_markdown, find_closed_issues
 
 CONNECTION = GitlabConnection(type="gitlab", project="octo/core/engine", url="https://gitlab.test/")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.connections import SlackExportConnection
+from knowledge_pipeline.config.connections.services import SlackExportConnection
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.base import ApiSource

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config import settings
+from knowledge_pipeline.config.sources.source import CONNECTIONS_BY_TYPE
 from knowledge_pipeline_tests.conftest import embedding_by
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.stages.lives.script import Life, live, live_briefly, require_complete
@@ -47,7 +47,7 @@ def test_documents_live(name: str, tmp_path: Path, embedding_server: OpenAIServe
 
 
 def test_every_type_lives_over_every_connection() -> None:
-    allowed = settings._ALLOWED_CONNECTIONS  # pyright: ignore[reportPrivateUsage]
+    allowed = CONNECTIONS_BY_TYPE
     known = {(source_type, each) for source_type, connections in allowed.items() for each in connections}
     lived = {(kind.source_type, kind.connection) for kind in KINDS.values()}
     assert not lived & ELSEWHERE.keys()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from knowledge_pipeline.config.operation import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel
 
 
 class AccessSettings(SettingsModel):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.config.access import AccessSettings
-from knowledge_pipeline.config.connections import (
-    ConfluenceConnection,
-    Connection,
+from knowledge_pipeline.config.connections.connection import Connection
+from knowledge_pipeline.config.connections.repositories import (
     GitConnection,
     GithubConnection,
     GitlabConnection,
+)
+from knowledge_pipeline.config.connections.services import (
+    ConfluenceConnection,
     JiraConnection,
     SlackConnection,
 )
+from knowledge_pipeline.config.sources.access import AccessSettings
 from knowledge_pipeline.contract.types import SourceType
 
 PermissionConnection = (

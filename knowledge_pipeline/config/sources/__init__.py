@@ -1,0 +1,1 @@
+"""Sources: what the entries of `sources` in `knowledge.yaml` may say."""

@@ -1,0 +1,1 @@
+"""Responses, declared once: every interface derives from them."""

@@ -1,0 +1,72 @@
+"""What all responses have, and how they become JSON.
+
+In the metadata of a field, `description` and `examples` are what pydantic reads of a dataclass, `exclude`
+keeps the field out of JSON, and `omit_none` leaves it out if it is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, cast
+
+HIDDEN: Mapping[str, Any] = {"exclude": True}
+"""Metadata of a field that no JSON has."""
+
+
+class JsonResponse:
+    """Base of responses."""
+
+    __slots__ = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers."""
+        return to_json(self)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResponse(JsonResponse):
+    """What every response of the knowledge base has."""
+
+    query_id: str = field(metadata={"description": "Names the response in `feedback` and in the log."})
+    took_ms: float
+    release: int = field(metadata={"description": "The release that was searched."})
+    degraded: tuple[str, ...] = field(
+        metadata={"description": "Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …"}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """When a step of a search ran, in milliseconds since the search began."""
+
+    name: str
+    start_ms: float
+    end_ms: float
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON has it: objects for dataclasses, lists for tuples, text for times."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if is_dataclass(value):
+        return {
+            name: to_json(inner)
+            for name, omits_none in _list_json_fields(type(value))
+            if (inner := getattr(value, name)) is not None or not omits_none
+        }
+    if isinstance(value, Mapping):
+        return {key: to_json(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(inner) for inner in cast("Sequence[Any]", value)]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+@cache
+def _list_json_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a dataclass that JSON has, and whether one is left out where it is None."""
+    return tuple(
+        (each.name, "omit_none" in each.metadata) for each in fields(kind) if "exclude" not in each.metadata
+    )
