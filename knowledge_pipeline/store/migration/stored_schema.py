@@ -43,7 +43,8 @@ def plan_column_changes(
     ]
     stored_fields: list[pa.Field[Any]] = list(stored)
     required = {field.name for field in stored_fields if not field.nullable}
-    nullable: list[pa.Field[Any]] = [field for field in list(schema) if field.nullable]
+    fields: list[pa.Field[Any]] = list(schema)
+    nullable = [field for field in fields if field.nullable]
     altered += [{"path": field.name, "nullable": True} for field in nullable if field.name in required]
     known = {*stored.names, *former_names.values()}
     return ColumnChanges(altered, [field for field in nullable if field.name not in known])
