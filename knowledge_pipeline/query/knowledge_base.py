@@ -454,6 +454,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     search = blocking(AsyncKnowledgeBase.search)
     similar = blocking(AsyncKnowledgeBase.similar)
     get = blocking(AsyncKnowledgeBase.get)
+    build_document = blocking(AsyncKnowledgeBase.build_document)
     trace = blocking(AsyncKnowledgeBase.trace)
     related = blocking(AsyncKnowledgeBase.related)
     context = blocking(AsyncKnowledgeBase.context)
