@@ -6,7 +6,8 @@ A name is only a name: nothing is unpacked to disk, and no name reaches the file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -54,6 +55,15 @@ class ArchiveContents(Protocol):
     def close(self) -> None:
         """Free what was opened, the archive's bytes included."""
         ...
+
+
+@contextmanager
+def translate_damage(*errors: type[Exception]) -> Generator[None]:
+    """Raise `DamagedArchive` for what a library raises of bytes that it cannot read."""
+    try:
+        yield
+    except errors as error:
+        raise DamagedArchive(str(error)[:200] or type(error).__name__) from None
 
 
 def size_of(digest: str) -> int:

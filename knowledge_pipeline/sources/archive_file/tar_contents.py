@@ -11,18 +11,17 @@ import io
 import struct
 import tarfile
 import zlib
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import BinaryIO, Self, cast
 
 from knowledge_pipeline.sources.archive_file.packed_files import (
     ChangedArchive,
-    DamagedArchive,
     PackedFile,
     build_file,
     require_bounded,
     size_of,
+    translate_damage,
 )
 from knowledge_pipeline.sources.files.local import NOT_REGULAR_REASON, SYMLINK_REASON
 
@@ -54,7 +53,7 @@ class TarContents:
     def list_files(self) -> Iterator[PackedFile]:
         """Every file and link; each file is read, and the archive up to its end."""
         count = total = 0
-        with _translate():
+        with translate_damage(*_BROKEN):
             self._unpacked.seek(0)
             stream = cast(BinaryIO, self._unpacked)
             with tarfile.TarFile(
@@ -72,7 +71,7 @@ class TarContents:
     def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
         """The first bytes of a file; all of them are compared with its digest."""
         size = min(size_of(digest), limit_bytes)
-        with _translate():
+        with translate_damage(*_BROKEN):
             self._unpacked.seek(position)
             content = self._unpacked.read(size)
         is_whole = size == size_of(digest)
@@ -144,11 +143,3 @@ def _find_reason(header: tarfile.TarInfo) -> str | None:
 
 def _format_digest(hashed: str, size: int) -> str:
     return f"{hashed[:32]}-{size}"
-
-
-@contextmanager
-def _translate() -> Generator[None]:
-    try:
-        yield
-    except _BROKEN as error:
-        raise DamagedArchive(str(error)[:200] or type(error).__name__) from None

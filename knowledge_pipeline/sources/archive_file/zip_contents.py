@@ -10,8 +10,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 
 from knowledge_pipeline.sources.archive_file.packed_files import (
@@ -20,6 +19,7 @@ from knowledge_pipeline.sources.archive_file.packed_files import (
     PackedFile,
     build_file,
     require_bounded,
+    translate_damage,
 )
 from knowledge_pipeline.sources.files.local import NOT_REGULAR_REASON, SYMLINK_REASON
 
@@ -43,7 +43,7 @@ class ZipContents:
         """Read its directory; raises as `ArchiveContents`."""
         self._packed_bytes = packed_bytes
         self._bytes = _DirectoryGuard(raw, BLOCK_BYTES)
-        with _translate():
+        with translate_damage(*_BROKEN):
             self._zip = zipfile.ZipFile(self._bytes)
 
     def list_files(self) -> Iterator[PackedFile]:
@@ -68,7 +68,7 @@ class ZipContents:
         found = self._zip.infolist()
         if position >= len(found) or _digest(found[position]) != digest:
             raise ChangedArchive
-        with _translate(), self._zip.open(found[position]) as file:
+        with translate_damage(*_BROKEN), self._zip.open(found[position]) as file:
             return file.read(limit_bytes)
 
     def close(self) -> None:
@@ -110,11 +110,3 @@ def _decode_name(info: ZipInfo) -> str:
 
 def _digest(info: ZipInfo) -> str:
     return f"{info.CRC:08x}-{info.file_size}"
-
-
-@contextmanager
-def _translate() -> Generator[None]:
-    try:
-        yield
-    except _BROKEN as error:
-        raise DamagedArchive(str(error)[:200] or type(error).__name__) from None
