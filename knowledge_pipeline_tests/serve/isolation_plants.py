@@ -82,11 +82,11 @@ def _or(patch: Patch) -> None:
 def _telling_error(patch: Patch) -> None:
     get = AsyncKnowledgeBase.get
 
-    async def telling(base: AsyncKnowledgeBase, id: str, *, access: Access | None = None) -> Any:
+    async def telling(base: AsyncKnowledgeBase, id: str, *, access: Access | None = None, **how: Any) -> Any:
         try:
-            return await get(base, id, access=access)
+            return await get(base, id, access=access, **how)
         except NotFound:
-            await get(base, id, access=Access.operator())
+            await get(base, id, access=Access.operator(), **how)
             raise Forbidden("it is not yours") from None
 
     patch.setattr(AsyncKnowledgeBase, "get", telling)
