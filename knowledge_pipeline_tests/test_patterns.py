@@ -26,7 +26,7 @@ FEWER_CHARS = {  # what reaches these at most
     "config.yaml_edit._BLANK_END": 2_000,  # the operator's own file
     "config.yaml_edit._FLOW_LINE_REST": 2_000,
 }
-MAX_SECONDS = 1.5  # of a slow processor; a linear pattern takes far less, a quadratic one many seconds
+MAX_SECONDS = 0.5  # of the processor; a linear pattern takes a few milliseconds, a quadratic one seconds
 SHAPES = (
     *("a", "1", " ", "\n", '"', "'", "(", "[", "<", "`", "=", "|", "\\", "{"),
     *(

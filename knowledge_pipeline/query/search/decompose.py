@@ -37,12 +37,12 @@ _REFERS_BACK = re.compile(
     re.IGNORECASE,
 )
 _PLEASE = r"(?:please\s+|can you\s+|could you\s+)"
-_COMPARISONS = tuple(
-    (re.compile(whole, re.IGNORECASE | re.DOTALL), re.compile(between, re.IGNORECASE), max_sides)
+_COMPARISONS = tuple(  # `(?<!\s)`: from inside a run of blanks nothing is found that its start has not
+    (re.compile(whole, re.IGNORECASE | re.DOTALL), re.compile(rf"(?<!\s){between}", re.IGNORECASE), max_sides)
     for whole, between, max_sides in (
         (r"\bdifferences?\s+between\s+(.+)", r"\s+and\s+", 2),
         (rf"^{_PLEASE}?compare\s+(.+)", r"\s+(?:and|with|to|against)\s+(?:with\s+|to\s+)?", 2),
-        (r"^how\s+(?:do|does|did)\s+(.+\s+differ\s+from\s+.+)", r"\s+differ\s+from\s+", 2),
+        (r"^how\s+(?:do|does|did)\s+(.+\sdiffer\s+from\s.+)", r"\s+differ\s+from\s+", 2),
         (r"^(.+\s(?:vs\.?|versus)\s.+)", r"\s+(?:vs\.?|versus)\s+", 3),
     )
 )
