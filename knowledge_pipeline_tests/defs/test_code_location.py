@@ -70,10 +70,10 @@ class Location:
 
     def tick(self, sensor: str, resource: str, cursor: str | None = None):
         """Evaluate a sensor, and add the partitions that it asks for."""
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=self.instance, cursor=cursor, resources={resource: self.defs.resources[resource]}
-        )
-        result = self.defs.resolve_sensor_def(sensor).evaluate_tick(context)
+        ) as context:
+            result = self.defs.resolve_sensor_def(sensor).evaluate_tick(context)
         for change in result.dynamic_partitions_requests or ():
             self.instance.add_dynamic_partitions(change.partitions_def_name, change.partition_keys)
         return result

@@ -21,8 +21,9 @@ from knowledge_pipeline_tests.stages.publish.conftest import query as query
 def tick(
     workplace: Workplace, instance: dg.DagsterInstance, cursor: str | None
 ) -> dg.SensorResult | dg.SkipReason:
-    context = dg.build_sensor_context(instance, cursor=cursor, resources={"project": workplace.resource})
-    result = build_publication_sensor()(context)
+    resources = {"project": workplace.resource}
+    with dg.build_sensor_context(instance, cursor=cursor, resources=resources) as context:
+        result = build_publication_sensor()(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
     return result
 

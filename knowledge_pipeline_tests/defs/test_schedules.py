@@ -25,8 +25,8 @@ def project(tmp_path: Path) -> Watch:
 def tick(project: Watch, name: str, instance: dg.DagsterInstance) -> ScheduleExecutionData:
     by_name = {schedule.name: schedule for schedule in build_schedules(Settings())}
     resources = {"project": project.resource}
-    context = dg.build_schedule_context(instance, scheduled_execution_time=WHEN, resources=resources)
-    return by_name[name].evaluate_tick(context)
+    with dg.build_schedule_context(instance, scheduled_execution_time=WHEN, resources=resources) as context:
+        return by_name[name].evaluate_tick(context)
 
 
 def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:

@@ -84,10 +84,10 @@ def tick(workplace: Workplace, instance: dg.DagsterInstance):
     cursor: list[str | None] = [None]
 
     def evaluate() -> list[tuple[str, str | None]]:
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=instance, cursor=cursor[0], resources={"project": workplace.resource}
-        )
-        answer = build_settings_sensor().evaluate_tick(context)
+        ) as context:
+            answer = build_settings_sensor().evaluate_tick(context)
         cursor[0] = answer.cursor if answer.cursor is not None else cursor[0]
         for event in answer.asset_events:
             assert isinstance(event, dg.AssetObservation)

@@ -72,10 +72,10 @@ class Watch:
         if save:
             self.write()
         sensor = self.sensors[at]
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=instance, cursor=self.cursors.get(sensor.name), resources={"project": self.resource}
-        )
-        result = sensor.evaluate_tick(context)
+        ) as context:
+            result = sensor.evaluate_tick(context)
         for change in result.dynamic_partitions_requests or ():
             for key in change.partition_keys:
                 instance.has_dynamic_partition(change.partitions_def_name, key)  # as the daemon asks

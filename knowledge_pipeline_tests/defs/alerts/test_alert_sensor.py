@@ -54,10 +54,10 @@ class Operator:
 
     def tick(self) -> None:
         resources = {"project": self.workplace.resource}
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=self.instance, cursor=self._cursor, resources=resources, sensor_name="failed_runs"
-        )
-        result = self.sensor.evaluate_tick(context)
+        ) as context:
+            result = self.sensor.evaluate_tick(context)
         self._cursor = result.cursor
         for reaction in result.dagster_run_reactions or ():
             assert reaction.error is None

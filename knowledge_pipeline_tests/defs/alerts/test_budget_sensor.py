@@ -15,7 +15,7 @@ CALL = {"kind": "completion", "provider": "p", "model": "m", "calls": 1, "tokens
 
 @pytest.mark.slow
 def test_each_level_of_a_budget_is_reported_once_and_again_where_no_channel_took_it(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    workplace: Workplace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = workplace.path
     path.write_text(
@@ -27,8 +27,9 @@ def test_each_level_of_a_budget_is_reported_once_and_again_where_no_channel_took
 
     def tick() -> None:
         nonlocal cursor
-        context = dg.build_sensor_context(cursor=cursor, resources={"project": workplace.resource})
-        cursor = sensor.evaluate_tick(context).cursor
+        resources = {"project": workplace.resource}
+        with dg.build_sensor_context(instance, cursor=cursor, resources=resources) as context:
+            cursor = sensor.evaluate_tick(context).cursor
 
     def spend(cost: float) -> None:
         at = datetime.now(UTC)

@@ -34,10 +34,10 @@ class Ticks:
         self.keys: list[str | None] = []
 
     def tick(self) -> dg.SensorResult | Any:
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"project": self.workplace.resource}
-        )
-        result = build_files_sensor().evaluate_tick(context)
+        ) as context:
+            result = build_files_sensor().evaluate_tick(context)
         self.cursor = result.cursor or self.cursor
         self.keys += [request.run_key for request in result.run_requests or ()]
         return result

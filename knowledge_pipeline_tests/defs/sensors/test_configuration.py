@@ -251,13 +251,13 @@ def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
     one = workplace.run(instance, "refresh_code", "b")
     requested, sensor = [], build_release_sensor(build_release_job())
     for result in (many, one):
-        context = dg.build_run_status_sensor_context(
+        with dg.build_run_status_sensor_context(
             sensor_name="release_after_failures",
             dagster_instance=instance,
             dagster_run=result.dagster_run,
             dagster_event=result.get_run_failure_event(),
-        )
-        requested.append(sensor(context))
+        ) as context:
+            requested.append(sensor(context))
     assert isinstance(requested[0], dg.RunRequest)
     assert requested[0].run_key == many.run_id
     assert isinstance(requested[1], dg.SkipReason)
