@@ -428,7 +428,8 @@ asyncio.run(scenario())
 """
 
 
-def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program):
+def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 0.0)  # all is due, however soon the servers were killed
     program.hold()
     for first in (["first"], [], []):  # the later ones are killed right after they have taken it over
         done = subprocess.run([sys.executable, "-c", KILLED, str(program.root), *first], check=False)
