@@ -102,6 +102,10 @@ _CPP = re.compile(
     re.MULTILINE,
 )
 _OBJECTIVE_C = re.compile(r"^[ \t]*(?:@interface|@implementation|@protocol|@class|#import)\b", re.MULTILINE)
+_RST = re.compile(  # a target, a directive, or a title at the start with a line above and below
+    r"^\.\. (?:_[^:\n]{1,200}:|[\w-]{1,50}::)|\A\s{0,100}+([=*#~-])\1{2,200}\n[^\n]{1,200}\n\1{3,200}[ \t]*$",
+    re.MULTILINE,
+)
 _HEAD_CHARS = 32_768
 
 
@@ -111,7 +115,8 @@ def detect_language(path: str, head: str = "") -> str | None:
     Args:
         path: POSIX path, or the file name alone; never opened.
         head: the file's first characters (all of it will do), read for a `#!` line and to
-            tell apart what shares an extension (`.h` is C, C++ or Objective-C). May be empty.
+            tell apart what shares an extension (`.h` is C, C++ or Objective-C, `.txt` may be
+            reStructuredText). May be empty.
     """
     file_name = path.rpartition("/")[2].lower()
     named = _detect_by_name(file_name)
@@ -175,4 +180,6 @@ def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
         r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", head, re.M
     ):
         return "verilog"
+    if file_name.endswith(".txt") and _RST.search(head):
+        return "rst"
     return candidate

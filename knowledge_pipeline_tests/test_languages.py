@@ -75,6 +75,11 @@ def test_a_first_line_tells_the_language_of_a_script_without_extension(head, lan
         ("a_de.ts", "<?xml version='1.0'?>\n<TS></TS>", "xml"),
         ("a.v", "module adder(input a);\nendmodule\n", "verilog"),
         ("a.v", "module main\nfn main() {}\n", "v"),
+        ("a.txt", "Models\n======\n\n.. _model-fields:\n", "rst"),
+        ("a.txt", "Models\n======\n\n.. versionadded:: 3.2\n", "rst"),
+        ("a.txt", "\n======\nModels\n======\n\nFields.\n", "rst"),
+        ("a.txt", "======\nModels\n------\n\nFields.\n", "text"),
+        ("a.txt", "Models\n======\n\nSee .. and std::string, or ..hidden::\n", "text"),
     ],
 )
 def test_content_tells_apart_what_shares_an_extension(path, head, language):

@@ -48,6 +48,7 @@ _OTHER_CODE_FILE = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.
 _MARKUP_FILE = re.compile(
     r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I
 )
+_TEXT_OF_DOCUMENTATION = re.compile(r"(?:^|/)(?:docs?|documentation)/(?:.*/)?[^/]*\.txt$", re.I | re.S)
 _WIKI_PAGE = re.compile(
     r"\.(?:md|markdown|mdx|mkdn?|mdown|rst|rest|adoc|asc|asciidoc|org|textile|mediawiki|wiki|creole|rdoc|pod"
     r"|txt)$",
@@ -112,6 +113,7 @@ class FileSelection:
     exclude: GitIgnoreSpec
     languages: frozenset[str]
     accepts_scripts: bool  # whether a program without an extension may be wanted for its first line
+    accepts_markup: bool = False  # whether a text file of documentation may be wanted for the markup in it
     _pruned_by_folder: dict[str, bool] = field(default_factory=lambda: {"": False})
     _accepted: dict[tuple[str, bool], bool] = field(default_factory=dict[tuple[str, bool], bool])
 
@@ -128,8 +130,9 @@ class FileSelection:
     def accepts(self, path: str, *, executable: bool = False) -> bool:
         """Whether the file is taken, its folders not looked at.
 
-        True for a program without an extension where scripts may be wanted: its first
-        line has to tell (`is_script_candidate`).
+        True for a program without an extension where scripts may be wanted, and for a text
+        file of documentation where markup may be: its first lines have to tell
+        (`is_script_candidate`, `is_markup_candidate`).
         """
         known = self._accepted.get((path, executable))
         if known is None:
@@ -152,6 +155,11 @@ class FileSelection:
         name = path.rpartition("/")[2]
         return self.accepts_scripts and "." not in name and detect_language(name) is None
 
+    def is_markup_candidate(self, path: str) -> bool:
+        """Whether only the first lines of a wanted file can tell if it is markup: Sphinx reads `.txt` too."""
+        is_text = self.accepts_markup and _TEXT_OF_DOCUMENTATION.search(path) is not None
+        return is_text and not self.defaults.accepts(path.rpartition("/")[2])
+
     def _is_folder_pruned(self, folder: str) -> bool:
         known = self._pruned_by_folder.get(folder)
         if known is None:
@@ -163,7 +171,8 @@ class FileSelection:
     def _is_included(self, path: str, name: str, *, executable: bool) -> bool:
         if self.include is not None:
             return self.include.match_file(path)
-        return self.defaults.accepts(name) or (executable and self.is_script_candidate(name))
+        is_candidate = (executable and self.is_script_candidate(name)) or self.is_markup_candidate(path)
+        return is_candidate or self.defaults.accepts(name)
 
     def _is_excluded(self, path: str, name: str) -> bool:
         """Whether a file, or a folder (with a slash at its end), is excluded."""
@@ -221,6 +230,7 @@ def _build_selection(
         exclude=GitIgnoreSpec.from_lines(exclude),
         languages=languages,
         accepts_scripts=source_type == "code" and not include,
+        accepts_markup=source_type == "markdown" and not include,
     )
 
 

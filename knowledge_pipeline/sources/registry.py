@@ -23,6 +23,7 @@ from knowledge_pipeline.sources.files.documents import (
     FileSource,
     accept_all,
     build_code_filter,
+    build_markup_filter,
     build_openapi_filter,
     read_text,
     text_version,
@@ -112,6 +113,8 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     accepts = accept_all
     if source.type == "code":
         accepts = build_code_filter(tree, selection)
+    elif source.type == "markdown":
+        accepts = build_markup_filter(tree, selection)
     elif source.type == "openapi":
         accepts = build_openapi_filter(tree)
     files = FileSource(tree, accepts, read_text, text_version, max_bytes)

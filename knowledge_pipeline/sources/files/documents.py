@@ -88,6 +88,8 @@ class FileSource(Source):
 def text_version(path: str) -> str:
     """Changes whenever `read_text` may give another document for the same bytes."""
     version = f"{FORMAT_VERSION}.{DECODING_VERSION}"
+    if path.lower().endswith(".txt"):
+        return f"{version}+rst"  # whose language is told by the content
     return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
 
@@ -115,6 +117,18 @@ def build_code_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
         head = tree.read_head(entry, _FIRST_LINE_BYTES).decode("utf-8", "replace")
         language = detect_language(entry.path, head)
         return is_code(language) and (not selection.languages or language in selection.languages)
+
+    return is_listed
+
+
+def build_markup_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
+    """List what is markup by name, or, among the text files of documentation, by its first 64 KiB."""
+
+    def is_listed(entry: FileEntry) -> bool:
+        if not selection.is_markup_candidate(entry.path):
+            return True
+        head = tree.read_head(entry, HEAD_BYTES).decode("utf-8", "replace")
+        return detect_language(entry.path, head) == "rst"
 
     return is_listed
 

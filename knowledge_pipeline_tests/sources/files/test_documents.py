@@ -26,6 +26,29 @@ def test_openapi_lists_what_says_that_it_is(repository, cache, over):
     assert set(listed(over("openapi", repository.root), cache)) == set(SPECS)
 
 
+@pytest.mark.parametrize("over", [over_folder, over_git])
+def test_text_files_of_documentation_are_listed_where_they_are_markup(repository, cache, over):
+    page = "========\nQuerySet\n========\n\n.. class:: QuerySet\n"
+    others = {
+        "docs/words.txt": "abc\n",
+        "docs/CMakeLists.txt": "# .. x::\n",
+        "data/a.txt": page,
+        "docs.txt": page,
+    }
+    pages = {"docs/ref/querysets.txt": page, "Documentation/guide.txt": page, "sub/doc/README.txt": "Plain\n"}
+    repository.write({**pages, **others}).commit()
+    assert set(listed(over("markdown", repository.root), cache)) == set(pages)
+    document = read(over("markdown", repository.root), cache)["docs/ref/querysets.txt"]
+    assert (document.title, document.language) == ("QuerySet", "rst")
+
+
+def test_patterns_choose_text_files_whatever_is_in_them(repository, cache):
+    repository.write({"docs/words.txt": "abc\n", "docs/a.md": "# A\n"})
+    assert set(listed(over_folder("markdown", repository.root, include=["*.txt"]), cache)) == {
+        "docs/words.txt"
+    }
+
+
 def test_a_large_specification_is_not_left_out_in_silence(repository, cache):
     repository.write({"api.json": '{"openapi": "3.0.0", "x": "' + "x" * 6_000_000 + '"}'}).commit()
     [item] = listed(over_git("openapi", repository.root), cache).values()
