@@ -180,6 +180,6 @@ def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
         r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", head, re.M
     ):
         return "verilog"
-    if file_name.endswith(".txt") and _RST.search(head):
+    if candidate == "text" and file_name.endswith(".txt") and _RST.search(head):
         return "rst"
     return candidate

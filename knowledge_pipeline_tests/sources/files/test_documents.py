@@ -31,7 +31,7 @@ def test_text_files_of_documentation_are_listed_where_they_are_markup(repository
     page = "========\nQuerySet\n========\n\n.. class:: QuerySet\n"
     others = {
         "docs/words.txt": "abc\n",
-        "docs/CMakeLists.txt": "# .. x::\n",
+        "docs/CMakeLists.txt": page,
         "data/a.txt": page,
         "docs.txt": page,
     }
