@@ -32,6 +32,9 @@ _T = TypeVar("_T")
 
 _HNSW_EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
 
+TIE_TOLERANCE = 1e-5  # of a score: Lance adds floats of 32 bits, and in an order of its own
+_TIED_SHARE = 4  # a quarter as many rows as were asked for may share the last place with them
+
 
 class ScoredRow(NamedTuple):
     """A row that a search found."""
@@ -143,14 +146,18 @@ class IndexReader:
     async def search_text(self, words: str, where: Filter, *, limit: int) -> list[ScoredRow]:
         """Rows by BM25 over the split words, best first; scores are above 0.
 
+        Rows that score as the last of them does come as well: see `keep_tied`.
+
         `words` is plain text, split by `identifiers.expand_identifiers`; no query syntax is read from it.
         """
         from lance.query import MatchQuery
 
         query, columns = MatchQuery(words, "words"), ["_score", "_rowid"]
         where = self.locations.resolve(where)
-        rows: Any = await asyncio.to_thread(self._scan, where, columns, full_text_query=query, limit=limit)
-        return list(map(ScoredRow, rows["_rowid"].to_pylist(), rows["_score"].to_pylist()))
+        depth = count_with_tied(limit)
+        rows: Any = await asyncio.to_thread(self._scan, where, columns, full_text_query=query, limit=depth)
+        found = list(map(ScoredRow, rows["_rowid"].to_pylist(), rows["_score"].to_pylist()))
+        return keep_tied(found, limit)
 
     def _scan(
         self,
@@ -234,6 +241,23 @@ class IndexReader:
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
         return await asyncio.to_thread(self.dataset.count_rows, self.locations.resolve(where).sql)
+
+
+def count_with_tied(limit: int) -> int:
+    """How many rows to look for, to know which ones share the last of `limit` places."""
+    return limit + limit // _TIED_SHARE
+
+
+def keep_tied(found: Sequence[ScoredRow], limit: int) -> list[ScoredRow]:
+    """The best rows, best first, and all that share the last place: which of them come first is chance.
+
+    So what is found does not depend on how rows are spread over fragments, segments and stores. Where more
+    share it than `count_with_tied` looks for, it still does.
+    """
+    if len(found) <= limit:
+        return list(found)
+    floor = found[limit - 1].score * (1 - TIE_TOLERANCE)
+    return [row for row in found if row.score >= floor]
 
 
 def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:

@@ -2,8 +2,8 @@
 
 An index searches with its own rarities of words. Given weights, it searches with those of all, and differs
 only by its own mean length of rows; so what it finds is scored again, exactly. A row that it did not give can
-score at most what its last one does, times how far the two means are apart: where that is more than the
-results have, the index is asked for more rows.
+score at most what its last one does, times how far the two means are apart: where that reaches the last of
+the results, the index is asked for more rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.bm25 import TermStatistics, split_words, to_term, unite_statistics
 from knowledge_pipeline.store.index.term_statistics import TermCounts
-from knowledge_pipeline.store.readers import ScoredRow
+from knowledge_pipeline.store.readers import TIE_TOLERANCE, ScoredRow, count_with_tied
 
 MAX_WEIGHTED_WORDS = 32  # each is a search of its own: 200 take 15 times as long as one search for all
 DEEPER = 4  # how many times as many rows are asked for
@@ -62,17 +62,17 @@ class KeywordSearch:
         return [self._found[at] for at in range(len(self._own))]
 
     def list_due(self) -> list[int]:
-        """The indexes to ask next: all, then those that may have better rows than they gave."""
+        """The indexes to ask next: all, then those that may have rows as good as the last result."""
         if not self._found:
             return list(range(len(self._own)))
         best = heapq.nlargest(self._limit, (row.score for rows in self._found.values() for row in rows))
-        floor = best[-1] if len(best) == self._limit else 0.0
-        deepest = self._limit * MAX_DEPTH
+        floor = best[-1] * (1 - TIE_TOLERANCE) if len(best) == self._limit else 0.0
+        deepest = count_with_tied(self._limit) * MAX_DEPTH
         return [at for at, most in self._unseen.items() if most > floor and self._depths[at] < deepest]
 
     def find(self, at: int, where: Filter) -> None:
         """Ask one index, for more rows than before."""
-        self._depths[at] = depth = self._depths[at] * DEEPER or self._limit
+        self._depths[at] = depth = self._depths[at] * DEEPER or count_with_tied(self._limit)
         own, known = self._own[at], self._own[at].rows_with
         words = [word for word in self._words if known.get(to_term(word))]
         weights = [self._of_all.rarity(to_term(word)) / own.rarity(to_term(word)) for word in words]

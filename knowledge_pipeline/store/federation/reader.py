@@ -20,7 +20,15 @@ from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.index.locations import Locations
-from knowledge_pipeline.store.readers import LANCE_ERRORS, IndexReader, Row, ScoredRow, SpaceUnreadable
+from knowledge_pipeline.store.readers import (
+    LANCE_ERRORS,
+    IndexReader,
+    Row,
+    ScoredRow,
+    SpaceUnreadable,
+    count_with_tied,
+    keep_tied,
+)
 
 _MEMBER_BITS = 56  # of a row id; what is above says which store
 _ROW_MASK = (1 << _MEMBER_BITS) - 1
@@ -102,7 +110,7 @@ class FederatedReader(IndexReader):
         search = self.keywords.start_search(words, statistics, limit=limit)
         while due := search.list_due():
             await self._ask(lambda at: asyncio.to_thread(search.find, at, own[at]), due)
-        return _keep_best(search.found, limit)
+        return keep_tied(_keep_best(search.found, count_with_tied(limit)), limit)
 
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
         """See `IndexReader.take_rows`."""
