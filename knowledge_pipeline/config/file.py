@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError, create_model
 
 from knowledge_pipeline.config.organisations.expansion import add_members, find_listings_folder
 from knowledge_pipeline.config.problems import SECRET_KEYS, to_problem
@@ -138,7 +140,7 @@ def check_config(
         _report_duplicate_ids(parsed)
     settings = None
     try:
-        settings = Settings.model_validate(values)
+        settings = _validate(values)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         problems = [to_problem(each, parsed) for each in errors if each["type"] != _CONSEQUENT_ERROR]
@@ -146,6 +148,28 @@ def check_config(
         known |= {() for key_path in known if key_path[-1:] == ("id",)}  # the schema reports double ids too
         parsed.problems += [problem for problem in problems if problem.key_path not in known]
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
+
+
+def _validate(values: Any) -> Settings:
+    """The settings, without what building the rules of all keys takes where the file has few.
+
+    Raises:
+        ValidationError: as `Settings.model_validate`.
+    """
+    if is_object(values):
+        with suppress(ValidationError):  # which would name another class
+            found = _omit_rules(frozenset(Settings.model_fields.keys() - values.keys())).model_validate(
+                values
+            )
+            return Settings.model_construct(_fields_set=found.model_fields_set, **found.__dict__)
+    return Settings.model_validate(values)
+
+
+@lru_cache(maxsize=8)
+def _omit_rules(names: frozenset[str]) -> type[Settings]:
+    """The class of settings, with any value at keys that a file lacks; their defaults are the same."""
+    fields: Any = {name: (Any, Settings.model_fields[name].default) for name in names}
+    return create_model(Settings.__name__, __base__=Settings, **fields)
 
 
 def _apply_defaults(values: dict[str, Any], folder: Path) -> dict[str, Any]:
