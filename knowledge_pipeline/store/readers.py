@@ -133,7 +133,7 @@ class IndexReader:
         return await asyncio.to_thread(self._search_vector, vector, where, limit)
 
     def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
-        if held := self.memory.load_if_due():
+        if held := self.memory.load_if_due(where):
             return _search_exactly(held, vector, where, limit)
         values = np.ascontiguousarray(vector, np.float32)
         query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])

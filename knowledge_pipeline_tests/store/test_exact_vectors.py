@@ -114,6 +114,24 @@ def test_they_are_read_at_the_second_search_and_answer_as_the_index_does(lake: L
     assert [each.score for each in by_index] == pytest.approx([each.score for each in exact], abs=1e-5)
 
 
+def test_a_second_look_reads_the_rows_that_match_alone_and_finds_the_same(lake: Lake) -> None:
+    made = np.random.default_rng(7).standard_normal((60, DIMENSIONS)).round(3).tolist()
+    write(lake, made[:40], tenant="a")
+    write(lake, [None, *made[40:]], tenant="b")
+    reader, question = asyncio.run(open_reader(lake)), np.array([1.0, 2.0, 3.0, 4.0], "f4")
+    whole, memory, only_b = ExactVectors.load(reader.dataset), reader.memory, eq("tenant", "b")
+    asyncio.run(reader.search_vector(question, MATCH_ALL, limit=10))
+    found = asyncio.run(reader.search_vector(question, only_b, limit=10))
+    ids, similarities = whole.search(question, only_b, limit=10)
+    assert [tuple(each) for each in found] == list(zip(ids.tolist(), similarities.tolist(), strict=True))
+    held = memory.find_holder(ids.tolist())
+    assert memory.loaded is None and held and len(held.rows) == 20
+    assert np.array_equal(held.take_matrix(ids.tolist())[1], whole.take_matrix(ids.tolist())[1])
+    assert memory.find_holder(whole.rows.tolist()) is None
+    assert asyncio.run(reader.search_vector(question, only_b, limit=10)) == found
+    assert memory.loaded and memory.find_holder(whole.rows.tolist()) is memory.loaded
+
+
 def test_a_table_that_is_too_large_is_never_held(lake: Lake) -> None:
     write(lake, [[1.0, 0.0, 0.0, 0.0]] * 3, tenant="a")
     dataset = asyncio.run(open_reader(lake)).dataset

@@ -141,7 +141,7 @@ async def score_rows(
     cache: RowCache, reader: IndexReader, vector: np.ndarray, rows: Collection[int]
 ) -> list[ScoredRow]:
     """The cosine of some rows' vectors and a vector, in [-1, 1]; 0 where one of the two is all zero."""
-    if held := reader.memory.loaded:
+    if held := reader.memory.find_holder(rows):
         known, others = held.take_matrix(rows)
     else:
         vectors = await cache.read_vectors(reader, rows)

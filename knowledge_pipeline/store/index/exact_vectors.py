@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from cachetools import LRUCache
 
-from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.filters import MATCH_ALL, Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.matching_rows import MAX_ROWS, MatchingRows
 
@@ -27,7 +27,7 @@ _SPARSE_SHARE = 8  # rows that are fewer than such a share of all are picked bef
 
 @dataclass(frozen=True, slots=True)
 class ExactVectors:
-    """All vectors of one version of an index. Threads may share it."""
+    """The vectors of one version of an index: all, or those of a condition's rows. Threads may share it."""
 
     rows: np.ndarray  # int64, shape (vectors,): ids of the rows, ascending
     vectors: np.ndarray  # float32, shape (vectors, dimensions)
@@ -40,14 +40,21 @@ class ExactVectors:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def load(cls, dataset: Any, values: ColumnValues | None = None) -> ExactVectors:
-        """Read the rows that have a vector, in batches: a second copy of all takes as long as reading."""
+    def load(
+        cls, dataset: Any, values: ColumnValues | None = None, where: Filter | None = None
+    ) -> ExactVectors:
+        """Read the rows that have a vector, in batches: a second copy of all takes as long as reading.
+
+        With a condition, those that match: they alone can be searched for then, and under no other condition.
+        """
+        values = values or ColumnValues(dataset)
+        embedded = f"({values.resolve(where).sql}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
         most, dimensions = dataset.count_rows(), dataset.schema.field("vector").type.list_size
         rows, scales = np.empty(most, np.int64), np.zeros(most, np.float32)
         vectors = np.empty((most, dimensions), np.float32)
         end = 0
         for batch in dataset.to_batches(
-            columns=["vector"], filter="vector IS NOT NULL", with_row_id=True, batch_size=_BATCH_ROWS
+            columns=["vector"], filter=embedded, with_row_id=True, batch_size=_BATCH_ROWS
         ):
             start, end = end, end + len(batch)
             rows[start:end] = batch["_rowid"].to_numpy()
@@ -58,7 +65,10 @@ class ExactVectors:
         if np.any(rows[1:] < rows[:-1]):
             order = np.argsort(rows)
             rows, vectors, scales = rows[order], vectors[order], scales[order]
-        return cls(rows, vectors, scales, dataset, values or ColumnValues(dataset))
+        held = cls(rows, vectors, scales, dataset, values)
+        if where:
+            held._positions[where.sql] = np.arange(end, dtype=np.int32)
+        return held
 
     def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""
@@ -78,6 +88,10 @@ class ExactVectors:
     def knows(self, where: Filter) -> bool:
         """Whether the rows that match are known, so that a search reads nothing."""
         return where.sql in self._positions
+
+    def has_all(self, rows: Collection[int]) -> bool:
+        """Whether each of the rows is among those that are held."""
+        return bool(np.isin(np.fromiter(rows, np.int64, len(rows)), self.rows).all())
 
     def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
         """The vectors of rows; those without one are left out."""
@@ -118,7 +132,9 @@ class VectorMemory:
         self.matching = MatchingRows(dataset, self.values, max_rows=max_rows)
         self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
         self._searches = 0
+        self._first_condition = ""
         self._loaded: ExactVectors | None = None
+        self._matching: ExactVectors | None = None  # of the condition of the second search alone
         self._is_too_large: bool | None = None
         self._reading = threading.Lock()
 
@@ -127,9 +143,20 @@ class VectorMemory:
         """The vectors, if they are loaded by now."""
         return self._loaded
 
-    def load_if_due(self) -> ExactVectors | None:
-        """The vectors for a search; None if it had better use the index."""
+    def find_holder(self, rows: Collection[int]) -> ExactVectors | None:
+        """What holds the vectors of rows, as far as they have any; None if they have to be read."""
+        matching = self._matching
+        return self._loaded or (matching if matching and matching.has_all(rows) else None)
+
+    def load_if_due(self, where: Filter = MATCH_ALL) -> ExactVectors | None:
+        """The vectors for a search; None if it had better use the index.
+
+        A second search under another condition is the second look of the first question, which may be the
+        only one: it reads the rows that match, and the third search all.
+        """
         self._searches += 1
+        if self._searches == 1:
+            self._first_condition = where.sql
         if self._loaded or self._searches < _MIN_SEARCHES or self._is_too_large:
             return self._loaded
         if not self._reading.acquire(blocking=False):
@@ -138,8 +165,12 @@ class VectorMemory:
             if self._is_too_large is None:
                 bytes_ = self._dataset.count_rows() * self._dimensions * 4
                 self._is_too_large = bytes_ > self._max_bytes
-            if not self._is_too_large and self._loaded is None:
-                self._loaded = ExactVectors.load(self._dataset, self.values)
+            if self._is_too_large or self._loaded:
+                return self._loaded
+            if self._searches == _MIN_SEARCHES and where.sql != self._first_condition:
+                self._matching = ExactVectors.load(self._dataset, self.values, where)
+                return self._matching
+            self._loaded, self._matching = ExactVectors.load(self._dataset, self.values), None
             return self._loaded
         finally:
             self._reading.release()
