@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses.context import ContextResponse
 from knowledge_pipeline.contract.responses.documents import RelationsResponse
 from knowledge_pipeline.contract.responses.graph import GraphResponse
-from knowledge_pipeline.contract.responses.health import ComponentHealth
-from knowledge_pipeline.contract.responses.inventory import StatusResponse
 from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.contract.responses.trace import TraceResponse
-from knowledge_pipeline.contract.responses.usage import ModelCallResponse
 from knowledge_pipeline.contract.types import Judgement, SearchMode, SearchType
-from knowledge_pipeline.llm.budgets import Budgets
 from knowledge_pipeline.llm.model_calls import ModelCall
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
@@ -32,10 +26,6 @@ from knowledge_pipeline.query.blame import Blame
 from knowledge_pipeline.query.code_graph.engine import CodeGraph, GraphRequest
 from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
 from knowledge_pipeline.query.declared_sources import DeclaredSources
-from knowledge_pipeline.query.federation.index import FederatedIndex
-from knowledge_pipeline.query.federation.status import read_federation_status
-from knowledge_pipeline.query.federation.stores import MemberStores
-from knowledge_pipeline.query.health import check_health
 from knowledge_pipeline.query.log.feedback import FeedbackLog
 from knowledge_pipeline.query.log.model_calls import ModelCallLog
 from knowledge_pipeline.query.log.queries import QueryLog
@@ -44,7 +34,6 @@ from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.query.search.cache import AnswerCache
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.plan import choose_type
-from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.query.working_tree import WorkingTree
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.organisations.listings import load_shared_settings
@@ -52,6 +41,14 @@ from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import ModelCallRequest, Task
+    from knowledge_pipeline.contract.responses.context import ContextResponse
+    from knowledge_pipeline.contract.responses.health import ComponentHealth
+    from knowledge_pipeline.contract.responses.inventory import StatusResponse
+    from knowledge_pipeline.contract.responses.trace import TraceResponse
+    from knowledge_pipeline.contract.responses.usage import ModelCallResponse
+    from knowledge_pipeline.llm.budgets import Budgets
+    from knowledge_pipeline.query.federation.index import FederatedIndex
+    from knowledge_pipeline.query.federation.stores import MemberStores
 
 _NO_FILTERS = Filters()
 
@@ -103,9 +100,11 @@ class AsyncKnowledgeBase:
         is_shared: Callable[[], bool] | None = None,
         cache: AnswerCache | None = None,
     ) -> None:
-        federation = settings.federation
-        self._members = MemberStores.open(federation.stores) if federation.stores else None
-        if self._members:
+        self._members: MemberStores | None = None
+        if settings.federation.stores:
+            from knowledge_pipeline.query.federation.stores import MemberStores
+
+            self._members = MemberStores.open(settings.federation.stores)
             settings = self._members.unite_settings(settings)
         self.settings = settings
         self.access = access or Access.operator()
@@ -119,8 +118,11 @@ class AsyncKnowledgeBase:
         self._index = self.open_index()
         self._audiences = Audiences(self._lake, self._index)
         cache = cache or AnswerCache(settings.query.cache)
-        budgets = settings.costs.budgets
-        self._budgets = Budgets(budgets, self._lake) if budgets else None
+        self._budgets: Budgets | None = None
+        if settings.costs.budgets:
+            from knowledge_pipeline.llm.budgets import Budgets
+
+            self._budgets = Budgets(settings.costs.budgets, self._lake)
         self._engine = Engine(
             settings,
             self._lake,
@@ -297,12 +299,18 @@ class AsyncKnowledgeBase:
         """The live release, and how much of it the caller may see."""
         access = await self._resolve_access(access)
         if self._members:
+            from knowledge_pipeline.query.federation.status import read_federation_status
+
             return await read_federation_status(self._members, access)
+        from knowledge_pipeline.query.status import read_status  # most processes only search
+
         return await read_status(self.settings, self._lake, self._index, access)
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
         """Which components work now; see `health.check_health`."""
+        from knowledge_pipeline.query.health import check_health  # most processes only search
+
         return await check_health(self.settings, self._lake, self._index, self._engine, self._log)
 
     @_on_background_loop
@@ -340,6 +348,7 @@ class AsyncKnowledgeBase:
         Raises:
             InvalidQuery: see `build_reported_call`.
         """
+        from knowledge_pipeline.contract.responses.usage import ModelCallResponse
         from knowledge_pipeline.query.log.reports import build_reported_call  # most processes only search
 
         access = (access or self.access).with_current_labels()
@@ -357,6 +366,8 @@ class AsyncKnowledgeBase:
         """What questions are asked of, opened anew: for one event loop."""
         if self._members is None:
             return LiveIndex(self._lake)
+        from knowledge_pipeline.query.federation.index import FederatedIndex
+
         return FederatedIndex(self._lake, self._members, timeout_s=self.settings.federation.timeout_s)
 
     @property
@@ -396,9 +407,7 @@ class AsyncKnowledgeBase:
 
     async def _ask(self, operation: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """What the engine or the code graph answers; of several stores, without one that fails."""
-        if isinstance(self._index, FederatedIndex):
-            return await self._index.ask(operation)
-        return await operation()
+        return await operation() if isinstance(self._index, LiveIndex) else await self._index.ask(operation)
 
     async def _resolve_access(self, access: Access | None) -> Access:
         access = (access or self.access).with_current_labels()

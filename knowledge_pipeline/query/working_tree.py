@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.connections.local import LocalConnection
 from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.contract.responses.context import ContextResponse
 from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.contract.types import FileState
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.responses.context import ContextResponse
 
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone
 _REDACTED = "[REDACTED:"  # a line that the index holds without its secret

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.contract.responses.context import ContextResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.blame import Blame
 from knowledge_pipeline.query.search.engine import Engine
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
+    from knowledge_pipeline.contract.responses.context import ContextResponse
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from knowledge_pipeline.query.search.assemble import build_response, to_result
 from knowledge_pipeline.query.search.cache import AnswerCache, reissue_response
 from knowledge_pipeline.query.search.enrichment import Enricher
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.pipeline import AdjustCandidates, SearchPipeline, keep_candidates
 from knowledge_pipeline.query.search.plan import plan_search, plan_similar
 from knowledge_pipeline.query.search.query_expansion import QueryExpander
@@ -76,6 +75,8 @@ class Engine:
             )
         self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
         if self._model and query.rerank.kind == "llm":
+            from knowledge_pipeline.query.search.llm_rerank import LLMReranker
+
             self._reranker = LLMReranker(query.rerank, self._model)
         else:
             self._reranker = Reranker(query.rerank)

@@ -34,7 +34,6 @@ from knowledge_pipeline.query.search.assemble import assemble_best, build_respon
 from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
 from knowledge_pipeline.query.search.fuse import fuse
 from knowledge_pipeline.query.search.hits import Candidates, Hit, IndexedChunk, RankedChunk
-from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
@@ -60,6 +59,7 @@ from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
 
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.budgets import Budgets
+    from knowledge_pipeline.query.search.llm_rerank import LLMReranker
 
 MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
