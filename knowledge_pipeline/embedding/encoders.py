@@ -17,7 +17,7 @@ from knowledge_pipeline.embedding import model_config
 from knowledge_pipeline.embedding.bert_graph import build_bert_graph, is_bert
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
 from knowledge_pipeline.embedding.safetensors_file import Tensor, read_tensors
-from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
+from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, open_tokenizer
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing
 
@@ -46,9 +46,7 @@ class OnnxEncoder:
     """A transformer that onnxruntime runs, one text on each core at a time."""
 
     def __init__(self, folder: Path, session: Any, *, window: int, pool: Pool) -> None:
-        from tokenizers import Tokenizer
-
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(window)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs
         self._session = session
@@ -84,9 +82,7 @@ class StaticEncoder:
     """
 
     def __init__(self, folder: Path) -> None:
-        from tokenizers import Tokenizer
-
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         path = _find_weights(folder)
         tensors = read_tensors(path)
@@ -159,7 +155,8 @@ def _load_encoder(folder: Path, space: str) -> Encoder:
             return StaticEncoder(first)
         window = model_config.read_max_tokens(folder, modules) + SPECIAL_TOKENS
         weights = _find_weights(first)
-        session = open_onnx_session(build_bert_graph(first, weights), weights=weights.parent)
+        graph = build_bert_graph(first, weights)
+        session = open_onnx_session(graph, weights=weights.parent, is_optimized=True)
         return OnnxEncoder(first, session, window=window, pool=POOLING[_read_pooling(modules) or "mean"])
     except ModuleNotFoundError as error:
         raise ModelError(describe_missing(f"the model {space!r}", "models")) from error

@@ -7,11 +7,15 @@ embedded one by one: a vector must not depend on the other texts.
 
 from __future__ import annotations
 
+import platform
+import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -21,7 +25,7 @@ from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
 from knowledge_pipeline.embedding.onnx_format import separate_weights
-from knowledge_pipeline.embedding.parallel import open_onnx_session
+from knowledge_pipeline.embedding.parallel import open_onnx_session, opens_for_one_text
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
@@ -118,12 +122,53 @@ class PackagedEmbedder:
 def _load_encoder(folder: Path, window: int) -> OnnxEncoder:
     """The model, loaded once in a process."""
     try:
-        session = open_onnx_session(separate_weights(folder / "model.onnx"), weights=folder)
-        return OnnxEncoder(folder, session, window=window, pool=POOLING["cls"])
+        return OnnxEncoder(folder, _open_session(folder), window=window, pool=POOLING["cls"])
     except Exception as error:  # whatever onnxruntime raises of damaged files
         raise ModelError(
             f"the model in {folder.name} cannot be loaded ({type(error).__name__}): install its package again"
         ) from error
+
+
+def _open_session(folder: Path) -> object:
+    """A session of the model; for one text, of the graph that an earlier process has optimised and kept.
+
+    Optimising takes six times as long as the rest. What is kept follows from what its folder is named after,
+    and can be deleted at any time.
+    """
+    path = folder / "model.onnx"
+    if not opens_for_one_text():
+        return open_onnx_session(separate_weights(path), weights=folder)
+    kept = _build_kept_path(path)
+    if kept.is_file():
+        with suppress(Exception):  # whatever onnxruntime raises of damaged files: the model itself is whole
+            return open_onnx_session(str(kept), is_optimized=True)
+    with suppress(Exception), _replace_folder(kept.parent) as made:  # such as of a disk that is full
+        return open_onnx_session(separate_weights(path), weights=folder, save_optimized=made / kept.name)
+    return open_onnx_session(separate_weights(path), weights=folder)
+
+
+def _build_kept_path(model: Path) -> Path:
+    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
+    from platformdirs import user_cache_path
+
+    by = onnxruntime.__version__, platform.machine(), model.stat().st_size, hash_ends(model)
+    return (
+        user_cache_path("knowledge_pipeline")
+        / "optimized"
+        / space_name(model.parent.name, *by)
+        / "model.onnx"
+    )
+
+
+@contextmanager
+def _replace_folder(folder: Path) -> Generator[Path]:
+    """A new folder, which takes the other one's place as a whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent) as made:
+        yield Path(made)
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another process was faster
+            Path(made).rename(folder)
 
 
 def _find_folder(name: str) -> Path:

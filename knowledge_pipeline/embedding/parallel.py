@@ -47,7 +47,18 @@ def open_sessions_for_one_text() -> None:
     _is_for_one_text.set()
 
 
-def open_onnx_session(model: str | bytes, *, weights: Path | None = None) -> object:
+def opens_for_one_text() -> bool:
+    """Whether `open_sessions_for_one_text` was called."""
+    return _is_for_one_text.is_set()
+
+
+def open_onnx_session(
+    model: str | bytes,
+    *,
+    weights: Path | None = None,
+    is_optimized: bool = False,
+    save_optimized: Path | None = None,
+) -> object:
     """An onnxruntime session that computes in the calling thread, and that threads may share.
 
     Waiting threads do not spin, so that other work can use the cores.
@@ -55,6 +66,8 @@ def open_onnx_session(model: str | bytes, *, weights: Path | None = None) -> obj
     Args:
         model: the path of a file, or its bytes.
         weights: the folder of the files that `model` refers to, where it is bytes.
+        is_optimized: whether looking for operations to join, which takes longer than the rest, finds none.
+        save_optimized: the file to write the graph to, as it is after that, with its weights beside it.
     """
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
@@ -62,8 +75,15 @@ def open_onnx_session(model: str | bytes, *, weights: Path | None = None) -> obj
     options.intra_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    if _is_for_one_text.is_set():  # a copy of all weights, arranged for the processor, pays after ten texts
+    if opens_for_one_text():  # a copy of all weights, arranged for the processor, pays after ten texts
         options.add_session_config_entry("session.disable_prepacking", "1")
+        if is_optimized:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if save_optimized:  # by what holds on every processor
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(save_optimized)
+        beside = f"{save_optimized.stem}.weights"
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", beside)
     if weights:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

