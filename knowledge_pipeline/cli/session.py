@@ -113,15 +113,18 @@ class Session:
         access = Access.operator("cli").with_labels(self.labels)
         return KnowledgeBase.open(settings or self.settings, access=access)
 
-    def preload_models(self) -> None:
-        """Load the models of one query in the background, while a command imports what else it needs."""
+    def preload_models(self, text: str = "") -> None:
+        """Load the models of one query in the background, while a command imports what else it needs.
+
+        They embed the text at once, which is probably what they will be asked for.
+        """
         from knowledge_pipeline.embedding.parallel import open_sessions_for_one_text
 
         open_sessions_for_one_text()
         settings = self.settings
         for embedding in settings.list_embeddings():
             if embedding.provider == "local":
-                Thread(target=_load_model, args=(embedding,), name="preload").start()
+                Thread(target=_embed, args=(embedding, text), name="preload").start()
 
     def use_config(self, path: Path) -> None:
         """Use another file, or the same one after this run has edited it."""
@@ -130,11 +133,11 @@ class Session:
             self.__dict__.pop(name, None)
 
 
-def _load_model(embedding: EmbeddingSettings) -> None:
+def _embed(embedding: EmbeddingSettings, text: str) -> None:
     from knowledge_pipeline.embedding.registry import open_embedder
 
     with suppress(KnowledgeError):  # the command reports it, or does without
-        open_embedder(embedding).embed_query("")
+        open_embedder(embedding).embed_query(text)
 
 
 def resolve_config(path: Path) -> Path:

@@ -15,7 +15,12 @@ import numpy as np
 
 from knowledge_pipeline.embedding import model_config
 from knowledge_pipeline.embedding.bert_graph import build_bert_graph, is_bert
-from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
+from knowledge_pipeline.embedding.parallel import (
+    count_usable_cores,
+    map_on_cores,
+    open_onnx_session,
+    opens_for_one_text,
+)
 from knowledge_pipeline.embedding.safetensors_file import Tensor, read_tensors
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, open_tokenizer
 from knowledge_pipeline.errors import ModelError
@@ -53,9 +58,22 @@ class OnnxEncoder:
         self._input_names = {given.name for given in self._session.get_inputs()}
         self._pool = pool
         self._slots = threading.BoundedSemaphore(count_usable_cores())
+        self._last: tuple[str, tuple[np.ndarray, int]] | None = None
+        self._last_lock = threading.Lock()
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, int]:
-        """See `Encoder.encode`; longest texts first, so that no core waits long for another at the end."""
+        """See `Encoder.encode`; longest texts first, so that no core waits long for another at the end.
+
+        A process for one text asks for it again, in each space that has the model.
+        """
+        if len(texts) != 1 or not opens_for_one_text():
+            return self._encode(texts)
+        with self._last_lock:
+            if self._last is None or self._last[0] != texts[0]:
+                self._last = texts[0], self._encode(texts)
+            return self._last[1]
+
+    def _encode(self, texts: Sequence[str]) -> tuple[np.ndarray, int]:
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
         encoded = map_on_cores(lambda at: self._encode_text(texts[at]), order)
         vectors = np.empty((len(texts), len(encoded[0][0])), np.float32)

@@ -71,16 +71,17 @@ def open_onnx_session(
     """
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
-    options = cast("Any", onnxruntime).SessionOptions()
+    runtime = cast("Any", onnxruntime)
+    options, levels = runtime.SessionOptions(), runtime.GraphOptimizationLevel
     options.intra_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     if opens_for_one_text():  # a copy of all weights, arranged for the processor, pays after ten texts
         options.add_session_config_entry("session.disable_prepacking", "1")
         if is_optimized:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.graph_optimization_level = levels.ORT_DISABLE_ALL
     if save_optimized:  # by what holds on every processor
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
         options.optimized_model_filepath = str(save_optimized)
         beside = f"{save_optimized.stem}.weights"
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", beside)

@@ -73,7 +73,7 @@ def search(
         raise WrongUsage("give a QUERY, or --file")
     filters = filter_options.to_filters()
     if mode != "words":
-        session.preload_models()
+        session.preload_models(query or "")
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
             response = search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
@@ -88,7 +88,7 @@ def search(
                 blame=blame,
                 mode=mode,
             )
-    show_results(session.screen, response, lines=lines)
+        show_results(session.screen, response, lines=lines)  # the log need not be written for that
 
 
 def search_similar(
