@@ -9,7 +9,7 @@ questions   every kind of question about that repository, of targets drawn at ra
             an operator's and those of a caller who may see it by a private source; needs `edits` before
 
 Packages, and the store, stay in FOLDER. Times are by the clock and, since other programs may be at work, by
-the processor time of all threads. `benchmarks.graph_time_generated` asks larger, generated tables.
+the processor time of all threads.
 """
 
 from __future__ import annotations

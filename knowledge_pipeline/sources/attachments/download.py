@@ -32,11 +32,12 @@ _PIECE_BYTES = 65_536
 _SIGN_IN_PATH = re.compile(r"/(?:login|sign[-_]?in|sso|saml)(?:\.[a-z]{1,10})?(?:/|$)", re.IGNORECASE)
 _SIGN_IN_REASON = (
     "the service answered with a web page, as a sign-in page is, instead of the file: give the token the "
-    "permission for attachments that the source's page in docs/sources names, then refresh with --full"
+    "permission for attachments that the source's page in docs/sources names, then run "
+    "`knowledge reindex --source ID`"
 )
 _REFUSED_REASON = (
     "the service forbids us to download it (403): give the token the permission for attachments that the "
-    "source's page in docs/sources names, then refresh with --full"
+    "source's page in docs/sources names, then run `knowledge reindex --source ID`"
 )
 
 
