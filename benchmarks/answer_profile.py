@@ -23,10 +23,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import describe_machine
 from benchmarks.scale_build import settings
-from benchmarks.scale_query import Truth, loaded, quantiles
-from benchmarks.scale_truth import released
-from benchmarks.serve_load import machine
+from benchmarks.scale_query import Truth, load_by_clients, quantiles
+from benchmarks.scale_truth import open_live_index
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of the load by a hundred clients")
     options = parser.parse_args()
     columns = asyncio.run(_profile(options.folder, options.chunks, options.seconds))
-    table = Table("ms", *columns, title=f"{options.chunks:,} chunks, {machine()}")
+    table = Table("ms", *columns, title=f"{options.chunks:,} chunks, {describe_machine()}")
     names = dict.fromkeys(name for column in columns.values() for name in column)
     for name in names:
         table.add_row(name, *(f"{column[name]:.2f}" if name in column else "" for column in columns.values()))
@@ -62,7 +62,7 @@ async def _profile(folder: Path, chunks: int, seconds: float) -> dict[str, dict[
         raw = [await _time(lambda at=at: hybrid(at)) for at in range(-WARM, count)][WARM:]
         columns["LanceDB hybrid"] = dict(zip(("p50", "p95"), quantiles(raw), strict=True))
         columns["100 clients"] = await _ask_at_once(knowledge, truth.texts, seconds)
-        columns["LanceDB, 100 clients"] = _describe(await loaded(hybrid, count, seconds=seconds))
+        columns["LanceDB, 100 clients"] = _describe(await load_by_clients(hybrid, count, seconds=seconds))
     return columns
 
 
@@ -74,7 +74,7 @@ async def _ask_at_once(knowledge: AsyncKnowledgeBase, texts: list[str], seconds:
         await knowledge.search(texts[at])
         answers += 1
 
-    served = await loaded(ask, len(texts), seconds=seconds)
+    served = await load_by_clients(ask, len(texts), seconds=seconds)
     loop_ms = (await knowledge.loop.run(_thread_time()) - before_s) * 1000
     return {**_describe(served), "loop": loop_ms / answers}
 
@@ -119,7 +119,7 @@ async def _open_hybrid(folder: Path, chunks: int) -> Callable[[int], Coroutine[A
     """LanceDB's own search by vector and words, with our parameters, as in `scale_query`."""
     import lancedb
 
-    truth, (index, version) = Truth(folder, chunks), released(folder, chunks)
+    truth, (index, version) = Truth(folder, chunks), open_live_index(folder, chunks)
     table: Any = await (await lancedb.connect_async(str(index.path.parent))).open_table(index.name)
     await table.checkout(version)
     words = [expand_identifiers(text) for text in truth.texts]

@@ -96,7 +96,7 @@ def repository_texts(count: int) -> list[str]:
     return [by_length[at] for at in np.linspace(0, len(by_length) - 1, count).astype(int)]
 
 
-def timed(work: Callable[[], np.ndarray]) -> tuple[np.ndarray, float, float]:
+def time_work(work: Callable[[], np.ndarray]) -> tuple[np.ndarray, float, float]:
     """What it made, seconds by the clock, and seconds of the processor in this process."""
     clock, cpu = time.perf_counter(), time.process_time()
     made = work()
@@ -109,7 +109,7 @@ def limit() -> dict[str, float]:
 
     one = torch.rand(_SQUARE, _SQUARE)
     one @ one
-    runs = [timed(lambda: (one @ one).numpy())[1:] for _ in range(5)]
+    runs = [time_work(lambda: (one @ one).numpy())[1:] for _ in range(5)]
     gflop = 2 * _SQUARE**3 / 1e9
     return {
         "per_second": gflop / min(seconds for seconds, _ in runs),
@@ -154,7 +154,7 @@ def _figure(way: EmbeddingSettings, texts: list[str], reference: np.ndarray | No
     embedder = open_embedder(way)
     embedder.embed(texts[:4])  # loads the model
     before = embedder.usage.tokens
-    vectors, seconds, cpu_seconds = timed(lambda: embedder.embed(texts))
+    vectors, seconds, cpu_seconds = time_work(lambda: embedder.embed(texts))
     reference = vectors if reference is None else reference
     cosines = (vectors * reference).sum(axis=1)
     singles = way.model.split("+")
@@ -170,11 +170,11 @@ def _figure(way: EmbeddingSettings, texts: list[str], reference: np.ndarray | No
         gflop=gflop,
         cosine_mean=float(cosines.mean()),
         cosine_least=float(cosines.min()),
-        neighbours=_shared(vectors, reference),
+        neighbours=share_of_neighbours(vectors, reference),
     )
 
 
-def _shared(vectors: np.ndarray, reference: np.ndarray) -> float:
+def share_of_neighbours(vectors: np.ndarray, reference: np.ndarray) -> float:
     def nearest(rows: np.ndarray) -> np.ndarray:
         near = rows @ rows.T
         np.fill_diagonal(near, -2)

@@ -18,10 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.serve_load import machine
+from benchmarks.figures import describe_machine, print_rows
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket, S3Server
@@ -50,14 +47,9 @@ def main() -> None:
                 name = f"{fault}, then maintenance" if maintained else fault
                 rows.append(_try_all(matrix, name, fault, options, maintained=maintained))
     if options.json:
-        print(json.dumps({"machine": machine(), "commits": matrix.commits, "rows": rows}, indent=2))
+        print(json.dumps({"machine": describe_machine(), "commits": matrix.commits, "rows": rows}, indent=2))
         return
-    table = Table(title=f"{matrix.commits} commits, {machine()}")
-    for heading in rows[0]:
-        table.add_column(heading, justify="left" if heading == "fault" else "right")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    Console(width=150).print(table)
+    print_rows(f"{matrix.commits} commits, {describe_machine()}", rows, width=150)
 
 
 def _read_arguments() -> argparse.Namespace:

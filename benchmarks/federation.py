@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks import serve_load
+from benchmarks.figures import describe_machine
 from knowledge_pipeline import KnowledgeBase
 
 _WARM = 20  # questions before the measured ones
@@ -45,7 +46,7 @@ def main() -> None:
             f"{asked.stores} stores": stack.enter_context(KnowledgeBase.open(folder / "all")),
         }
         questions = list(islice(serve_load.iter_questions(words), asked.questions + _WARM))
-        print(f"{asked.chunks:,} chunks, {serve_load.machine()}")
+        print(f"{asked.chunks:,} chunks, {describe_machine()}")
         for name, took in _ask(bases, questions).items():
             rest = took[_WARM:]
             print(

@@ -81,7 +81,7 @@ def main() -> None:
     totals = {kind: Score() for kind in KINDS}
     rows: list[tuple[str, str, Score]] = []
     for requirement in options.packages or SETS[options.set]:
-        root, texts = unpacked(requirement, options.work)
+        root, texts = unpack_package(requirement, options.work)
         answers = answered(requirement, root, texts, options.tool, options.work)
         edges = list(Package(texts).edges())
         for kind in KINDS:
@@ -98,7 +98,7 @@ def main() -> None:
         print("\n".join(error for score in totals.values() for error in score.errors))
 
 
-def unpacked(requirement: str, work: Path) -> tuple[Path, dict[str, str]]:
+def unpack_package(requirement: str, work: Path) -> tuple[Path, dict[str, str]]:
     """A package's wheel, or a folder, unpacked, and the texts of its files by their paths in it."""
     root = work / requirement.strip("/").replace("/", "_")
     if Path(requirement).is_dir():

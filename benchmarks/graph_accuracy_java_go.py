@@ -80,7 +80,7 @@ def main() -> None:
     rows: list[tuple[str, str, Score]] = []
     totals = {kind: Score() for kind in KINDS}
     for root in options.folders:
-        answers = _answers(_told(options.language, root.resolve(), options.keep))
+        answers = _answers(run_oracle(options.language, root.resolve(), options.keep))
         told_of = {site.source[0] for site in answers}  # neither files for other platforms nor Go's tests
         sources = Sources(root.resolve(), _SUFFIXES[options.language])
         edges = [each for each in sources.edges() if told_of.issuperset(_files(*each))]
@@ -94,7 +94,7 @@ def main() -> None:
         print("\n".join(error for score in totals.values() for error in score.errors))
 
 
-def _told(language: str, root: Path, keep: Path | None) -> str:
+def run_oracle(language: str, root: Path, keep: Path | None) -> str:
     """What the compiler's program prints of a folder; kept, where a folder is given for it."""
     mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
     kept = keep / f"{root.name}.{mark}.tsv" if keep else None

@@ -27,7 +27,7 @@ def main() -> None:
     for category in sorted(path for path in root.iterdir() if path.is_dir()):
         counts, exact, snippets = [0, 0, 0], 0, 0
         for truth in sorted(category.rglob("callgraph.json")):
-            expected, found = set(_expected(truth)), set(_found(truth.parent))
+            expected, found = set(_read_expected(truth)), set(_find_calls(truth.parent))
             parts = (expected & found, found - expected, expected - found)
             counts = [count + len(part) for count, part in zip(counts, parts, strict=True)]
             snippets, exact = snippets + 1, exact + (expected == found)
@@ -39,7 +39,7 @@ def main() -> None:
     print(f"precision {right / (right + wrong):.3f}, recall {right / (right + missed):.3f}")
 
 
-def _expected(path: Path) -> Iterator[Call]:
+def _read_expected(path: Path) -> Iterator[Call]:
     graph: dict[str, list[str]] = json.loads(path.read_text())
     for source, targets in graph.items():
         for target in targets:
@@ -47,23 +47,23 @@ def _expected(path: Path) -> Iterator[Call]:
                 yield source, target
 
 
-def _found(folder: Path) -> Iterator[Call]:
+def _find_calls(folder: Path) -> Iterator[Call]:
     package = Package(
         {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.py")}
     )
-    known = {_dotted(path, each.name) for path, facts in package.files.items() for each in facts.definitions}
+    known = {_format_dotted(path, each.name) for path, facts in package.files.items() for each in facts.definitions}
     bases: dict[str, list[str]] = {}
     calls: list[Call] = []
     for path, edge in package.edges():
         if edge.target_path is None:
             continue
-        pair = (_dotted(path, edge.source), _dotted(edge.target_path, edge.target))
+        pair = (_format_dotted(path, edge.source), _format_dotted(edge.target_path, edge.target))
         if edge.kind == "extends":
             bases.setdefault(pair[0], []).append(pair[1])
         elif edge.kind == "calls":
             calls.append(pair)
     kinds = {
-        _dotted(path, each.name): each.kind
+        _format_dotted(path, each.name): each.kind
         for path, facts in package.files.items()
         for each in facts.definitions
     }
@@ -82,7 +82,7 @@ def _initializer(name: str, known: set[str], bases: dict[str, list[str]], depth:
     return next((each for each in found if each), None)
 
 
-def _dotted(path: str, name: str) -> str:
+def _format_dotted(path: str, name: str) -> str:
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return f"{module}.{name}" if name else module
 

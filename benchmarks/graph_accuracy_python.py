@@ -65,7 +65,7 @@ class _Reader(ast.NodeVisitor):
             self.visit(each)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._decorated(node)
+        self._visit_decorators(node)
         self._enter(node)
         self.visit(node.args)
         if node.returns is not None:
@@ -78,7 +78,7 @@ class _Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._decorated(node)
+        self._visit_decorators(node)
         self._enter(node)
         for base in node.bases:
             named = base.value if isinstance(base, ast.Subscript) else base
@@ -149,7 +149,7 @@ class _Reader(ast.NodeVisitor):
             self.definitions.setdefault((target.lineno, target.id), qualified)
             self.variables.add(qualified)
 
-    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+    def _visit_decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         for each in node.decorator_list:
             if isinstance(each, ast.Name | ast.Attribute):
                 self._site("calls", each)
@@ -217,7 +217,7 @@ class Truth:
 def by_pyright(truth: Truth, python: str = sys.executable) -> list[Located]:
     """What pyright's language server calls the definition at each site."""
     with _Server(truth.root, python) as server:
-        return list(_located(server, truth))
+        return list(_locate(server, truth))
 
 
 def by_jedi(truth: Truth) -> list[Located]:
@@ -248,7 +248,7 @@ def _relative(path: str, root: Path) -> str | None:
         return None
 
 
-def _located(server: _Server, truth: Truth) -> Iterator[Located]:
+def _locate(server: _Server, truth: Truth) -> Iterator[Located]:
     for path, file in truth.files.items():
         uri = (truth.root / path).as_uri()
         server.tell(

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.graph_accuracy import Package, unpacked
+from benchmarks.graph_accuracy import Package, unpack_package
 
 PROGRAMS = (
     "pyyaml==6.0.3",
@@ -64,8 +64,8 @@ def main() -> None:
     sums = [0, 0, 0]
     for requirement in PROGRAMS:
         program = (_FOLDER / f"{requirement.partition('==')[0]}.py").read_text()
-        root, texts = unpacked(requirement, options.work)
-        happened, graph = list(_happened(root.resolve(), program)), _Graph(texts)
+        root, texts = unpack_package(requirement, options.work)
+        happened, graph = list(_record_calls(root.resolve(), program)), _Graph(texts)
         exact = [call for call in happened if graph.has(call)]
         near = [call for call in happened if graph.has(call) or graph.has_overridden(call)]
         counts = [len(happened), len(exact), len(near)]
@@ -76,7 +76,7 @@ def main() -> None:
     print(f"| all | {sums[0]} | {sums[1] / sums[0]:.3f} | {sums[2] / sums[0]:.3f} |")
 
 
-def _happened(root: Path, program: str) -> Iterator[_Call]:
+def _record_calls(root: Path, program: str) -> Iterator[_Call]:
     """The calls within a package while a program runs."""
     done = subprocess.run(
         [sys.executable, "-c", _PROFILE, str(root)],
@@ -119,7 +119,7 @@ class _Graph:
         if call in self._calls:
             return True
         owner, _, method = name.rpartition(".")
-        makers = _reached((path, owner), self._below) if method == "__init__" else set()
+        makers = _list_reachable((path, owner), self._below) if method == "__init__" else set()
         return any((source, maker) in self._calls for maker in makers)
 
     def has_overridden(self, call: _Call) -> bool:
@@ -128,11 +128,11 @@ class _Graph:
         owner, _, method = name.rpartition(".")
         return any(
             (source, (base, f"{of}.{method}")) in self._calls
-            for base, of in _reached((path, owner), self._above)
+            for base, of in _list_reachable((path, owner), self._above)
         )
 
 
-def _reached(
+def _list_reachable(
     start: tuple[str, str], steps: dict[tuple[str, str], set[tuple[str, str]]]
 ) -> set[tuple[str, str]]:
     found, waiting = {start}, [start]

@@ -112,11 +112,11 @@ def scored(kind: str, edges: Iterable[tuple[str, Edge]], answers: dict[Site, Ans
         else:
             score.wrong += 1
             score.judged.append((sure, False))
-            score.errors.append(f"wrong {kind}: {_told(pair)} at {[edge.line for edge in found]}")
+            score.errors.append(f"wrong {kind}: {_format_edge(pair)} at {[edge.line for edge in found]}")
     for pair, site in truth.items():
         if pair not in ours:
             score.missed += 1
-            score.errors.append(f"missed {kind}: {_told(pair)} at [{site.line}]")
+            score.errors.append(f"missed {kind}: {_format_edge(pair)} at [{site.line}]")
     return score
 
 
@@ -156,6 +156,6 @@ def confidences(score: Score) -> Iterator[str]:
             yield f"| {least} and more | {len(band)} | {sum(band) / len(band):.3f} |"
 
 
-def _told(pair: tuple[Definition, Definition]) -> str:
+def _format_edge(pair: tuple[Definition, Definition]) -> str:
     (path, source), (target_path, target) = pair
     return f"{path}:{source or '-'} -> {target_path}:{target or '-'}"

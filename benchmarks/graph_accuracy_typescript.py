@@ -93,7 +93,7 @@ def main() -> None:
     for name, folder in SETS[options.set]:
         if options.package and options.package not in name:
             continue
-        root, paths = unpacked(name, folder, options.work)
+        root, paths = unpack_package(name, folder, options.work)
         answers = answered(root, paths, options.work)
         edges = list(Package(root, paths).edges())
         for kind in KINDS:
@@ -106,7 +106,7 @@ def main() -> None:
         print("\n".join(totals[options.errors].errors))
 
 
-def unpacked(name: str, folder: str, work: Path) -> tuple[Path, list[str]]:
+def unpack_package(name: str, folder: str, work: Path) -> tuple[Path, list[str]]:
     """A package with what it depends on, and the paths of its sources and manifests."""
     root = work / "packages" / name.replace("/", "-").strip("@")
     if not root.exists():

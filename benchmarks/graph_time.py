@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import subprocess
 import time
@@ -30,8 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import graph_time_packages as packages
-from benchmarks.graph_time_edits import OWNER, Timed, timed_edits
-from benchmarks.graph_time_questions import Asked, asked, p95
+from benchmarks.figures import describe_machine
+from benchmarks.graph_time_edits import OWNER, Timed, time_edits
+from benchmarks.graph_time_questions import Asked, p95, time_questions
 from knowledge_pipeline.code_graph import extract
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.access import Access
@@ -58,11 +57,11 @@ class Speed:
         return self.megabytes / self.seconds
 
 
-def speeds(work: Path) -> Iterator[Speed]:
+def measure_speeds(work: Path) -> Iterator[Speed]:
     """Extract the facts of every file of a language in its package; what is not to be had is left out."""
     for language, (registry, name) in packages.BY_LANGUAGE.items():
         try:
-            folder = packages.unpacked(registry, name, work)
+            folder = packages.unpack_package(registry, name, work)
         except subprocess.CalledProcessError as error:
             Console(stderr=True).print(f"{language}: {name} is not to be had ({error.returncode})")
             continue
@@ -111,21 +110,20 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     found: dict[str, list[Any]] = {}
     for part in options.only or PARTS:
-        found[part] = list(_measured(part, options.work.resolve(), options.typical))
+        found[part] = list(_measure(part, options.work.resolve(), options.typical))
         if not options.json:
             Console().print(_TABLES[part](found[part]))
     if options.json:
-        machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
         told = {part: [asdict(each) for each in rows] for part, rows in found.items()}
-        print(json.dumps({"machine": machine, **told}, indent=2))
+        print(json.dumps({"machine": describe_machine(), **told}, indent=2))
 
 
-def _measured(part: str, work: Path, typical: int) -> Iterable[Speed | Timed | Asked]:
+def _measure(part: str, work: Path, typical: int) -> Iterable[Speed | Timed | Asked]:
     if part == "languages":
-        return speeds(work)
+        return measure_speeds(work)
     if part == "edits":
-        return timed_edits(packages.repository(work), work)
-    return asked(Lake(work / "store"), typical, {"operator": Access.operator(), "private": OWNER})
+        return time_edits(packages.build_repository(work), work)
+    return time_questions(Lake(work / "store"), typical, {"operator": Access.operator(), "private": OWNER})
 
 
 def _speed_table(rows: list[Speed]) -> Table:

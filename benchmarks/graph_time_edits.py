@@ -81,7 +81,7 @@ class Timed:
     command_seconds: float  # of `knowledge refresh`
 
 
-def timed_edits(folder: Path, work: Path, edits: tuple[Edit, ...] = EDITS) -> Iterator[Timed]:
+def time_edits(folder: Path, work: Path, edits: tuple[Edit, ...] = EDITS) -> Iterator[Timed]:
     """Everything first, then nothing changed, then each edit.
 
     Args:
@@ -96,16 +96,16 @@ def timed_edits(folder: Path, work: Path, edits: tuple[Edit, ...] = EDITS) -> It
         for part in ("graph", "facts", "releases.lance"):
             shutil.rmtree(settings.store / part, ignore_errors=True)
         this = RefreshContext(Lake(settings.store), settings, settings.sources[0])
-        first = _staged(this)
-        yield Timed("everything", *first, _commanded(config))
-        yield Timed("nothing", *_staged(this), _commanded(config))
+        first = _time_stages(this)
+        yield Timed("everything", *first, _time_command(config))
+        yield Timed("nothing", *_time_stages(this), _time_command(config))
         for edit in edits:
             before = edit.apply(folder)
             try:
-                staged = _staged(this)
+                staged = _time_stages(this)
             finally:
                 (folder / edit.path).write_text(before)
-            yield Timed(edit.name, *staged, _commanded(config))
+            yield Timed(edit.name, *staged, _time_command(config))
 
 
 def _config(folder: Path, work: Path, server: OpenAIServer) -> Path:
@@ -120,7 +120,7 @@ def _config(folder: Path, work: Path, server: OpenAIServer) -> Path:
     return path
 
 
-def _staged(this: RefreshContext) -> tuple[float, float, int]:
+def _time_stages(this: RefreshContext) -> tuple[float, float, int]:
     snapshot.refresh(this)
     started, worked = time.perf_counter(), time.process_time()
     stats: Stats = refresh.refresh(this)
@@ -128,7 +128,7 @@ def _staged(this: RefreshContext) -> tuple[float, float, int]:
     return *spent, stats.added + stats.changed
 
 
-def _commanded(config: Path) -> float:
+def _time_command(config: Path) -> float:
     started = time.perf_counter()
     command = [str(_BIN / "knowledge"), "refresh", "--config", str(config)]
     subprocess.run(command, check=True, capture_output=True)

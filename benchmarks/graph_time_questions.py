@@ -51,7 +51,7 @@ def p95(times: tuple[float, ...]) -> float:
     return times[min(len(times) - 1, int(len(times) * 0.95))]
 
 
-def questions(base: KnowledgeBase) -> dict[str, Ask]:
+def list_questions(base: KnowledgeBase) -> dict[str, Ask]:
     """Every kind of question, with the depths that are asked."""
     graph = base.graph
     return {
@@ -66,7 +66,7 @@ def questions(base: KnowledgeBase) -> dict[str, Ask]:
     }
 
 
-def asked(lake: Lake, typical: int, people: Mapping[str, Access]) -> Iterator[Asked]:
+def time_questions(lake: Lake, typical: int, people: Mapping[str, Access]) -> Iterator[Asked]:
     """Ask everything.
 
     Args:
@@ -74,15 +74,15 @@ def asked(lake: Lake, typical: int, people: Mapping[str, Access]) -> Iterator[As
         typical: how many targets are drawn of each kind.
         people: who asks.
     """
-    groups = targets(lake, typical)
+    groups = choose_targets(lake, typical)
     with KnowledgeBase.open(
         Settings.model_validate({"store": lake.root, "logs": {"queries": False}})
     ) as base:
         for who, access in people.items():
             for group, chosen in groups.items():
-                for question, ask in questions(base).items():
+                for question, ask in list_questions(base).items():
                     ask(chosen[0], access=access)
-                    answers = [_timed(ask, target, access) for target in chosen]
+                    answers = [_time_question(ask, target, access) for target in chosen]
                     clock, processor, nodes = zip(*answers, strict=True)
                     yield Asked(
                         who, group, question, tuple(sorted(clock)),
@@ -90,14 +90,14 @@ def asked(lake: Lake, typical: int, people: Mapping[str, Access]) -> Iterator[As
                     )  # fmt: skip
 
 
-def _timed(ask: Ask, target: str, access: Access) -> tuple[float, float, int]:
+def _time_question(ask: Ask, target: str, access: Access) -> tuple[float, float, int]:
     started, worked = time.perf_counter(), time.process_time()
     answer = ask(target, access=access)
     spent = (time.perf_counter() - started) * 1000, (time.process_time() - worked) * 1000
     return *spent, len(answer.nodes)
 
 
-def targets(lake: Lake, typical: int) -> dict[str, list[str]]:
+def choose_targets(lake: Lake, typical: int) -> dict[str, list[str]]:
     """Targets drawn at random, and those of which there is most."""
     rows = (
         lake.graph_table("symbols")

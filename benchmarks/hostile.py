@@ -30,17 +30,14 @@ from typing import Any
 
 import httpx2
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.figures import describe_machine, measure_memory, print_rows
 from benchmarks.scale_corpus import repositories
 from benchmarks.serve_load import (
     DIMENSIONS,
     KEY_VARIABLE,
     endpoint_process,
     iter_questions,
-    machine,
-    memory_mb_of,
     serving,
 )
 from knowledge_pipeline.config import file
@@ -96,16 +93,10 @@ def main() -> None:
         phases = asyncio.run(_alternate(url, pid, victim, attackers, attacks, *how))
     rows = list(_compare(phases))
     if options.json:
-        print(json.dumps({"machine": machine(), "chunks": chunks, "rows": rows}, indent=2))
+        print(json.dumps({"machine": describe_machine(), "chunks": chunks, "rows": rows}, indent=2))
         return
-    table = Table(title=f"{chunks:,} chunks, {options.attackers} connections attack, {machine()}")
-    for heading in rows[0]:
-        table.add_column(
-            heading, justify="left" if heading in ("phase", "answers to the attack") else "right"
-        )
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    Console(width=170).print(table)
+    title = f"{chunks:,} chunks, {options.attackers} connections attack, {describe_machine()}"
+    print_rows(title, rows, width=170)
 
 
 def _read_arguments() -> argparse.Namespace:
@@ -219,7 +210,7 @@ async def _measure(
     while (asked := time.perf_counter()) < ends:
         phase.failed += not await _search(http, next(questions))
         phase.took_ms.append((time.perf_counter() - asked) * 1000)
-        phase.memory_mb = max(phase.memory_mb, memory_mb_of(pid))
+        phase.memory_mb = max(phase.memory_mb, measure_memory(pid))
     print(f"{phase.name}: p99 {phase.percentile(99):.0f} ms", file=sys.stderr)
     return phase
 

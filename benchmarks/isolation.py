@@ -24,9 +24,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import describe_machine
 from benchmarks.isolation_audit import Audit
 from benchmarks.isolation_revoked import print_revocations
-from benchmarks.serve_load import machine
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _print_attempts(world: World, project: RepositoryProject, folder: Path, count: int) -> None:
-    table = Table(title=f"Attempts by caller and interface, and canaries found, {machine()}")
+    table = Table(title=f"Attempts by caller and interface, and canaries found, {describe_machine()}")
     for heading in ("caller", *DOORS, "canaries"):
         table.add_column(heading, justify="left" if heading == "caller" else "right")
     audit = Audit([Lake(world.settings.store), project.lake])

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.serve_load import machine
+from benchmarks.figures import describe_machine
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ReleaseRefused
@@ -94,7 +94,7 @@ class Measurement:
 
 def print_revocations(world: World, project: RepositoryProject, folder: Path, count: int) -> None:
     """Revoke in each way, as often as `count` says at each interface."""
-    table = Table(title=f"Seconds from revoked to gone, median and most of {count}, {machine()}")
+    table = Table(title=f"Seconds from revoked to gone, median and most of {count}, {describe_machine()}")
     table.add_column("revoked")
     for door in _DOORS:
         table.add_column(door, justify="right")

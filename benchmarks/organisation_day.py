@@ -29,6 +29,7 @@ import httpx2
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import describe_machine
 from benchmarks.organisation_project import (
     MEMBERS,
     SECRET,
@@ -39,7 +40,7 @@ from benchmarks.organisation_project import (
     declare,
     to_email,
 )
-from benchmarks.serve_load import machine, serving
+from benchmarks.serve_load import serving
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.sources.organisations.registry import list_members
@@ -237,7 +238,7 @@ def run_day(
 
 def print_report(report: DayReport, console: Console) -> None:
     """The times as a table, then the counts, then what differs."""
-    table = Table("from event to searchable", "changes", "median s", "p95 s", "max s", title=machine())
+    table = Table("from event to searchable", "changes", "median s", "p95 s", "max s", title=describe_machine())
     for name, times in {**report.searchable_s, "any, server killed": report.after_kill_s}.items():
         if times:
             p95 = sorted(times)[round(0.95 * (len(times) - 1))]

@@ -153,7 +153,7 @@ def main() -> None:
         os.environ[_KEY] = server.key
         bench = Bench(Path(folder), options.files, server)
         bench.stages_alone()
-        figures = _measured(bench, options.repeats)
+        figures = _measure(bench, options.repeats)
     if options.json:
         print(json.dumps(figures, indent=2))
         return
@@ -164,7 +164,7 @@ def main() -> None:
         Console().print(table)
 
 
-def _measured(bench: Bench, repeats: int) -> dict[str, Any]:
+def _measure(bench: Bench, repeats: int) -> dict[str, Any]:
     ways: dict[str, list[float]] = {"stages alone": [], "recorded, same process": []}
     with open_local_instance(bench.root / "in_process") as instance:
         bench.run_in_process(instance)

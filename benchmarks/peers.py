@@ -84,7 +84,7 @@ class Bench:
         """Those of every tool that was asked for; of one that failed its name and `failed`."""
         for name in self.options.only or [*VARIANTS, *PEERS]:
             try:
-                yield self.measured(name)
+                yield self.measure(name)
             except subprocess.CalledProcessError as error:
                 log = self.log(name).relative_to(self.folder)
                 yield {"tool": name, "failed": f"exit {error.returncode}, see {log} below --envs"}
@@ -94,7 +94,7 @@ class Bench:
         for _ in range(self.options.repeats):
             yield from self.figures()
 
-    def measured(self, name: str) -> dict[str, Any]:
+    def measure(self, name: str) -> dict[str, Any]:
         """The figures of one tool."""
         kept = self.log(name).with_suffix(".json")
         if self.options.kept and kept.is_file():

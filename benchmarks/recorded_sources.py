@@ -13,15 +13,14 @@ import argparse
 import os
 import shutil
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import time_work
 from benchmarks.many_sources import project
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.defs.jobs import build_source_jobs
@@ -33,13 +32,6 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 _KEY = "BENCH_EMBEDDING_KEY"
-
-
-def _time(work: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of the processor, and on the clock."""
-    began, processor = time.perf_counter(), time.process_time()
-    work()
-    return time.process_time() - processor, time.perf_counter() - began
 
 
 def _run(instance: dg.DagsterInstance, path: Path) -> None:
@@ -86,14 +78,14 @@ def main() -> None:
             for type_, ids in group_ids_by_type(load_settings(path)).items():
                 instance.add_dynamic_partitions(str(source_partitions(type_).name), ids)
             for name in ("recorded, all new", "recorded, unchanged"):
-                processor, clock = _time(lambda: _run(instance, path))
+                clock, processor = time_work(lambda: _run(instance, path))
                 events = _count_events(instance)
                 made, size = events["ASSET_MATERIALIZATION"], _measure_index(root / "home")
                 figures = (f"{1000 * processor / count:.1f}", f"{clock:.1f}", str(events.total()), str(made))
                 table.add_row(name, *figures, f"{size / 1e6:.1f}")
         shutil.rmtree(root / "store")
         for name in ("stages alone, all new", "stages alone, unchanged"):
-            processor, clock = _time(lambda: _run_stages(path))
+            clock, processor = time_work(lambda: _run_stages(path))
             table.add_row(name, f"{1000 * processor / count:.1f}", f"{clock:.1f}", "", "", "")
     Console().print(table)
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -27,6 +25,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import describe_machine
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import RefreshOutcome
@@ -98,7 +97,7 @@ class Bench:
         for stage in ("snapshot", "chunks", "facts", "graph", "index", "releases.lance"):
             shutil.rmtree(self.lake.root / stage)
 
-    def timed(self, change: Callable[[], None], undo: Callable[[], None], repeats: int) -> float:
+    def time_refresh(self, change: Callable[[], None], undo: Callable[[], None], repeats: int) -> float:
         """Median seconds of the refresh after a change whose vectors are known."""
         seconds: list[float] = []
         for repeat in range(repeats + 1):
@@ -167,7 +166,7 @@ def measure(root: Path, files: int, repeats: int) -> dict[str, object]:
         "1 file deleted": (bench.delete_one, bench.undo),
         "branch switched (10 % differ)": (bench.switch("other"), bench.switch("main")),
     }
-    timed = {name: bench.timed(change, undo, repeats) for name, (change, undo) in changes.items()}
+    timed = {name: bench.time_refresh(change, undo, repeats) for name, (change, undo) in changes.items()}
     return {
         "files": len(bench.repository.files),
         "chunks": chunks,
@@ -176,7 +175,7 @@ def measure(root: Path, files: int, repeats: int) -> dict[str, object]:
         "stages": stages,
         "stages, vectors kept": cached_stages,
         "refresh": timed,
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": describe_machine(),
     }
 
 

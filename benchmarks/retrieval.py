@@ -91,13 +91,13 @@ def indexed(one: Set) -> Settings:
     """Index what changed of a set."""
     settings = one.write()
     lake = Lake(settings.store)
-    outcome = pipeline.refresh(lake, settings, settings.sources, report=lambda _: _told)
+    outcome = pipeline.refresh(lake, settings, settings.sources, report=lambda _: _report_progress)
     for failure in outcome.failures.values():
         raise failure
     return settings
 
 
-def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> list[QuestionResponse]:
+def answer_questions(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> list[QuestionResponse]:
     """Ask a set's questions of its newest index."""
     lake = Lake(settings.store)
     query = settings.query.model_copy(update=how)
@@ -107,7 +107,7 @@ def asked(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> l
     )
 
 
-def _told(stage: str, done: int, total: int | None, *_: object) -> None:
+def _report_progress(stage: str, done: int, total: int | None, *_: object) -> None:
     if done % 500 == 0:
         Console(stderr=True).print(f"{stage} {done} of {total}")
 
@@ -129,14 +129,14 @@ def main() -> None:
         one = Set(folder, options.store / folder.name, options.profile)
         settings = indexed(one)
         for name, how in ABLATION.items() if options.ablation else [("by default", {})]:
-            (found, *_) = summarize(asked(one, settings, how, limit=options.limit))
-            shown = [_spoken(found.by_file["nDCG@10"]), _spoken(found.by_file["R@10"])]
+            (found, *_) = summarize(answer_questions(one, settings, how, limit=options.limit))
+            shown = [_format_estimate(found.by_file["nDCG@10"]), _format_estimate(found.by_file["R@10"])]
             times = [f"{found.p50_ms:.0f}", f"{found.p95_ms:.0f}"]
             table.add_row(one.name, name, str(found.questions), *shown, *times)
     Console(width=140).print(table)
 
 
-def _spoken(estimate: Estimate) -> str:
+def _format_estimate(estimate: Estimate) -> str:
     mean, low, high = (100 * value for value in (estimate.mean, estimate.low, estimate.high))
     return f"{mean:.1f} ({low:.1f} to {high:.1f})"
 

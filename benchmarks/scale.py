@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.pictures import picture
 from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY
-from benchmarks.scale_told import pictured, tables
+from benchmarks.scale_tables import pictured, tables
 
 SIZES = (10_000, 100_000, 1_000_000)
 PARTITIONS = (10_000, 50_000, 100_000)  # chunks of one source

@@ -9,13 +9,13 @@ the whole process. STEP is `first`, `again` (nothing changed) or `edit` (one fil
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import measure_peak_memory
 from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY, git, repositories, static_model
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
@@ -63,7 +63,7 @@ def refreshed(declared: Settings, sources: int | None = None) -> dict[str, Any]:
 
     def report(stage: str, done: int, total: int | None, *_: object) -> None:
         if done == total or done % _PEAK_EVERY == 0:
-            peaks[stage] = peak_mb()
+            peaks[stage] = measure_peak_memory()
 
     started, worked = time.perf_counter(), time.process_time()
     chosen = declared.sources[:sources]
@@ -94,18 +94,12 @@ def edited(declared: Settings) -> list[dict[str, Any]]:
 
 def held(lake: Lake) -> dict[str, Any]:
     """Rows of the index, and bytes on disk by what they are of; the most memory that this process held."""
-    found: dict[str, Any] = {"peak_mb": peak_mb(), "chunks": 0, "unindexed": 0}
+    found: dict[str, Any] = {"peak_mb": measure_peak_memory(), "chunks": 0, "unindexed": 0}
     for space, dimensions in lake.list_spaces().items():
         table = lake.index(space, dimensions)
         found |= {"chunks": table.count_rows(), "unindexed": indexes.count_unindexed_rows(table)}
     folders = (place for place in sorted(lake.folder.iterdir()) if place.is_dir())
     return found | {"disk": {place.name: lance_storage.compute_size(place) for place in folders}}
-
-
-def peak_mb() -> float:
-    """The most memory that this process ever held, in millions of bytes."""
-    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
-    return round(int(found[1]) * 1024 / 1e6, 1) if found else 0.0
 
 
 def main() -> None:

@@ -112,10 +112,10 @@ def _texts() -> Iterator[tuple[str, str]]:
                 continue
             if copy == 0 and len(words) < 50_000:
                 words += _WORD.findall(text)[:20]
-            yield (f"{copy}/{name}", _varied(text, copy, words) if copy else text)
+            yield (f"{copy}/{name}", _exchange_words(text, copy, words) if copy else text)
 
 
-def _varied(text: str, copy: int, words: list[str]) -> str:
+def _exchange_words(text: str, copy: int, words: list[str]) -> str:
     """The same word is exchanged for the same other one, so that what is called one thing stays one."""
 
     def other(found: re.Match[str]) -> str:

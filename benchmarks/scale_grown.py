@@ -13,15 +13,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.figures import time_work
 from benchmarks.scale_build import GROWN, held, settings
 from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY
 from knowledge_pipeline.store import indexes
@@ -64,23 +63,16 @@ def main() -> None:
         (place / GROWN).touch()
     lake = Lake(settings(folder, chunks).store)
     ((space, dimensions),) = lake.list_spaces().items()
-    adding: list[list[float]] = []
-    indexing: list[list[float]] = []
+    adding: list[tuple[float, float]] = []
+    indexing: list[tuple[float, float]] = []
     present = len(set(lake.index(space, dimensions).read_rows(["source"])["source"].unique().to_pylist()))
     for copy in range(present, round(chunks / CHUNKS_A_REPOSITORY)):
         table = lake.index(space, dimensions)
-        adding.append(_timed(lambda table=table, copy=copy: table.append(rows(table, dimensions, copy))))
-        indexing.append(_timed(lambda: indexes.maintain_indexes(lake.index(space, dimensions))))
+        adding.append(time_work(lambda table=table, copy=copy: table.append(rows(table, dimensions, copy))))
+        indexing.append(time_work(lambda: indexes.maintain_indexes(lake.index(space, dimensions))))
         print(copy, adding[-1], indexing[-1], file=sys.stderr, flush=True)
     publish_release(lake, keep=3)
     print(json.dumps({"adding": adding, "indexing": indexing, **held(lake)}))
-
-
-def _timed(work: Any) -> list[float]:
-    """Seconds of the clock and of the processor."""
-    started, worked = time.perf_counter(), time.process_time()
-    work()
-    return [round(time.perf_counter() - started, 2), round(time.process_time() - worked, 2)]
 
 
 if __name__ == "__main__":

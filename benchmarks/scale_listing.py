@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scale_build import peak_mb
+from benchmarks.figures import measure_peak_memory, time_work
 from benchmarks.scale_corpus import git, small_files
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.sources.registry import open_source
@@ -42,27 +41,22 @@ def main() -> None:
         this = RefreshContext(
             Lake(settings.store), settings, next(each for each in settings.sources if each.id == name)
         )
-        told[name] = {"first": _taken(this), "unchanged": _taken(this), "listing": _listed(this)}
+        told[name] = {"first": _time_snapshot(this), "unchanged": _time_snapshot(this), "listing": _time_listing(this)}
         edited.write_text(edited.read_text() + f"\n# {name}\n")
         git(made, "commit", "-qam", "edit")
-        told[name]["one edited"] = _taken(this)
-    print(json.dumps({**told, "files": files, "peak_mb": peak_mb()}))
+        told[name]["one edited"] = _time_snapshot(this)
+    print(json.dumps({**told, "files": files, "peak_mb": measure_peak_memory()}))
 
 
-def _taken(this: RefreshContext) -> list[float]:
+def _time_snapshot(this: RefreshContext) -> list[float]:
     """Seconds of the clock and of the processor that a snapshot takes."""
-    started, worked = time.perf_counter(), time.process_time()
-    snapshot.refresh(this)
-    return [round(time.perf_counter() - started, 2), round(time.process_time() - worked, 2)]
+    return [round(seconds, 2) for seconds in time_work(lambda: snapshot.refresh(this))]
 
 
-def _listed(this: RefreshContext) -> list[float]:
+def _time_listing(this: RefreshContext) -> list[float]:
     """The same of the listing alone."""
-    started, worked = time.perf_counter(), time.process_time()
     with open_source(this.source, cache=this.lake.cache) as source:
-        for _ in source.discover():
-            pass
-    return [round(time.perf_counter() - started, 2), round(time.process_time() - worked, 2)]
+        return [round(seconds, 2) for seconds in time_work(lambda: sum(1 for _ in source.discover()))]
 
 
 if __name__ == "__main__":

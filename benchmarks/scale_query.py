@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.scale_build import peak_mb, settings
-from benchmarks.scale_truth import FILTERS, TOP, released
+from benchmarks.figures import measure_peak_memory
+from benchmarks.scale_build import settings
+from benchmarks.scale_truth import FILTERS, TOP, open_live_index
 from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
@@ -62,7 +63,7 @@ class Truth:
         return round(statistics.mean(shares), 4)
 
 
-async def timed(ask: Ask, count: int, *, seconds: float = 20.0) -> list[float]:
+async def time_questions(ask: Ask, count: int, *, seconds: float = 20.0) -> list[float]:
     """p50 and p95 in milliseconds, one question after the other; the first ones are not counted."""
     took: list[float] = []
     began = time.perf_counter()
@@ -76,7 +77,7 @@ async def timed(ask: Ask, count: int, *, seconds: float = 20.0) -> list[float]:
     return quantiles(took)
 
 
-async def loaded(ask: Ask, count: int, *, seconds: float) -> dict[str, float]:
+async def load_by_clients(ask: Ask, count: int, *, seconds: float) -> dict[str, float]:
     """What a hundred clients get that ask one question after the other."""
     took, numbers = list[float](), itertools.count()
     started, worked = time.perf_counter(), time.process_time()
@@ -102,7 +103,7 @@ def quantiles(took_ms: Iterable[float]) -> list[float]:
 async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     """Our reader's searches, and whole answers."""
     declared, truth = settings(folder, chunks), Truth(folder, chunks)
-    table, version = released(folder, chunks)
+    table, version = open_live_index(folder, chunks)
     reader = await open_index(Path(declared.store), table.name, version)
     told: dict[str, Any] = {"alone": {}, "clients": {}, "recall": {}}
     count = len(truth.texts)
@@ -112,12 +113,12 @@ async def ours(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
         told["prewarm_s"] = round(time.perf_counter() - started, 2)
         ways = dict(_ways(reader, knowledge, truth))
         for name, ask in ways.items():
-            told["alone"][name] = await timed(ask, count)
-        told["peak_alone_mb"] = peak_mb()
+            told["alone"][name] = await time_questions(ask, count)
+        told["peak_alone_mb"] = measure_peak_memory()
         for name in FILTERS:
-            told["recall"][name] = truth.recall(name, await _found(reader, truth, name))
+            told["recall"][name] = truth.recall(name, await _search_all(reader, truth, name))
         for name in ("vector", "words", "whole answer", "whole answer, a hundredth"):
-            told["clients"][name] = await loaded(ways[name], count, seconds=seconds)
+            told["clients"][name] = await load_by_clients(ways[name], count, seconds=seconds)
     return told
 
 
@@ -142,7 +143,7 @@ def _ways(reader: IndexReader, knowledge: AsyncKnowledgeBase, truth: Truth) -> I
         )
 
 
-async def _found(reader: IndexReader, truth: Truth, name: str) -> list[list[tuple[str, float]]]:
+async def _search_all(reader: IndexReader, truth: Truth, name: str) -> list[list[tuple[str, float]]]:
     condition, found = compile_filter(Access.operator(), FILTERS[name]), list[list[tuple[str, float]]]()
     for vector in truth.vectors:
         scored = (await reader.search_vector(vector, condition, limit=MIN_CANDIDATES))[:TOP]
@@ -155,7 +156,7 @@ async def raw(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     """LanceDB's own door to the same table, with its defaults and with our parameters."""
     import lancedb
 
-    truth, (index, version) = Truth(folder, chunks), released(folder, chunks)
+    truth, (index, version) = Truth(folder, chunks), open_live_index(folder, chunks)
     table = await (await lancedb.connect_async(str(index.path.parent))).open_table(index.name)
     await table.checkout(version)
     words = [expand_identifiers(text) for text in truth.texts]
@@ -184,13 +185,13 @@ async def raw(folder: Path, chunks: int, seconds: float) -> dict[str, Any]:
     }
     told: dict[str, Any] = {"alone": {}, "clients": {}, "recall": {}}
     for name, ask in ways.items():
-        told["alone"][name] = await timed(ask, len(words))
+        told["alone"][name] = await time_questions(ask, len(words))
     for name in ("vector, defaults", "vector"):
         answers = [(await ways[name](at)).to_pylist() for at in range(len(words))]
         found = [[(row["id"], 1 - row["_distance"]) for row in rows] for rows in answers]
         told["recall"][name] = truth.recall("none", found)
     for name in ("vector", "words", "hybrid"):
-        told["clients"][name] = await loaded(ways[name], len(words), seconds=seconds)
+        told["clients"][name] = await load_by_clients(ways[name], len(words), seconds=seconds)
     return told
 
 
@@ -198,7 +199,7 @@ def main() -> None:
     """Ask and print."""
     folder, chunks, whose, seconds = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
     told = asyncio.run((ours if whose == "ours" else raw)(folder, chunks, seconds))
-    print(json.dumps({**told, "peak_mb": peak_mb()}))
+    print(json.dumps({**told, "peak_mb": measure_peak_memory()}))
 
 
 if __name__ == "__main__":

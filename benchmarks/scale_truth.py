@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.scale_build import peak_mb, settings
+from benchmarks.figures import measure_peak_memory
+from benchmarks.scale_build import settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.store.lake import Lake
@@ -51,7 +52,7 @@ def questions(table: Table, count: int) -> list[str]:
     return texts[:count]
 
 
-def released(folder: Path, chunks: int) -> tuple[Table, int]:
+def open_live_index(folder: Path, chunks: int) -> tuple[Table, int]:
     """The index, and the version of it that is live."""
     lake = Lake(settings(folder, chunks).store)
     now = find_live_release(lake)
@@ -92,7 +93,7 @@ class Exact:
 def main() -> None:
     """Compute, write, and tell how long a product takes."""
     folder, chunks = Path(sys.argv[1]), int(sys.argv[2])
-    table, version = released(folder, chunks)
+    table, version = open_live_index(folder, chunks)
     texts = questions(table, QUESTIONS)
     embedder = open_embedder(settings(folder, chunks).embedding)
     vectors = np.stack([embedder.embed_query(text) for text in texts])
@@ -106,7 +107,7 @@ def main() -> None:
     (folder / str(chunks) / "truth.json").write_text(json.dumps(written))
     shares = {name: round(float(kept.mean()), 5) for name, kept in exact.kept.items()}
     cuts = statistics.quantiles(took, n=20)
-    print(json.dumps({"blas_ms": [cuts[9], cuts[18]], "kept": shares, "peak_mb": peak_mb()}))
+    print(json.dumps({"blas_ms": [cuts[9], cuts[18]], "kept": shares, "peak_mb": measure_peak_memory()}))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     options = parser.parse_args()
     one = Set(options.set, options.store / options.set.name)
-    settings = _uncached(with_history(one))
+    settings = _without_cache(with_history(one))
     questions = one.questions()[: options.questions]
     texts = [question.text for question in questions]
     examples = [(one.place / "files" / question.answers[0].path).read_text() for question in questions]
@@ -66,30 +66,30 @@ def main() -> None:
     with KnowledgeBase(settings) as knowledge:
         for type_ in get_args(SearchType):
             if type_ == "similar":
-                answers = _timed(lambda text: knowledge.similar(text=text), examples)
+                answers = _ask_all(lambda text: knowledge.similar(text=text), examples)
             else:
-                answers = _timed(lambda text, t=type_: knowledge.search(text, type=t), texts)
-            table.add_row(type_, *_told(answers))
+                answers = _ask_all(lambda text, t=type_: knowledge.search(text, type=t), texts)
+            table.add_row(type_, *_format_row(answers))
     if options.rerank:
         rerank = {"model": options.rerank, "types": ["semantic"], "budget_s": 5.0}
         query = type(settings.query).model_validate(settings.query.model_dump() | {"rerank": rerank})
         with KnowledgeBase(settings.model_copy(update={"query": query})) as knowledge:
-            answers = _timed(knowledge.search, texts[:40])
-            table.add_row("semantic, reranked", *_told(answers))
+            answers = _ask_all(knowledge.search, texts[:40])
+            table.add_row("semantic, reranked", *_format_row(answers))
     Console(width=160).print(table)
 
 
-def _uncached(settings: Settings) -> Settings:
+def _without_cache(settings: Settings) -> Settings:
     query = settings.query.model_copy(update={"cache": CacheSettings(ttl_minutes=0)})
     return settings.model_copy(update={"query": query})
 
 
-def _timed(ask: Callable[[str], SearchResponse], texts: Iterable[str]) -> list[SearchResponse]:
+def _ask_all(ask: Callable[[str], SearchResponse], texts: Iterable[str]) -> list[SearchResponse]:
     ask("the first question loads the model")
     return [ask(text) for text in texts]
 
 
-def _told(answers: list[SearchResponse]) -> list[str]:
+def _format_row(answers: list[SearchResponse]) -> list[str]:
     took = sorted(answer.took_ms for answer in answers)
     steps = {name for answer in answers for name in answer.timings_ms}
     medians = {

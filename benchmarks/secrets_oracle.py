@@ -32,7 +32,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.serve_load import machine
+from benchmarks.figures import describe_machine
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 from knowledge_pipeline_tests.sanitizing.fake_secrets import TOKENS, letters, private_key
 
@@ -128,7 +128,7 @@ def measure(program: str, code: Path, megabytes: float) -> dict[str, Any]:
         ours, ours_s = scan_by_ours(ordinary)
         found, theirs_s = scan(program, ordinary)
     return {
-        "machine": machine(),
+        "machine": describe_machine(),
         "secrets": {kind: dict(counts) for kind, counts in sorted(compared.items())},
         "code_mb": round(size_mb, 1),
         "ours": {"found": dict(ours), "mb_s": round(size_mb / ours_s, 1)},

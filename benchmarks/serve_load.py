@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import random
 import re
 import signal
@@ -27,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -37,9 +36,8 @@ from typing import Any
 import httpx2
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.figures import describe_machine, measure_memory, print_rows
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import resolve_space
@@ -120,14 +118,10 @@ def main() -> None:
         loads = list(_loads(folder, endpoint, asked, words))
     if asked.json:
         told = [{**load.row(), "memory_mb": load.memory_mb, "why": dict(load.errors)} for load in loads]
-        print(json.dumps({"machine": machine(), "chunks": asked.chunks, "loads": told}, indent=2))
+        print(json.dumps({"machine": describe_machine(), "chunks": asked.chunks, "loads": told}, indent=2))
         return
-    table = Table(title=f"{asked.clients} clients, {asked.chunks:,} chunks, {machine()}")
-    for heading in loads[0].row():
-        table.add_column(heading, justify="left" if heading == "load" else "right")
-    for load in loads:
-        table.add_row(*map(str, load.row().values()))
-    Console(width=180).print(table)
+    title = f"{asked.clients} clients, {asked.chunks:,} chunks, {describe_machine()}"
+    print_rows(title, [load.row() for load in loads], width=180)
     for load in loads:
         for error, count in load.errors.most_common(_MOST_ERRORS):
             print(f"{load.name}: {count} x {error}")
@@ -239,7 +233,7 @@ async def _loaded(load: Load, ask: Ask, questions: Iterator[str], seconds: float
 
 async def _watched(load: Load, pid: int) -> None:
     while True:
-        load.memory_mb.append(memory_mb_of(pid))
+        load.memory_mb.append(measure_memory(pid))
         await asyncio.sleep(1)
 
 
@@ -398,10 +392,14 @@ def endpoint_process(kept: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[str, int]]:
-    """A real `knowledge serve` process for the knowledge.yaml of a folder: its address and process id."""
+def serving(folder: Path, *options: str, prefix: Sequence[str] = ()) -> Iterator[tuple[str, int]]:
+    """A real `knowledge serve` process for the knowledge.yaml of a folder: its address and process id.
+
+    `options` are those of `serve`; `prefix` is the command that starts it, such as `taskset`.
+    """
     config = str(folder / "knowledge.yaml")
-    command = [sys.executable, "-m", "knowledge_pipeline.cli", "--config", config, "serve", "--port", "0"]
+    command = [*prefix, sys.executable, "-m", "knowledge_pipeline.cli", "--config", config, "serve"]
+    command += ["--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as child:
         assert child.stderr
         lines = iter(child.stderr.readline, "")
@@ -413,22 +411,11 @@ def serving(folder: Path) -> Iterator[tuple[str, int]]:
             child.send_signal(signal.SIGTERM)
 
 
-def memory_mb_of(pid: int) -> float:
-    """What a process holds in memory now, in millions of bytes."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return round(int(found[1]) / 1000, 1) if found else 0.0
-
-
 def _course(memory_mb: list[float]) -> str:
     """At the start, in the middle, at the end."""
     if not memory_mb:
         return ""
     return " ".join(f"{memory_mb[at]:.0f}" for at in (0, len(memory_mb) // 2, -1))
-
-
-def machine() -> str:
-    """What this runs on, in words."""
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
 if __name__ == "__main__":

@@ -15,21 +15,17 @@ import asyncio
 import json
 import os
 import re
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
 from benchmarks import serve_load
+from benchmarks.figures import describe_machine
 from knowledge_pipeline.store.shared_state import SharedState
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -46,7 +42,7 @@ def main() -> None:
         words = serve_load.write(settings, asked.chunks)
         tokens = serve_load.make_tokens(settings)
         lock_ms = measure_lock_ms(folder / "state")
-        print(f"{asked.chunks:,} chunks, {asked.clients} clients, {serve_load.machine()}")
+        print(f"{asked.chunks:,} chunks, {asked.clients} clients, {describe_machine()}")
         print(f"an answer holds the shared lock for {lock_ms:.3f} ms")
         for workers in asked.workers:
             row = asyncio.run(_load(folder, workers, tokens, words, asked))
@@ -79,7 +75,9 @@ def measure_lock_ms(folder: Path) -> float:
 async def _load(
     folder: Path, workers: int, tokens: list[str], words: list[str], asked: argparse.Namespace
 ) -> dict[str, Any]:
-    with _serve(folder, workers) as (url, pid):
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:workers]))
+    prefix = ("env", "OMP_NUM_THREADS=1", "taskset", "-c", cores)
+    with serve_load.serving(folder, "--workers", str(workers), prefix=prefix) as (url, pid):
         took_ms: list[float] = []
         errors = 0
         limits = httpx2.Limits(max_connections=asked.clients, max_keepalive_connections=asked.clients)
@@ -121,25 +119,6 @@ async def _load(
         "answers a processor second": round(len(took_ms) / sum(used), 1),
         "memory MB (all, own)": memory,
     }
-
-
-@contextmanager
-def _serve(folder: Path, workers: int) -> Generator[tuple[str, int]]:
-    """A server with so many workers, pinned to as many cores: its address and process id."""
-    config = str(folder / "knowledge.yaml")
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:workers]))
-    command = ["taskset", "-c", cores, sys.executable, "-m", "knowledge_pipeline.cli", "serve"]
-    options = ["--port", "0", "--workers", str(workers), "--config", config]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=environment) as child:
-        assert child.stderr
-        lines = iter(child.stderr.readline, "")
-        try:
-            url = next(found[1] for line in lines if (found := re.search(r"Answering on (\S+)", line)))
-            threading.Thread(target=lambda: list(lines), daemon=True).start()  # else the pipe fills
-            yield url, child.pid
-        finally:
-            child.send_signal(signal.SIGTERM)
 
 
 def list_workers(pid: int, workers: int) -> list[int]:

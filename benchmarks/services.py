@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -24,9 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.figures import describe_machine, measure_peak_memory, print_rows
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -44,32 +40,27 @@ def main() -> None:
     """Measure at a tenth of the size, and at the whole."""
     asked = _arguments()
     if asked.refresh:
-        print(json.dumps(_refreshed(Path(asked.refresh))))
+        print(json.dumps(_refresh(Path(asked.refresh))))
         return
     rows = [
         row
         for share in (10, 1)
-        for row in measured(tickets=asked.tickets // share, pulls=asked.pulls // share)
+        for row in measure(tickets=asked.tickets // share, pulls=asked.pulls // share)
     ]
     if asked.json:
-        print(json.dumps({"machine": _machine(), "rows": rows}, indent=2))
+        print(json.dumps({"machine": describe_machine(), "rows": rows}, indent=2))
         return
-    table = Table(title=_machine())
-    for heading in rows[0]:
-        table.add_column(heading, justify="left" if heading == "refresh" else "right")
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
-    Console().print(table)
+    print_rows(describe_machine(), rows)
 
 
-def measured(*, tickets: int, pulls: int) -> Iterator[dict[str, Any]]:
+def measure(*, tickets: int, pulls: int) -> Iterator[dict[str, Any]]:
     """A first refresh, one without a change, one after an edit of each service."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         jira, github = stack.enter_context(JiraServer()), stack.enter_context(GithubServer())
         embedding = stack.enter_context(OpenAIServer())
-        ticket, pull = _filled(jira, github, tickets=tickets, pulls=pulls)
-        (folder / "knowledge.yaml").write_text(yaml.safe_dump(_declared(jira, github, embedding)), "utf-8")
+        ticket, pull = _fill_services(jira, github, tickets=tickets, pulls=pulls)
+        (folder / "knowledge.yaml").write_text(yaml.safe_dump(_build_config(jira, github, embedding)), "utf-8")
         os.environ |= {
             "JIRA_TOKEN": jira.token,
             "GITHUB_TOKEN": github.token,
@@ -83,7 +74,7 @@ def measured(*, tickets: int, pulls: int) -> Iterator[dict[str, Any]]:
         yield _step("one of each edited", folder, jira, github)
 
 
-def _filled(jira: JiraServer, github: GithubServer, *, tickets: int, pulls: int) -> tuple[str, str]:
+def _fill_services(jira: JiraServer, github: GithubServer, *, tickets: int, pulls: int) -> tuple[str, str]:
     """Tickets with a comment, and pull requests with a review and a thread; one of each."""
     ticket = pull = ""
     for number in range(tickets):
@@ -97,7 +88,7 @@ def _filled(jira: JiraServer, github: GithubServer, *, tickets: int, pulls: int)
     return ticket, pull
 
 
-def _declared(jira: JiraServer, github: GithubServer, embedding: OpenAIServer) -> dict[str, Any]:
+def _build_config(jira: JiraServer, github: GithubServer, embedding: OpenAIServer) -> dict[str, Any]:
     """What `knowledge.yaml` says; the secrets are in the environment."""
     of_jira = {"type": "jira", "url": jira.url, "email": jira.email, "token": "${JIRA_TOKEN}"}
     of_github = {"type": "github", "url": github.url, "token": "${GITHUB_TOKEN}"}
@@ -131,7 +122,7 @@ def _step(name: str, folder: Path, jira: JiraServer, github: GithubServer) -> di
     return {"refresh": name, **calls, **told}
 
 
-def _refreshed(folder: Path) -> dict[str, Any]:
+def _refresh(folder: Path) -> dict[str, Any]:
     """Refresh all sources in this process."""
     from knowledge_pipeline.config import file
     from knowledge_pipeline.stages import pipeline
@@ -144,13 +135,8 @@ def _refreshed(folder: Path) -> dict[str, Any]:
     seconds = round(time.perf_counter() - started, 1)
     for failure in outcome.failures.values():
         raise failure
-    (kib,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))
     (space,) = lake.list_spaces().items()
-    return {"chunks": lake.index(*space).count_rows(), "seconds": seconds, "peak MB": int(kib) // 1024}
-
-
-def _machine() -> str:
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    return {"chunks": lake.index(*space).count_rows(), "seconds": seconds, "peak MB": round(measure_peak_memory())}
 
 
 def _arguments() -> argparse.Namespace:

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from rich.console import Console
-from rich.table import Table
+
+from benchmarks.figures import print_rows
 
 _KEY = "KNOWLEDGE_STARTUP_KEY"
 _QUESTION = "how is a payment retried"
@@ -50,7 +50,7 @@ def main() -> None:
     asked = _arguments()
     with ExitStack() as stack:
         config = asked.config or stack.enter_context(_project())
-        rows = list(_measured(config, asked.times))
+        rows = list(_measure(config, asked.times))
         imports = {
             name: _imports(_command(config, *given), asked.imports)
             for name, given in (
@@ -62,9 +62,9 @@ def main() -> None:
     if asked.json:
         print(json.dumps({"rows": rows, "imports": imports}, indent=2))
         return
-    _print("Startup, median", rows)
+    print_rows("Startup, median", rows)
     for name, heaviest in imports.items():
-        _print(f"Imports of {name}", heaviest)
+        print_rows(f"Imports of {name}", heaviest)
 
 
 def _arguments() -> argparse.Namespace:
@@ -76,7 +76,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measured(config: Path, times: int) -> Iterator[dict[str, Any]]:
+def _measure(config: Path, times: int) -> Iterator[dict[str, Any]]:
     starts: tuple[tuple[str, list[str], Started], ...] = (
         ("python -c pass", [sys.executable, "-c", "pass"], _run),
         ("knowledge --help", _command(config, "--help"), _run),
@@ -88,12 +88,12 @@ def _measured(config: Path, times: int) -> Iterator[dict[str, Any]]:
     )
     for name, command, start in starts:
         start(command)  # from then on the files are in memory, and what a cache keeps is kept
-        taken = [_timed(start, command) for _ in range(times)]
+        taken = [_time_start(start, command) for _ in range(times)]
         wall_s, cpu_s = (statistics.median(each) for each in zip(*taken, strict=True))
         yield {"start": name, "clock ms": round(wall_s * 1000), "processor ms": round(cpu_s * 1000)}
 
 
-def _timed(start: Started, command: list[str]) -> tuple[float, float]:
+def _time_start(start: Started, command: list[str]) -> tuple[float, float]:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     start(command)
     took_s, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -174,15 +174,6 @@ def _write(config: Path, embedding: dict[str, Any]) -> None:
     ):
         (config.parent / name).mkdir()
         (config.parent / name / file).write_text(text)
-
-
-def _print(title: str, rows: list[dict[str, Any]]) -> None:
-    table = Table(title=title)
-    for heading in rows[0]:
-        table.add_column(heading, justify="left" if heading in ("start", "package") else "right")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    Console(width=120).print(table)
 
 
 if __name__ == "__main__":

@@ -37,13 +37,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = _repository(Path(folder) / "repository")
         taken_s = min(
-            _taken(time.perf_counter, lambda: _read(source, Path(folder) / "cache")) for _ in range(times)
+            _time_work(time.perf_counter, lambda: _read(source, Path(folder) / "cache")) for _ in range(times)
         )
     print(json.dumps({"sanitized_mb_per_s": told, "commits_per_s": round(_COMMITS / taken_s)}))
 
 
 def _mb_per_s(text: str, times: int) -> float:
-    taken_s = min(_taken(time.process_time, lambda: sanitize(text, SanitizeSettings())) for _ in range(times))
+    taken_s = min(_time_work(time.process_time, lambda: sanitize(text, SanitizeSettings())) for _ in range(times))
     return round(len(text.encode()) / 1e6 / taken_s, 1)
 
 
@@ -68,7 +68,7 @@ def _read(source: SourceConfig, cache: Path) -> None:
             opened.fetch(item)
 
 
-def _taken(clock: Callable[[], float], work: Callable[[], object]) -> float:
+def _time_work(clock: Callable[[], float], work: Callable[[], object]) -> float:
     """Seconds of a clock."""
     began_s = clock()
     work()

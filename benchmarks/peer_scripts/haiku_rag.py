@@ -59,13 +59,13 @@ class Haiku(Tool):
         self._wait(self._refresh())
 
     async def _refresh(self) -> None:
-        client = self._opened()
+        client = self._get_client()
         await client.create_document_from_source(self.corpus)
         for document in await client.list_documents():
             if not self._path(document.uri).exists():
                 await client.delete_document(document.id)
 
-    def _opened(self) -> Any:
+    def _get_client(self) -> Any:
         assert self._client is not None
         return self._client
 
@@ -78,11 +78,11 @@ class Haiku(Tool):
         return self._wait(self._count())
 
     async def _count(self) -> int:
-        return await self._opened().store.chunks_table.count_rows()
+        return await self._get_client().store.chunks_table.count_rows()
 
     def search(self, text: str, kind: Kind, limit: int) -> list[str]:
         """By its search types."""
-        found = self._wait(self._opened().search(text, limit=limit, search_type=kind))
+        found = self._wait(self._get_client().search(text, limit=limit, search_type=kind))
         return [self._path(hit.document_uri).relative_to(self.corpus).as_posix() for hit in found]
 
     def _wait(self, work: Any) -> Any:

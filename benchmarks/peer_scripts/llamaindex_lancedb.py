@@ -108,11 +108,11 @@ class LlamaIndex(Tool):
         ]
 
 
-def made(corpus: Path, model: Path, vectors: Vectors) -> Tool:
+def open_tool(corpus: Path, model: Path, vectors: Vectors) -> Tool:
     """The tool, with its vectors where its embedding finds them."""
     del vectors
     return LlamaIndex(corpus, model, VECTORS)
 
 
 if __name__ == "__main__":
-    main(made)
+    main(open_tool)

@@ -48,9 +48,9 @@ class Measuring:
         """Every figure of the tool."""
         tool, told = self.tool, self.first()
         tool.vectors.looked_up = True
-        told["questions"] = {kind: self.asked(questions, kind) for kind in KINDS}
+        told["questions"] = {kind: self.time_searches(questions, kind) for kind in KINDS}
         told["cached"] = asdict(self.median(self.first_cached, max(3, self.repeats - 2)))
-        told["nothing"] = asdict(self.median(lambda _: self.timed(tool.refresh), self.repeats))
+        told["nothing"] = asdict(self.median(lambda _: self.time_work(tool.refresh), self.repeats))
         told["edited"] = asdict(self.changed(self.edit, self.repeats))
         told["deleted"] = asdict(self.changed(self.delete, self.repeats))
         told["checks"] = {"edits are found": self.finds_edits(), "deleted are gone": self.loses_deleted()}
@@ -59,16 +59,16 @@ class Measuring:
     def first(self) -> dict[str, Any]:
         """The figures of a first index, whose vectors are computed."""
         tool = self.tool
-        told: dict[str, Any] = {"tool": tool.name, "start": asdict(self.timed(tool.load))}
+        told: dict[str, Any] = {"tool": tool.name, "start": asdict(self.time_work(tool.load))}
         tool.begin(self.work / "first")
-        told["first"] = asdict(self.timed(tool.refresh))
+        told["first"] = asdict(self.time_work(tool.refresh))
         return told | {
             "chunks": tool.chunks(),
             "disk_mb": _disk_mb(self.work / "first"),
             "peak_mb": _peak_mb(),
         }
 
-    def timed(self, work: Callable[[], object]) -> Cost:
+    def time_work(self, work: Callable[[], object]) -> Cost:
         """The cost of some work, once."""
         computed, cpu, clock = self.tool.vectors.computed, _cpu_seconds(), time.perf_counter()
         work()
@@ -85,15 +85,15 @@ class Measuring:
     def first_cached(self, repeat: int) -> Cost:
         """A first index somewhere else, with every vector known."""
         self.tool.begin(self.work / f"cached-{repeat}")
-        return self.timed(self.tool.refresh)
+        return self.time_work(self.tool.refresh)
 
     def changed(self, change: Callable[[], None], repeats: int) -> Cost:
         """The refresh after a change that was made and taken back before, so that its vectors are known."""
 
         def once(_: int) -> Cost:
-            with self.kept():
+            with self.restore_afterwards():
                 change()
-                cost = self.timed(self.tool.refresh)
+                cost = self.time_work(self.tool.refresh)
             self.tool.refresh()
             self.tool.rest()
             return cost
@@ -101,7 +101,7 @@ class Measuring:
         once(-1)
         return self.median(once, repeats)
 
-    def chosen(self, shift: float) -> list[Path]:
+    def choose_files(self, shift: float) -> list[Path]:
         """Files spread over the corpus, others for another shift."""
         files = [path for path in self.tool.files() if path.stat().st_size > 500]
         step = len(files) / CHANGED_FILES
@@ -109,7 +109,7 @@ class Measuring:
 
     def edit(self) -> None:
         """Add a definition, or a section, at the end of some files."""
-        for number, path in enumerate(self.chosen(0.25)):
+        for number, path in enumerate(self.choose_files(0.25)):
             mark = _MARK.format(number)
             code = f'\n\ndef added_{number}():\n    """Return the {mark}."""\n    return {number}\n'
             prose = f"\n\n## Added {number}\n\nThis is the {mark}.\n"
@@ -118,17 +118,17 @@ class Measuring:
 
     def delete(self) -> None:
         """Delete some files."""
-        for path in self.chosen(0.75):
+        for path in self.choose_files(0.75):
             path.unlink()
 
-    def kept(self) -> _Kept:
+    def restore_afterwards(self) -> _Kept:
         """Takes changes of the corpus back at the end."""
         return _Kept(self.tool.corpus, self.work / "kept")
 
     def finds_edits(self) -> bool:
         """Whether an edit is found after a refresh, and no longer when it was taken back."""
-        wanted = [(_MARK.format(number), self.path(path)) for number, path in enumerate(self.chosen(0.25))]
-        with self.kept():
+        wanted = [(_MARK.format(number), self.path(path)) for number, path in enumerate(self.choose_files(0.25))]
+        with self.restore_afterwards():
             self.edit()
             self.tool.refresh()
             found = all(path in self.tool.search(mark, "hybrid", DEPTH) for mark, path in wanted)
@@ -137,13 +137,13 @@ class Measuring:
 
     def loses_deleted(self) -> bool:
         """Whether what is found before is in no answer after its file was deleted."""
-        asked = [(path.read_text("utf-8")[:200], self.path(path)) for path in self.chosen(0.75)]
+        asked = [(path.read_text("utf-8")[:200], self.path(path)) for path in self.choose_files(0.75)]
 
         def found() -> list[bool]:
             return [path in self.tool.search(text, kind, _PASSAGES) for text, path in asked for kind in KINDS]
 
         before = any(found())
-        with self.kept():
+        with self.restore_afterwards():
             self.delete()
             self.tool.refresh()
             after = any(found())
@@ -154,11 +154,11 @@ class Measuring:
         """Relative to the corpus."""
         return path.relative_to(self.tool.corpus).as_posix()
 
-    def asked(self, questions: list[dict[str, str]], kind: Kind) -> dict[str, float]:
+    def time_searches(self, questions: list[dict[str, str]], kind: Kind) -> dict[str, float]:
         """MRR@10 by file, and milliseconds of a search for ten passages whose question's vector is known."""
         ranks = [self.rank(question, kind) for question in questions]
         taken = [
-            self.timed(lambda text=question["text"]: self.tool.search(text, kind, DEPTH)).seconds * 1000
+            self.time_work(lambda text=question["text"]: self.tool.search(text, kind, DEPTH)).seconds * 1000
             for question in questions
         ]
         return {

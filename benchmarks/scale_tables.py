@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from benchmarks.figures import describe_machine
 
 Steps = Mapping[str, Any]
 """By step, what it told."""
@@ -17,17 +17,17 @@ _MB = 1_000_000
 _PACKAGES = ("pylance", "lancedb", "pyarrow", "numpy", "sentence-transformers", "torch")
 
 
-def machine() -> str:
+def describe_measurement() -> str:
     """What measured, and with which packages."""
     names = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; {names}"
+    return f"{describe_machine()}; {names}"
 
 
 def tables(found: Mapping[str, Steps]) -> str:
     """Everything that was measured, a column for each size."""
     sizes = sorted((name for name in found if name.isdecimal()), key=int)
-    parts = [machine(), ""]
-    parts += _table("", [_named(found[name], name) for name in sizes], _rows([found[name] for name in sizes]))
+    parts = [describe_measurement(), ""]
+    parts += _table("", [_name_column(found[name], name) for name in sizes], _rows([found[name] for name in sizes]))
     for name, steps in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
         if name.startswith("partition-") and "first" in steps:
             first = steps["first"]
@@ -40,7 +40,7 @@ def tables(found: Mapping[str, Steps]) -> str:
     return "\n".join(parts)
 
 
-def _named(steps: Steps, name: str) -> str:
+def _name_column(steps: Steps, name: str) -> str:
     chunks = _chunks(steps)
     return f"{chunks:,} chunks" if chunks else f"about {int(name):,} chunks"
 
@@ -51,13 +51,13 @@ def _chunks(steps: Steps) -> int:
 
 
 def _rows(all_steps: Sequence[Steps]) -> list[tuple[str, list[str]]]:
-    rows = [(title, [_told(tell, steps) for steps in all_steps]) for title, tell in _BUILT]
+    rows = [(title, [_format_or_empty(tell, steps) for steps in all_steps]) for title, tell in _BUILT]
     for step, whose in (("ours", "ours"), ("raw", "LanceDB")):
-        rows += _asked(all_steps, step, whose)
+        rows += _build_query_rows(all_steps, step, whose)
     return [(title, cells) for title, cells in rows if any(cells)]
 
 
-def _asked(all_steps: Sequence[Steps], step: str, whose: str) -> list[tuple[str, list[str]]]:
+def _build_query_rows(all_steps: Sequence[Steps], step: str, whose: str) -> list[tuple[str, list[str]]]:
     """A row for each way of asking, in the order in which they were asked."""
     kinds = {
         "recall": ("recall@10 of {whose}, filter: {name}", lambda it: f"{it:.3f}"),
@@ -77,7 +77,7 @@ def _asked(all_steps: Sequence[Steps], step: str, whose: str) -> list[tuple[str,
     return rows
 
 
-def _told(tell: Callable[[Steps], str], steps: Steps) -> str:
+def _format_or_empty(tell: Callable[[Steps], str], steps: Steps) -> str:
     try:
         return tell(steps)
     except KeyError:  # not measured
@@ -145,13 +145,13 @@ def pictured(found: Mapping[str, Steps], path: Path) -> None:
 
 
 def _complete(found: Mapping[str, Steps], tell: Callable[[Steps], float]) -> list[Steps]:
-    def measured(steps: Steps) -> bool:
+    def is_measured(steps: Steps) -> bool:
         try:
             return _chunks(steps) > 0 and tell(steps) > 0
         except KeyError:
             return False
 
-    return [steps for name, steps in found.items() if name.isdecimal() and measured(steps)]
+    return [steps for name, steps in found.items() if name.isdecimal() and is_measured(steps)]
 
 
 _LINES: dict[str, dict[str, Callable[[Steps], float]]] = {
