@@ -170,11 +170,11 @@ def _figure(way: EmbeddingSettings, texts: list[str], reference: np.ndarray | No
         gflop=gflop,
         cosine_mean=float(cosines.mean()),
         cosine_least=float(cosines.min()),
-        neighbours=share_of_neighbours(vectors, reference),
+        neighbours=_compute_shared_neighbours(vectors, reference),
     )
 
 
-def share_of_neighbours(vectors: np.ndarray, reference: np.ndarray) -> float:
+def _compute_shared_neighbours(vectors: np.ndarray, reference: np.ndarray) -> float:
     def nearest(rows: np.ndarray) -> np.ndarray:
         near = rows @ rows.T
         np.fill_diagonal(near, -2)

@@ -51,7 +51,9 @@ def _find_calls(folder: Path) -> Iterator[Call]:
     package = Package(
         {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.py")}
     )
-    known = {_format_dotted(path, each.name) for path, facts in package.files.items() for each in facts.definitions}
+    known = {
+        _format_dotted(path, each.name) for path, facts in package.files.items() for each in facts.definitions
+    }
     bases: dict[str, list[str]] = {}
     calls: list[Call] = []
     for path, edge in package.edges():

@@ -238,7 +238,9 @@ def run_day(
 
 def print_report(report: DayReport, console: Console) -> None:
     """The times as a table, then the counts, then what differs."""
-    table = Table("from event to searchable", "changes", "median s", "p95 s", "max s", title=describe_machine())
+    table = Table(
+        "from event to searchable", "changes", "median s", "p95 s", "max s", title=describe_machine()
+    )
     for name, times in {**report.searchable_s, "any, server killed": report.after_kill_s}.items():
         if times:
             p95 = sorted(times)[round(0.95 * (len(times) - 1))]

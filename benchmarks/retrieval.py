@@ -97,7 +97,9 @@ def indexed(one: Set) -> Settings:
     return settings
 
 
-def answer_questions(one: Set, settings: Settings, how: dict[str, Any], *, limit: int) -> list[QuestionResponse]:
+def answer_questions(
+    one: Set, settings: Settings, how: dict[str, Any], *, limit: int
+) -> list[QuestionResponse]:
     """Ask a set's questions of its newest index."""
     lake = Lake(settings.store)
     query = settings.query.model_copy(update=how)

@@ -41,7 +41,11 @@ def main() -> None:
         this = RefreshContext(
             Lake(settings.store), settings, next(each for each in settings.sources if each.id == name)
         )
-        told[name] = {"first": _time_snapshot(this), "unchanged": _time_snapshot(this), "listing": _time_listing(this)}
+        told[name] = {
+            "first": _time_snapshot(this),
+            "unchanged": _time_snapshot(this),
+            "listing": _time_listing(this),
+        }
         edited.write_text(edited.read_text() + f"\n# {name}\n")
         git(made, "commit", "-qam", "edit")
         told[name]["one edited"] = _time_snapshot(this)

@@ -27,7 +27,9 @@ def tables(found: Mapping[str, Steps]) -> str:
     """Everything that was measured, a column for each size."""
     sizes = sorted((name for name in found if name.isdecimal()), key=int)
     parts = [describe_measurement(), ""]
-    parts += _table("", [_name_column(found[name], name) for name in sizes], _rows([found[name] for name in sizes]))
+    parts += _table(
+        "", [_name_column(found[name], name) for name in sizes], _rows([found[name] for name in sizes])
+    )
     for name, steps in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
         if name.startswith("partition-") and "first" in steps:
             first = steps["first"]

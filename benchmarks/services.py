@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from benchmarks.figures import describe_machine, measure_peak_memory, print_rows
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
@@ -60,7 +61,9 @@ def measure(*, tickets: int, pulls: int) -> Iterator[dict[str, Any]]:
         jira, github = stack.enter_context(JiraServer()), stack.enter_context(GithubServer())
         embedding = stack.enter_context(OpenAIServer())
         ticket, pull = _fill_services(jira, github, tickets=tickets, pulls=pulls)
-        (folder / "knowledge.yaml").write_text(yaml.safe_dump(_build_config(jira, github, embedding)), "utf-8")
+        (folder / "knowledge.yaml").write_text(
+            yaml.safe_dump(_build_config(jira, github, embedding)), "utf-8"
+        )
         os.environ |= {
             "JIRA_TOKEN": jira.token,
             "GITHUB_TOKEN": github.token,
@@ -136,7 +139,11 @@ def _refresh(folder: Path) -> dict[str, Any]:
     for failure in outcome.failures.values():
         raise failure
     (space,) = lake.list_spaces().items()
-    return {"chunks": lake.index(*space).count_rows(), "seconds": seconds, "peak MB": round(measure_peak_memory())}
+    return {
+        "chunks": lake.index(*space).count_rows(),
+        "seconds": seconds,
+        "peak MB": round(measure_peak_memory()),
+    }
 
 
 def _arguments() -> argparse.Namespace:

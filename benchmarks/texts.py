@@ -43,7 +43,9 @@ def main() -> None:
 
 
 def _mb_per_s(text: str, times: int) -> float:
-    taken_s = min(_time_work(time.process_time, lambda: sanitize(text, SanitizeSettings())) for _ in range(times))
+    taken_s = min(
+        _time_work(time.process_time, lambda: sanitize(text, SanitizeSettings())) for _ in range(times)
+    )
     return round(len(text.encode()) / 1e6 / taken_s, 1)
 
 

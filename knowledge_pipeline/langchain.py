@@ -55,14 +55,10 @@ class KnowledgeRetriever(BaseRetriever):
         k: int | None = None,
         filters: Filters | None = None,
     ) -> list[Document]:
-        filters, limit = filters or self.filters, k or self.k
+        options = self._choose_options(k, filters)
         if isinstance(self.base, KnowledgeClient):
-            found = self.base.search(query, type=self.type, filters=filters, limit=limit, mode=self.mode)
-            return _to_documents(found)
-        answer = self.base.search(
-            query, type=self.type, filters=filters, limit=limit, mode=self.mode, access=self.access
-        )
-        return _to_documents(answer.as_json())
+            return _to_documents(self.base.search(query, **options))
+        return _to_documents(self.base.search(query, **options, access=self.access).as_json())
 
     async def _aget_relevant_documents(
         self,
@@ -72,16 +68,19 @@ class KnowledgeRetriever(BaseRetriever):
         k: int | None = None,
         filters: Filters | None = None,
     ) -> list[Document]:
-        filters, limit = filters or self.filters, k or self.k
+        options = self._choose_options(k, filters)
         if isinstance(self.base, KnowledgeClient):
-            found = await self.base.run(
-                AsyncKnowledgeClient.search, query, type=self.type, filters=filters, limit=limit
-            )
-            return _to_documents(found)
-        answer = await self.base.asynchronous.search(
-            query, type=self.type, filters=filters, limit=limit, mode=self.mode, access=self.access
-        )
-        return _to_documents(answer.as_json())
+            return _to_documents(await self.base.run(AsyncKnowledgeClient.search, query, **options))
+        response = await self.base.asynchronous.search(query, **options, access=self.access)
+        return _to_documents(response.as_json())
+
+    def _choose_options(self, k: int | None, filters: Filters | None) -> dict[str, Any]:
+        return {
+            "type": self.type,
+            "filters": filters or self.filters,
+            "limit": k or self.k,
+            "mode": self.mode,
+        }
 
 
 def _to_documents(answer: Mapping[str, Any]) -> list[Document]:

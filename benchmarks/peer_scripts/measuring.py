@@ -127,7 +127,9 @@ class Measuring:
 
     def finds_edits(self) -> bool:
         """Whether an edit is found after a refresh, and no longer when it was taken back."""
-        wanted = [(_MARK.format(number), self.path(path)) for number, path in enumerate(self.choose_files(0.25))]
+        wanted = [
+            (_MARK.format(number), self.path(path)) for number, path in enumerate(self.choose_files(0.25))
+        ]
         with self.restore_afterwards():
             self.edit()
             self.tool.refresh()

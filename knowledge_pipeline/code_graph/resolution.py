@@ -133,7 +133,7 @@ class _Resolver:
         for each in self.index.facts.imports:
             if not each.exported:
                 continue
-            for name, entity in self.evaluator.iter_reexports(each):
+            for name, entity in self.evaluator.names.iter_reexports(each):
                 if isinstance(entity, DefinitionRef):
                     yield Alias(
                         self.view.full_name(name), entity.name, entity.path, self._exported_members(entity)

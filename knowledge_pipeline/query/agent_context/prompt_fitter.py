@@ -29,7 +29,7 @@ from knowledge_pipeline.query.agent_context.prompt_templates import (
     load_template,
 )
 from knowledge_pipeline.query.agent_context.select import ContextSelection
-from knowledge_pipeline.query.agent_context.task_text import find_languages
+from knowledge_pipeline.query.agent_context.task_text import describe_task
 from knowledge_pipeline.query.agent_context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.query.describe import describe_blame
 
@@ -161,13 +161,7 @@ class PromptFitter:
         in_sections = {number for numbers in selection.sections.values() for number in numbers}
         return self.prompt.render(
             {
-                "task": task.text.strip(),
-                "kind": task.kind,
-                "file": next(iter(task.paths), None),
-                "files": list(task.paths),
-                "snippet": task.snippet,
-                "suffix": task.suffix,
-                "languages": list(find_languages(task)),
+                **describe_task(task),
                 "excerpts": excerpts,
                 "sections": [
                     {

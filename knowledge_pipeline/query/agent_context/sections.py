@@ -18,7 +18,7 @@ from knowledge_pipeline.query.agent_context.prompt_templates import render_query
 from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS
 from knowledge_pipeline.query.agent_context.task_text import (
     build_query,
-    find_languages,
+    describe_task,
     get_example,
     neutralize_filters,
 )
@@ -127,17 +127,10 @@ def _build_section_query(task: Task, settings: SectionSettings) -> str:
     if settings.query is None and settings.type != "conventions":
         example = get_example(task) if settings.type == "similar" else None
         return example or build_query(task)[0]
-    values = {
-        "task": task.text.strip(),
-        "kind": task.kind,
-        "file": next(iter(task.paths), None),
-        "files": list(task.paths),
-        "snippet": task.snippet,
-        "suffix": task.suffix,
-        "languages": list(find_languages(task)),
-    }
     place = f"the query of the section {settings.name} in context.sections"
-    return neutralize_filters(render_query(settings.query or _CONVENTIONS, place, values))[:_QUERY_CHARS]
+    return neutralize_filters(render_query(settings.query or _CONVENTIONS, place, describe_task(task)))[
+        :_QUERY_CHARS
+    ]
 
 
 async def _find_type_definitions(

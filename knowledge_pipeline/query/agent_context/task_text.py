@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
@@ -44,10 +44,18 @@ def find_nearby_text(task: Task) -> str:
     return next((turn.content for turn in reversed(task.history) if turn.role == "user"), "")
 
 
-def find_languages(task: Task) -> tuple[str, ...]:
-    """The programming languages of its files and filters, by their names."""
-    named = (*filter(None, map(detect_language, task.paths)), *task.filters.languages)
-    return tuple(dict.fromkeys(named))
+def describe_task(task: Task) -> dict[str, Any]:
+    """The task as templates see it."""
+    languages = (*filter(None, map(detect_language, task.paths)), *task.filters.languages)
+    return {
+        "task": task.text.strip(),
+        "kind": task.kind,
+        "file": next(iter(task.paths), None),
+        "files": list(task.paths),
+        "snippet": task.snippet,
+        "suffix": task.suffix,
+        "languages": list(dict.fromkeys(languages)),
+    }
 
 
 def name_files(task: Task) -> tuple[str, ...]:

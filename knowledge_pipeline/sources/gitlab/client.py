@@ -163,36 +163,28 @@ class GitlabClient:
             SourceRefused, SourceUnavailable: there is neither.
         """
         address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
-        self._retry(frozenset())
-        try:
-            response = self._session.get(address, params=dict(parameters))
-        except requests.TooManyRedirects:
-            raise self.errors.api_not_found() from None
-        except requests.RequestException as error:
-            raise to_source_error(self.errors.service, error) from None
-        if response.status_code in (403, 404):
-            return response.status_code
-        if not response.ok:
-            raise self.errors.from_status(response.status_code, _parse_error_message(response.content))
-        try:
-            return response.json()
-        except ValueError:  # a web page
-            raise self.errors.api_not_found() from None
-
-    def _retry(self, except_statuses: frozenset[int]) -> None:
-        """What the calls from here on are tried again after."""
-        adapter: Any = self._session.get_adapter(self._url)
-        adapter.no_retry_statuses = except_statuses
+        response = self._send("GET", address, frozenset(), params=dict(parameters))
+        return response.status_code if response.status_code in (403, 404) else self._parse_json(response)
 
     def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
-        self._retry(_NO_RETRY_STATUSES if can_split else frozenset())
         payload = {"query": " ".join(query.split()), "variables": dict(variables)}
+        no_retry = _NO_RETRY_STATUSES if can_split else frozenset[int]()
+        return self._parse_json(self._send("POST", self._url, no_retry, json=payload))
+
+    def _send(
+        self, method: str, address: str, no_retry_statuses: frozenset[int], **content: Any
+    ) -> requests.Response:
+        """The response, tried again after errors that may pass, but for these statuses."""
+        adapter: Any = self._session.get_adapter(self._url)
+        adapter.no_retry_statuses = no_retry_statuses
         try:
-            response = self._session.post(self._url, json=payload)
+            return self._session.request(method, address, **content)
         except requests.TooManyRedirects:
             raise self.errors.api_not_found() from None
         except requests.RequestException as error:
             raise to_source_error(self.errors.service, error) from None
+
+    def _parse_json(self, response: requests.Response) -> Any:
         if not response.ok:
             raise self.errors.from_status(response.status_code, _parse_error_message(response.content))
         try:
