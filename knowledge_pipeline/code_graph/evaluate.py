@@ -30,8 +30,20 @@ from knowledge_pipeline.code_graph.entities import (
 from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache
 from knowledge_pipeline.code_graph.facts import Binding, Import
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
-from knowledge_pipeline.code_graph.members import MemberFinder
-from knowledge_pipeline.code_graph.names import NameResolver
+from knowledge_pipeline.code_graph.members import (
+    find_extensions,
+    find_instance_member,
+    find_lineage,
+    find_member,
+    find_own_member,
+)
+from knowledge_pipeline.code_graph.method_resolution_order import Lineage
+from knowledge_pipeline.code_graph.names import (
+    evaluate_import,
+    resolve_enclosing,
+    resolve_head,
+    resolve_module_member,
+)
 from knowledge_pipeline.code_graph.traced_view import TracedView
 
 DECLARED_CONFIDENCE = 0.9
@@ -47,7 +59,9 @@ class Evaluator:
         self.language = view.index(view.path).language
         self.cache = EvaluationCache()
         self.methods_by_name: dict[str, list[DefinitionRef]] = {}  # as `method_guesses` finds them
-        self.names, self.members = NameResolver(self), MemberFinder(self)
+        self.includes_by_file: dict[str, list[str]] = {}
+        self.lineages: dict[tuple[str, str], Lineage] = {}
+        self.lineage_depth = 0
 
     def resolve_path(self, file: str, scope: str, path: str) -> Meanings:
         """What a path means within a scope of a file: a fresh question, with all the work allowed."""
@@ -57,7 +71,7 @@ class Evaluator:
     def resolve_import(self, imported: Import) -> Meanings:
         """What an import of the file brings: a fresh question."""
         self.cache.reset_budget()
-        return self.names.evaluate_import(self.view.index(self.view.path), imported)
+        return evaluate_import(self, self.view.index(self.view.path), imported)
 
     def evaluate_path(self, file: str, scope: str, path: str) -> Meanings:
         """The same as a part of another question."""
@@ -68,7 +82,7 @@ class Evaluator:
     def _compute_path(self, file: str, scope: str, path: str) -> Meanings:
         steps = split_steps(path)
         if len(steps) < 2:
-            return self.names.resolve_head(file, scope, path)
+            return resolve_head(self, file, scope, path)
         found, known = self._evaluate_prefix(file, scope, steps)
         for step in steps[known:]:
             found = self.follow_step(found, step)
@@ -137,27 +151,27 @@ class Evaluator:
         if isinstance(entity, Instance):
             language = self.view.index(entity.path).language
             if step[0] == ".":
-                found = self.members.find_instance_member(entity.path, entity.name, step[1:]) or {}
-                return _require_internal(found) or self.members.find_extensions(entity, step[1:]) or found
+                found = find_instance_member(self, entity.path, entity.name, step[1:]) or {}
+                return _require_internal(found) or find_extensions(self, entity, step[1:]) or found
             reads = (language.call_method,) if step == "()" else language.element_accessors
             key = (entity.path, f"@in {entity.name}", step)
             return self.cache.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
         if isinstance(entity, PathPrefix):
             return self._follow_from_prefix(entity, step)
         if isinstance(entity, Module):
-            return self.names.resolve_module_member(entity.path, step[1:]) if step[0] == "." else {}
+            return resolve_module_member(self, entity.path, step[1:]) if step[0] == "." else {}
         if isinstance(entity, ExternalName):
-            if step[0] == "." and (found := self.members.find_extensions(entity, step[1:])):
+            if step[0] == "." and (found := find_extensions(self, entity, step[1:])):
                 return found
             name = self.language.extend_external_name(entity.name, step)
             return {ExternalName(name): 1.0} if name and len(name) < 200 else {}
         if isinstance(entity, EnclosingScope):
-            return self.names.resolve_enclosing(entity, step[1:]) if step[0] == "." else {}
+            return resolve_enclosing(self, entity, step[1:]) if step[0] == "." else {}
         if step == "()":
             return {entity: 1.0}
-        line = self.members.lineage(*entity.receiver_class)
+        line = find_lineage(self, *entity.receiver_class)
         place = line.index((entity.path, entity.name)) + 1 if (entity.path, entity.name) in line else 0
-        return self.members.find_member(line[place:], step[1:], entity.receiver_class)
+        return find_member(self, line[place:], step[1:], entity.receiver_class)
 
     def _follow_from_definition(self, definition: DefinitionRef, step: str) -> Meanings:
         index = self.view.index(definition.path)
@@ -171,12 +185,12 @@ class Evaluator:
             if step[:2] == ".@":
                 # what a type's constructor is given; without one, what the field of that name is
                 language = self.view.index(here[0]).language
-                found = self.members.find_member(self.members.lineage(*here), language.constructor, here)
+                found = find_member(self, find_lineage(self, *here), language.constructor, here)
                 makers: Meanings = {each: sure for each, sure in found.items() if self._is_function(each)}
                 if not makers and language.has_memberwise_constructor:
-                    return self.members.find_instance_member(*here, step[2:]) or {}
+                    return find_instance_member(self, *here, step[2:]) or {}
                 return self.follow_step(makers, step)
-            return self.members.find_member(self.members.lineage(*here), step[1:], here)
+            return find_member(self, find_lineage(self, *here), step[1:], here)
         if index.is_computed(definition.name):
             return self._follow_from_computed(definition, step)
         if step[:2] == ".@":
@@ -187,7 +201,7 @@ class Evaluator:
                 {DefinitionRef(definition.path, member): 1.0} if index.kinds.get(member) == "method" else {}
             )
         if step[:1] == ".":
-            return self.members.find_own_member(definition.path, definition.name, step[1:], None)
+            return find_own_member(self, definition.path, definition.name, step[1:], None)
         return (
             self.evaluate_call(definition) if step == "()" and kind in ("function", "method", "type") else {}
         )

@@ -17,8 +17,6 @@ from knowledge_pipeline.maintenance.work import GRACE_S, MaintenanceOptions, Mai
 from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.store.lake import Lake
 
-_MAX_LISTED = 200  # touched tables, and skipped sources
-
 
 class MaintenanceConfig(dg.Config):
     """What to do; by default everything."""
@@ -99,7 +97,7 @@ def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
         metadata["release"] = maintained.release.release
     if rows:
         metadata["actions"] = build_table(rows)
-        metadata["touched"] = build_list(touched, max_lines=_MAX_LISTED)
+        metadata["touched"] = build_list(touched)
     if skipped:
-        metadata["skipped_because"] = build_list(skipped, max_lines=_MAX_LISTED)
+        metadata["skipped_because"] = build_list(skipped)
     return metadata

@@ -13,8 +13,6 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.migration import migrate
 
-_MAX_LISTED = 200  # tables
-
 
 class MigrationAction(Enum):
     """What `knowledge migrate` does without an option, and with each."""
@@ -59,7 +57,7 @@ def build_migration_job(names: Names = PLAIN) -> dg.JobDefinition:
                 "from_version": versions.oldest,
                 "state": after.state,
                 "tables": len(tables),
-                "touched": build_list([f"`{name}`" for name in tables], max_lines=_MAX_LISTED),
+                "touched": build_list([f"`{name}`" for name in tables]),
             }
         )
 

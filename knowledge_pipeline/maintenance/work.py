@@ -156,7 +156,7 @@ class MaintenanceRun:
         if self.options.compact and table.exists and may_need_compaction(table) and table.needs_compaction:
             self.run_action("compaction", table.path, table.merge_fragments)
 
-    def forget_old_versions(self, table: Table, *, exclusive: bool = True) -> None:
+    def forget_old_versions(self, table: Table) -> None:
         """Delete versions that nobody reads; where nobody writes the table meanwhile, unfinished ones too.
 
         A lease does not exclude a writer that was paused, as a lock on a file does: it may go on any time.
@@ -165,9 +165,8 @@ class MaintenanceRun:
             return
         keep = count_versions_in_use(table, time.time() - self.options.grace_s)
         old = table.count_old_versions(keep=keep)
-        if exclusive and not self.lake.is_local:
-            exclusive = last_write_time(table.path) < time.time() - UNFINISHED_GRACE_S
-        unfinished = exclusive and has_unfinished_writes(table)
+        is_idle = self.lake.is_local or last_write_time(table.path) < time.time() - UNFINISHED_GRACE_S
+        unfinished = is_idle and has_unfinished_writes(table)
         if old or unfinished:
-            forget = lambda: table.delete_old_versions(keep=keep, delete_unfinished=exclusive)  # noqa: E731
+            forget = lambda: table.delete_old_versions(keep=keep, delete_unfinished=is_idle)  # noqa: E731
             self.run_action("versions", table.path, forget, removed_count=old)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import islice
-from typing import ClassVar
 
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.sources.code_host import ConversationFilters, Node, author_name, build_mentions
@@ -24,9 +23,6 @@ MAX_ASSETS = 100  # named in the text and in the metadata
 
 class ReleaseSource(ListedSource):
     """One document per release: "release/v1.2"."""
-
-    final_status: ClassVar[str] = "released"
-    """Of the releases that are wanted unless `state` is "all"."""
 
     def __init__(self, filters: ConversationFilters, project: str) -> None:
         """Raises ConfigError where `since` is not a date."""
@@ -77,7 +73,7 @@ class ReleaseSource(ListedSource):
         )
 
     def _is_wanted(self, node: Node) -> bool:
-        is_final = node["status"] == self.final_status or self._filters.state == "all"
+        is_final = node["status"] == "released" or self._filters.state == "all"
         return is_final and (self._oldest is None or parse_time(node["publishedAt"]) >= self._oldest)
 
 

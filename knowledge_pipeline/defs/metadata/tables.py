@@ -11,6 +11,8 @@ MAX_CELL_CHARS = 80
 
 _TYPES: Mapping[type[object], str] = {bool: "bool", int: "int", float: "float"}
 
+_MAX_LISTED = 200
+
 
 def build_table(
     rows: Sequence[Mapping[str, object]], types: Sequence[str] = (), *, max_chars: int = MAX_CELL_CHARS
@@ -36,10 +38,10 @@ def build_arrow_table(rows: pa.Table, *, max_chars: int = MAX_CELL_CHARS) -> dg.
     return build_table(rows.to_pylist(), types, max_chars=max_chars)
 
 
-def build_list(lines: Sequence[str], *, max_lines: int) -> dg.MarkdownMetadataValue:
+def build_list(lines: Sequence[str]) -> dg.MarkdownMetadataValue:
     """A Markdown list that ends with the number of lines left out."""
-    rest = [f"and {len(lines) - max_lines} more"] if len(lines) > max_lines else []
-    return dg.MetadataValue.md("\n".join(f"- {line}" for line in [*lines[:max_lines], *rest]))
+    rest = [f"and {len(lines) - _MAX_LISTED} more"] if len(lines) > _MAX_LISTED else []
+    return dg.MetadataValue.md("\n".join(f"- {line}" for line in [*lines[:_MAX_LISTED], *rest]))
 
 
 def truncate(text: str, max_chars: int = MAX_CELL_CHARS) -> str:

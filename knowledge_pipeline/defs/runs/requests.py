@@ -53,12 +53,9 @@ def build_refresh_requests(
         )
 
 
-def build_purge_request(
-    ids: Sequence[str], names: Names = PLAIN, *, run_key: str | None = None
-) -> dg.RunRequest:
+def build_purge_request(ids: Sequence[str], names: Names = PLAIN) -> dg.RunRequest:
     """A request of the job `purge`: erase everything stored of sources that are no longer configured."""
     return dg.RunRequest(
-        run_key=run_key,
         job_name=names.definition("purge"),
         run_config={"ops": {"purge_sources": {"config": {"sources": list(ids)}}}},
         tags={"knowledge/trigger": "removed", **build_source_tags(ids)},

@@ -22,8 +22,6 @@ from knowledge_pipeline.syntax.nodes import (
     part_of,
 )
 
-_FIELD_NODES = frozenset({"field_declaration", "constant_declaration"})
-
 
 def _read_package(builder: FactsBuilder, node: Node) -> None:
     builder.module = builder.writer.dotted_text(first_of_type(node, "scoped_identifier", "identifier")) or ""
