@@ -92,6 +92,15 @@ def test_filters_of_a_call_go_before_those_of_the_retriever(asked):
     assert [document.metadata["path"] for document in found] == ["third.md"]
 
 
+def test_a_server_is_asked_in_the_retriever_s_mode_awaited_or_not():
+    empty = {"query_id": "q", "release": 1, "degraded": [], "results": []}
+    with ScriptedServer(Scripted(told=empty)) as server, KnowledgeClient(server.url) as client:
+        retriever = KnowledgeRetriever(base=client, mode="words")
+        retriever.invoke(QUESTION)
+        asyncio.run(retriever.ainvoke(QUESTION))
+        assert [body["mode"] for _, _, body in server.asked] == ["words", "words"]
+
+
 def test_what_goes_wrong_is_raised_and_no_empty_list(base, project):
     with pytest.raises(InvalidQuery):
         KnowledgeRetriever(base=base).invoke("")
