@@ -73,7 +73,7 @@ class Audiences:
         if access.everything or access.tenant is None:
             return access
         try:
-            state = await self._load()
+            state = await self._load_state()
         except (KnowledgeError, OSError, ValueError) as error:
             _log.warning("nobody sees anything by a source's permissions, which cannot be read: %s", error)
             return access
@@ -93,7 +93,7 @@ class Audiences:
             withheld_documents=frozenset(documents),
         )
 
-    async def _load(self) -> _State:
+    async def _load_state(self) -> _State:
         async with self._looking:  # one look serves all questions that wait for it
             if time.monotonic() < self._next_look_at:
                 return self._state
@@ -106,7 +106,7 @@ class Audiences:
                 except NotFound:
                     tables = {}  # there is nothing to withhold
             if stamps != self._state.stamps or dict(tables) != dict(self._state.tables):
-                self._state = await asyncio.to_thread(self._read, stamps, tables)
+                self._state = await asyncio.to_thread(self._read_state, stamps, tables)
             self._next_look_at = time.monotonic() + self._choose_pause_s()
             return self._state
 
@@ -123,7 +123,7 @@ class Audiences:
         self._look_s = time.thread_time() - started
         return stamps
 
-    def _read(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
+    def _read_state(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
         audiences: dict[str, Requirements] = {}
         for source_type, source in stamps:
             audiences |= read_audiences(self._lake, source_type, source)

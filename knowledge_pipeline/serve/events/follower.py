@@ -58,11 +58,11 @@ class EventFollower:
                 return
             stamp = await asyncio.to_thread(read_event_stamp, self._lake)
             if stamp != self._stamp:
-                await asyncio.to_thread(self._load)
+                await asyncio.to_thread(self._load_new_events)
                 self._stamp = stamp  # of before: what comes meanwhile is read the next time
             self._checked_s = time.monotonic()
 
-    def _load(self) -> None:
+    def _load_new_events(self) -> None:
         record_missing_releases(self._lake)
         if self._newest is None:
             self._newest = self._kept_after = find_newest_position(self._lake)

@@ -78,7 +78,7 @@ class ArchiveTree:
         size = min(limit_bytes, entry.size_bytes)
         head = self._kept.find_head(entry.revision, size)
         if head is None:
-            head = self._read(entry.locator, size)
+            head = self._read_member(entry.locator, size)
             self._kept.keep_head(entry.revision, head)
         return head
 
@@ -93,7 +93,7 @@ class ArchiveTree:
         size = size_of(locator)
         if size > limit_bytes:
             raise DocumentSkipped(format_too_large(size, limit_bytes))
-        return FileContent(self._read(locator, size), None, None)
+        return FileContent(self._read_member(locator, size), None, None)
 
     def close(self) -> None:
         """Close the archive, and free the connections."""
@@ -102,7 +102,7 @@ class ArchiveTree:
 
     def _list_files(self) -> Sequence[PackedFile]:
         with self._translate_errors():
-            files = arrange_files(self._open().list_files())
+            files = arrange_files(self._open_archive().list_files())
             if self._has_changed():
                 raise ChangedArchive
             return files
@@ -119,12 +119,12 @@ class ArchiveTree:
             return None
         return FileEntry(path, file.size_bytes, file.digest, f"{file.position}:{file.digest}", skip)
 
-    def _read(self, locator: str, size: int) -> bytes:
+    def _read_member(self, locator: str, size: int) -> bytes:
         position, _, digest = locator.partition(":")
         with self._translate_errors():
-            return self._open().read(int(position), digest, size)
+            return self._open_archive().read(int(position), digest, size)
 
-    def _open(self) -> ArchiveContents:
+    def _open_archive(self) -> ArchiveContents:
         if self._open_contents is None:
             stamp, size_bytes = self._place.read_stamp()
             self._stamp = self._stamp or stamp

@@ -32,11 +32,11 @@ def read_eml(payload: bytes, extract: Extract) -> ExtractedText:
     Raises:
         DocumentSkipped: it has no header of a message.
     """
-    message = _parse(payload)
+    message = _parse_message(payload)
     if not any(name in message for name in ("From", "To", "Subject", "Date", "Received", "Message-ID")):
         raise DocumentSkipped("not an e-mail, though its name says so")
     subject = _header(message, "Subject") or "(no subject)"
-    text = f"# {subject}\n\n{_render(message, extract)}"
+    text = f"# {subject}\n\n{_render_message(message, extract)}"
     name, address = parseaddr(_header(message, "From"))
     return ExtractedText(
         text, subject, {"format": "email"}, "markdown", name or address or None, _date_of(message)
@@ -55,7 +55,9 @@ def read_mbox(payload: bytes, extract: Extract) -> ExtractedText:
     sections: list[str] = []
     chars, newest = 0, None
     for message in _iter_messages(payload):
-        sections.append(f"## {_header(message, 'Subject') or '(no subject)'}\n\n{_render(message, None)}")
+        sections.append(
+            f"## {_header(message, 'Subject') or '(no subject)'}\n\n{_render_message(message, None)}"
+        )
         newest = max(filter(None, [newest, _date_of(message)]), default=None)
         chars += len(sections[-1])
         if chars > MAX_CHARS:
@@ -73,12 +75,12 @@ def _iter_messages(payload: bytes) -> Iterator[EmailMessage]:
         box = mailbox.mbox(path, create=False)
         try:
             for key in box.iterkeys():
-                yield _parse(box.get_bytes(key))
+                yield _parse_message(box.get_bytes(key))
         finally:
             box.close()
 
 
-def _parse(payload: bytes) -> EmailMessage:
+def _parse_message(payload: bytes) -> EmailMessage:
     try:
         message = message_from_bytes(payload, policy=policy.default)
     except (RecursionError, ValueError, LookupError) as error:
@@ -87,7 +89,7 @@ def _parse(payload: bytes) -> EmailMessage:
     return message
 
 
-def _render(message: EmailMessage, extract: Extract | None) -> str:
+def _render_message(message: EmailMessage, extract: Extract | None) -> str:
     """Headers, text and attachments of one message."""
     headers = [f"{name}: {value}" for name in _SHOWN_HEADERS if (value := _header(message, name))]
     blocks = ["  \n".join(headers), _read_body(message)]

@@ -127,7 +127,9 @@ class _PermissionReader:
     def _read_browsers(self, project: str) -> Readers:
         """Who has the permission Browse Projects. Raises _Unreadable."""
         what = f"the permission scheme of project {project} is not shown"
-        scheme = self._get(what, f"project/{quote(project, safe='')}/permissionscheme", expand="all")
+        scheme = self._fetch_permission_data(
+            what, f"project/{quote(project, safe='')}/permissionscheme", expand="all"
+        )
         grants = scheme.get("permissions") if is_object(scheme) else None
         if not is_list(grants):
             raise _Unreadable(f"{what}: {_REMEDY}")
@@ -168,7 +170,7 @@ class _PermissionReader:
         readers: set[Member] = set()
         for start in count(0, _VIEWERS_PAGE_SIZE):
             try:
-                page = self._get(what, "user/viewissue/search", startAt=start, **query)
+                page = self._fetch_permission_data(what, "user/viewissue/search", startAt=start, **query)
             except _Unreadable as reason:
                 self._hidden_viewers = "" if reason.status == 404 else str(reason)  # 404: deleted meanwhile
                 raise
@@ -198,7 +200,9 @@ class _PermissionReader:
             elif kind == "projectRole":
                 readers |= self.read_role(project, str(holder.get("value") or name))
             elif kind == "projectLead":
-                shown = self._get("the project's lead is not shown", f"project/{quote(project, safe='')}")
+                shown = self._fetch_permission_data(
+                    "the project's lead is not shown", f"project/{quote(project, safe='')}"
+                )
                 readers.update(self._to_people([shown.get("lead")]))
             elif kind == "applicationRole":  # who may use it is not told: a mapping may say
                 readers.add(Member.group(f"application:{name or 'any'}"))
@@ -208,7 +212,9 @@ class _PermissionReader:
 
     def _read_role(self, project: str, role: str) -> Readers:
         what = f"role {role} of project {project} is not shown"
-        shown = self._get(what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}")
+        shown = self._fetch_permission_data(
+            what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
+        )
         actors = [each for each in shown.get("actors") or () if is_object(each)]
         people = [each.get("actorUser") or {"name": each.get("name")} for each in actors if _is_user(each)]
         readers = set(self._to_people(people))
@@ -254,7 +260,7 @@ class _PermissionReader:
         """All of a list that pages by offset. Raises _Unreadable."""
         start = 0
         while True:
-            page = self._get(what, path, startAt=start, maxResults=_PAGE_SIZE, **query)
+            page = self._fetch_permission_data(what, path, startAt=start, maxResults=_PAGE_SIZE, **query)
             values = page.get("values") if is_object(page) else None
             if not is_list(values):
                 raise SourceUnavailable(f"{self._api.service} returned no list for {path}: try again later")
@@ -263,7 +269,7 @@ class _PermissionReader:
             if not values or page.get("isLast") is True:
                 return
 
-    def _get(self, what: str, path: str, **query: Any) -> Any:
+    def _fetch_permission_data(self, what: str, path: str, **query: Any) -> Any:
         """Raises _Unreadable where Jira forbids it or has no such thing."""
         try:
             return self._api.get(path, **query)
