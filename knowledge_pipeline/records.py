@@ -6,12 +6,19 @@ Frozen, without I/O. Offsets count characters, half-open; lines count from 1.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 Metadata = Mapping[str, Any]  # JSON values only
+
+VARIANT_MARK = "%@"  # between path and blob: no escape in a uri begins so
+_VARIANT = re.compile(f"{VARIANT_MARK}[0-9a-f]{{40,64}}$")
+BRANCHES_KEY, ABSENT_KEY = "in_branches", "not_in_branches"
+"""Keys of a document's metadata: the further branches that a variant stands in; those that a file of the main
+branch does not stand in."""
 
 SPACE_BEFORE_KEY = "space_before"
 """Key of `Chunk.space_before` in the metadata that the index stores."""
@@ -113,3 +120,13 @@ class Mention:
     def as_json(self) -> dict[str, str]:
         """A plain dictionary."""
         return {"kind": self.kind, "target": self.target, "name": self.name}
+
+
+def is_variant_uri(uri: str) -> bool:
+    """Whether it is of a file that only further branches of a repository have with its content."""
+    return _VARIANT.search(uri) is not None
+
+
+def strip_variant(uri: str) -> str:
+    """The uri of the same file in the main branch."""
+    return _VARIANT.sub("", uri)

@@ -36,7 +36,9 @@ class Filters:
     repos: tuple[Name, ...] = described(
         "Repositories: `pallets/flask`, or the last part: `flask`.", default=()
     )
-    branches: tuple[Name, ...] = described("Branches.", default=())
+    branches: tuple[Name, ...] = described(
+        "Branches, by name or pattern: `release/*`. Without any, the main branch of each source.", default=()
+    )
     paths: tuple[Name, ...] = described(
         "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Where types of sources "
         "are named, as in searches of history, commits and pull requests are at the paths that they change.",

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
@@ -96,7 +97,9 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
     with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
         selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")
-        uris = snapshot.read_rows(["uri"], selected).to_pydict()["uri"]
+        uris: list[str] = snapshot.read_rows(["uri"], selected).to_pydict()["uri"]
+        if uri is None:
+            uris = [each for each in uris if not is_variant_uri(each)]  # which branches still have
         if not uris and uri is not None:
             raise NotFound(f"source {source!r} holds no document {uri!r}")
         filters = [one_of("uri", batch) for batch in split_batches(uris)]

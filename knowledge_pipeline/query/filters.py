@@ -28,14 +28,20 @@ _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell"
 def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     """The rows that a caller may see and asks for: all restrictions hold at once.
 
+    Where no branch is named, these are rows of main branches.
     Where types of sources are named, a commit, a pull or merge request is at each path that it changes;
     else the store would read what each of its rows changes.
     """
     conditions = [accesses.build_visibility_filter(access)]
-    if not any(restriction.include_archived for restriction in restrictions):
-        conditions.append(filters.eq("archived", False))
+    has_archived = any(restriction.include_archived for restriction in restrictions)
+    own = ~filters.IS_VARIANT if has_archived else filters.eq("archived", False)
+    if not any(restriction.branches for restriction in restrictions):
+        conditions.append(own)
     for restriction in restrictions:
-        conditions += to_conditions(replace(restriction, paths=()))
+        conditions += to_conditions(replace(restriction, paths=(), branches=()))
+        if restriction.branches:
+            branches = map(replace_invalid_characters, restriction.branches)
+            conditions.append(filters.on_branch(branches, own))
         if restriction.paths:
             conditions.append(_at_or_changing(restriction.paths, _find_common_types(restrictions)))
     return reduce(lambda left, right: left & right, conditions)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
+from knowledge_pipeline.records import VARIANT_MARK, strip_variant
+
 _TO_ESCAPE = re.compile("[%\udc80-\udcff]")
 
 
@@ -27,9 +29,14 @@ def path_to_uri(path: str) -> str:
     return _TO_ESCAPE.sub(lambda match: f"%{encode_path(match[0])[0]:02X}", path)
 
 
+def build_variant_uri(path: str, blob: str) -> str:
+    """The uri of a file that only further branches of a repository have with this content."""
+    return f"{path_to_uri(path)}{VARIANT_MARK}{blob}"
+
+
 def uri_to_path(uri: str) -> str:
-    """The path that `path_to_uri` was given."""
-    return decode_path(unquote_to_bytes(uri))
+    """The path that `path_to_uri` or `build_variant_uri` was given."""
+    return decode_path(unquote_to_bytes(strip_variant(uri)))
 
 
 def format_path(path: str) -> str:

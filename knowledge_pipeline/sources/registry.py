@@ -80,6 +80,11 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     return _open_file_source(source, cache)
 
 
+def list_branches(source: Source) -> tuple[str, ...]:
+    """The further branches that the last listing of a repository covered, by name."""
+    return source.branches if isinstance(source, FileSource) else ()
+
+
 def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
     connection = source.connection
     if isinstance(connection, LocalConnection):
@@ -117,7 +122,8 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
         accepts = build_markup_filter(tree, selection)
     elif source.type == "openapi":
         accepts = build_openapi_filter(tree)
-    files = FileSource(tree, accepts, read_text, text_version, max_bytes)
+    list_branches = (lambda: tree.branches) if isinstance(tree, GitTree) else tuple[str, ...]
+    files = FileSource(tree, accepts, read_text, text_version, max_bytes, list_branches=list_branches)
     return WikiPages(files, source.connection) if isinstance(source.connection, WikiConnection) else files
 
 
@@ -138,4 +144,4 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
 
         return ArchiveTree(connection, selection, cache=cache)
     assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
-    return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection)
+    return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection, source.branches)

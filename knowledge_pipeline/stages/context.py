@@ -68,6 +68,7 @@ class Listing:
     items: Mapping[str, Item]  # by uri
     version_stamps: Mapping[str, VersionStamp]
     error: KnowledgeError | None = None  # that ended the listing: the stage raises it, and does not try again
+    branches: tuple[str, ...] = ()  # further ones of a repository that it covers
 
 
 def item_fingerprint(item: Item) -> str:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.config.sources.filters import FILTER_TYPES
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
-from knowledge_pipeline.records import Document, Item, hash_strings
+from knowledge_pipeline.records import Document, Item, hash_strings, is_variant_uri
 from knowledge_pipeline.sources.attachments.reading import (
     AttachmentReader,
     attach,
@@ -189,7 +189,8 @@ def archive_rows(table: Table, uris: list[str]) -> Iterator[Row]:
 
 def build_row(item: Item, result: Document | DocumentSkipped, *, path: str = "") -> Row:
     """One row: the document, or the reason for skipping it; `path` is where a skipped one is."""
-    row: Row = {"uri": item.uri, "revision": item_fingerprint(item), "archived_at": None}
+    archived_at = datetime.now(UTC) if is_variant_uri(item.uri) else None  # the main branch has it not
+    row: Row = {"uri": item.uri, "revision": item_fingerprint(item), "archived_at": archived_at}
     if isinstance(result, DocumentSkipped):
         skipped = Document(uri=item.uri, text="", path=path or item.uri)
         return row | _to_columns(skipped) | {"skipped": str(result)}

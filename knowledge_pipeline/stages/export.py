@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.sources.files.original import restore_original_bytes
 from knowledge_pipeline.sources.path_encoding import uri_to_path
 from knowledge_pipeline.store.filters import is_null, one_of
@@ -78,6 +79,8 @@ def iter_documents(
         where &= one_of("uri", uris)
     for batch in table.iter_batches(_COLUMNS, where, batch_rows=_BATCH_ROWS):
         for row in batch.to_pylist():
+            if not uris and is_variant_uri(row["uri"]):
+                continue  # a file of the main branch has its name
             name = export_path(row["uri"], source_type, row["language"])
             content = restore_original_bytes(row["text"], json.loads(row["metadata"]))
             yield ExportedDocument(row["uri"], name, content, row["archived_at"])

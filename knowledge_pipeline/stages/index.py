@@ -32,10 +32,16 @@ from knowledge_pipeline.records import build_embedded_text, hash_strings
 from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.permissions import load_audiences
+from knowledge_pipeline.stages.snapshot import load_branches
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
-from knowledge_pipeline.store.index.locations import SourceLocation, read_locations, write_location
+from knowledge_pipeline.store.index.locations import (
+    SourceLocation,
+    build_branch_tags,
+    read_locations,
+    write_location,
+)
 from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.reconcile import (
     MERGE_MAX_ROWS,
@@ -201,7 +207,7 @@ def build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
 def build_location(ctx: RefreshContext) -> SourceLocation:
     """What the rows do not say, because it changes whenever the source reads another branch."""
     location = build_web_location(ctx.source)
-    return SourceLocation(location.branch, location.web_prefix)
+    return SourceLocation(location.branch, location.web_prefix, load_branches(ctx.lake, ctx.source))
 
 
 def format_source_columns(columns: Mapping[str, Any]) -> str:
@@ -348,7 +354,9 @@ class _IndexRowBuilder:
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._build_words(chunk, document_words),
         }
-        return computed | {"shown": build_payload(self._source_columns | chunk | computed, metadata)}
+        shown = build_payload(self._source_columns | chunk | computed, metadata)  # which has no tags of branches
+        tags = sorted({*computed["tags"], *build_branch_tags(metadata)})
+        return computed | {"tags": tags, "shown": shown}
 
     def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
         """A chunk's own words, then those of a small document; the own ones so count twice."""

@@ -7,6 +7,9 @@ A service is re-listed in full periodically, to detect deletions; other refreshe
 of the table say when the last full listing was and up to when updates are known; only a refresh that
 completes writes them. A refresh of named documents reads these, whatever their revision, archives those
 that are not there any more, and notes nothing: what else was updated is still to be listed.
+
+A variant, which only further branches of a repository have, is archived from its first row on, as the main branch
+has it not, and deleted once no branch has it.
 """
 
 from __future__ import annotations
@@ -29,11 +32,11 @@ from knowledge_pipeline.config.sources.filters import dump_filters
 from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.plugins import describe_settings
-from knowledge_pipeline.records import Item, hash_strings
+from knowledge_pipeline.records import Item, hash_strings, is_variant_uri
 from knowledge_pipeline.sources.attachments.reading import find_owner_uri, open_attachment_reader
 from knowledge_pipeline.sources.base import ApiSource, Source
 from knowledge_pipeline.sources.code_host import OTHER_FILES_REASON
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.sources.registry import list_branches, open_source
 from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
 from knowledge_pipeline.stages.document_rows import DocumentRows, Row, StoredAttachments
 from knowledge_pipeline.stages.permissions import refresh_permissions
@@ -44,6 +47,7 @@ from knowledge_pipeline.store.tables import Table
 
 _ARCHIVED = "\x00archived"  # the fingerprint of a document that its source no longer has
 _FULL_LISTING_AT, _KNOWN_UNTIL, _LISTED_WITH = "listed_whole_at", "known_until", "listed_as"  # notes
+_BRANCHES = "branches"  # of further branches, by name
 _DOCUMENTS_PER_COMMIT = 512
 _CHARS_PER_COMMIT = 16_000_000
 
@@ -80,7 +84,9 @@ def refresh(ctx: RefreshContext) -> Stats:
                 )
             # others have no content
             readable: list[Any] = documents.filter(documents["skipped"].is_null())["uri"].to_pylist()
-            desired |= dict.fromkeys((uri for uri in readable if uri not in items), _ARCHIVED)
+            desired |= dict.fromkeys(
+                (uri for uri in readable if uri not in items and not is_variant_uri(uri)), _ARCHIVED
+            )
         else:
             gone = [uri for uri in listing.named if uri in actual and uri not in items]
             desired = actual | desired | dict.fromkeys(gone, _ARCHIVED)
@@ -106,15 +112,24 @@ def refresh(ctx: RefreshContext) -> Stats:
         stats.removed, stats.changed = stats.removed + archived, stats.changed - archived
         attached.add_to(stats)
         stats.notes += listing.notes
-        listing.save_progress(table, ctx.source.type)
+        listing.save_progress(table, ctx.source)
         others = _exclude_rows(stored, [*written, *plan.removed])
+        live = [row for row in written.values() if row["archived_at"] is None]
+        others = others.filter(others["archived_at"].is_null())
         reasons: list[Any] = others["skipped"].drop_null().to_pylist()
-        reasons += [row["skipped"] for row in written.values() if row["skipped"] is not None]
+        reasons += [row["skipped"] for row in live if row["skipped"] is not None]
         stats.skipped = Counter[str](reasons)
-        live_count = sum(1 for row in written.values() if row["archived_at"] is None)
-        stats.rows, stats.version = others["archived_at"].null_count + live_count, table.version
+        stats.rows, stats.version = len(others) + len(live), table.version
     _require_any_readable(ctx, stats)
     return stats
+
+
+def load_branches(lake: Lake, source: SourceConfig) -> tuple[str, ...]:
+    """The further branches that the last listing of a repository covered, as the snapshot notes them."""
+    if not source.branches:
+        return ()
+    noted = lake.snapshot(source.type, source.id).metadata_notes.get(_BRANCHES, "[]")
+    return tuple(json.loads(noted))
 
 
 def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bool:
@@ -142,14 +157,17 @@ class _Listing:
     started_at: datetime | None = None  # of a service, by our clock
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])
+    branches: tuple[str, ...] = ()  # further ones of a repository that it covers
 
-    def save_progress(self, table: Table, source_type: str) -> None:
-        """Note up to when the updates of a service are known."""
+    def save_progress(self, table: Table, source: SourceConfig) -> None:
+        """Note up to when the updates of a service are known, and which branches a repository has."""
+        if source.branches and table.exists:
+            table.write_notes(**{_BRANCHES: json.dumps(self.branches)})
         if self.started_at is None or not table.exists:
             return
         rows = table.read_rows(["uri", "last_modified"], ~is_null("last_modified")).to_pydict()
         dated = zip(rows["uri"], rows["last_modified"], strict=True)
-        times = [at for uri, at in dated if find_owner_uri(source_type, uri) == uri]  # of files others tell
+        times = [at for uri, at in dated if find_owner_uri(source.type, uri) == uri]  # of files others tell
         notes = {_KNOWN_UNTIL: max(times).isoformat()} if times else {}
         if self.is_full:
             notes |= {_FULL_LISTING_AT: self.started_at.isoformat(), _LISTED_WITH: self.settings_digest}
@@ -162,8 +180,9 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
         if ctx.listing and ctx.listing.error:
             raise ctx.listing.error
         if ctx.listing and ctx.listing.version_stamps == ctx.lake.version_stamps(ctx.source.id):
-            return _Listing(ctx.listing.items, is_full=True)
-        return _Listing({item.uri: item for item in _report_items(ctx, source.discover())}, is_full=True)
+            return _Listing(ctx.listing.items, is_full=True, branches=ctx.listing.branches)
+        items = {item.uri: item for item in _report_items(ctx, source.discover())}
+        return _Listing(items, is_full=True, branches=list_branches(source))
     started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     if isinstance(connection, CustomConnection):
@@ -215,7 +234,10 @@ def _report_items(ctx: RefreshContext, listing: Iterable[Item]) -> Iterator[Item
 
 def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
     columns = zip(*rows.select(["uri", "revision", "archived_at"]).to_pydict().values(), strict=True)
-    return {uri: _ARCHIVED if archived_at else revision for uri, revision, archived_at in columns}
+    return {
+        uri: _ARCHIVED if archived_at and not is_variant_uri(uri) else revision
+        for uri, revision, archived_at in columns
+    }
 
 
 def _exclude_rows(rows: pa.Table, uris: list[str]) -> pa.Table:

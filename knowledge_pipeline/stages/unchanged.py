@@ -30,7 +30,7 @@ from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item, hash_strings
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.sources.registry import list_branches, open_source
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
     Listing,
@@ -104,11 +104,12 @@ class UnchangedRefresh:
             try:
                 with open_source(source, cache=self._lake.cache) as opened:
                     items = {item.uri: item for item in opened.discover()}
+                    branches = list_branches(opened)
             except KnowledgeError as error:
                 self.listings[source.id] = Listing({}, stamps, error)
                 return {}
-            self.listings[source.id] = Listing(items, stamps)
-        listed = {id_: _hash_items(listing.items) for id_, listing in self.listings.items()}
+            self.listings[source.id] = Listing(items, stamps, branches=branches)
+        listed = {id_: _hash_listing(listing) for id_, listing in self.listings.items()}
         settings = hash_strings(self._settings.model_dump_json())
         models = _iter_model_files(self._settings.resolve_embedding(source) for source in self._sources)
         program = hash_strings(identify_program(), *sorted(set(models)))
@@ -167,8 +168,10 @@ def _iter_model_files(embeddings: Iterable[EmbeddingSettings]) -> Iterator[str]:
         yield from _iter_modules(Path(name).expanduser())
 
 
-def _hash_items(items: Mapping[str, Item]) -> str:
-    return hash_strings(*(part for uri in sorted(items) for part in (uri, item_fingerprint(items[uri]))))
+def _hash_listing(listing: Listing) -> str:
+    items = listing.items
+    listed = (part for uri in sorted(items) for part in (uri, item_fingerprint(items[uri])))
+    return hash_strings(*listed, *listing.branches)
 
 
 def _to_stats(kept: Mapping[str, Any]) -> Stats:

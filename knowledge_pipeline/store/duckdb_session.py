@@ -198,7 +198,8 @@ def _iter_batches(table: Table, columns: Sequence[str]) -> Iterator[pa.RecordBat
     """The columns, and others where they take those: what a row leaves to the location of its source."""
     locations = read_locations(table)
     if locations and not {"branch", "url"}.isdisjoint(columns):
-        columns = list(dict.fromkeys([*columns, "source", "path"]))
+        needed = [name for name in ("source", "path", "tags") if name in table.schema.names]
+        columns = list(dict.fromkeys([*columns, *needed]))
     for batch in table.iter_batches(columns or [table.key], batch_rows=_BATCH_ROWS):  # the key, to count rows
         yield locations.fill_columns(batch)
 

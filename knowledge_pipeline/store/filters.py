@@ -32,14 +32,15 @@ class ColumnPattern:
 
 @dataclass(frozen=True, slots=True)
 class BranchCondition:
-    """A row is on one of some branches: what `Locations` turns into a list of sources."""
+    """A row stands in a branch that fits a pattern: what `Locations` turns into conditions on each source."""
 
     branches: tuple[str, ...]
+    own: Filter  # what else holds of rows that stand in the main branch of their source
 
     @property
     def sql(self) -> str:
         """In Lance's filter language, for rows that say their branch themselves."""
-        return one_of("branch", self.branches).sql
+        return (one_of("branch", self.branches) & self.own).sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,12 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
     return Filter(f"({_require_column_name(column)} IN ({listed}))") if listed else MATCH_NONE
 
 
-def on_branch(branches: Iterable[str]) -> Filter:
-    """The row is on one of the branches."""
-    condition = BranchCondition(tuple(branches))
+def on_branch(branches: Iterable[str], own: Filter = MATCH_ALL) -> Filter:
+    """The row stands in a branch that one of the patterns names.
+
+    `own`: what holds besides of rows of main branches; a variant, which only further branches have, needs no more.
+    """
+    condition = BranchCondition(tuple(branches), own)
     return Filter(condition.sql, (condition,))
 
 
@@ -245,6 +249,13 @@ def _match_regex(column: str, pattern: str) -> Filter:
     matching = ColumnPattern(column, pattern)
     return Filter(matching.sql, (matching,))
 
+
+VARIANT_TAG = "in-branch"
+ABSENT_TAG = "not-in-branch"
+"""Of variants, and before `:` and the name of each further branch that has it; before those that have it not."""
+
+IS_VARIANT = has_any("tags", [VARIANT_TAG])
+"""Rows of the index that only further branches of a repository have. They are archived, too."""
 
 UNEMBEDDED = eq("unembedded", True)
 """Rows of an index table whose text has no vector yet."""

@@ -191,6 +191,7 @@ class Intruder:
             "channels": ("ops", "#general"),
             "kinds": ("function", "class"),
             "namespaces": (secret.source.id, "shop"),
+            "branches": ("*", "HEAD", "release/*", f"*{secret.source.canary}*"),
         }
         return self.one_of(values.get(kind, (self.word(), secret.source.canary, "main", "*")))
 

@@ -102,6 +102,9 @@ def test_a_push_is_read_by_the_sources_of_its_repository_and_branch():
     assert read(ref="refs/heads/release/2") == ["release"]
     assert read(ref="refs/tags/v1") == ["v1"]
     assert read(ref="refs/heads/feature") == []
+    further = sources[0].model_copy(update={"branches": ("release/*",)})
+    for ref, is_read in (("heads/release/3", True), ("tags/release/3", False), ("heads/feature", False)):
+        assert parse_push("github", github(ref=f"refs/{ref}")).is_read_by(further) is is_read
 
 
 def test_pushes_of_gitlab_are_read_alike():

@@ -114,3 +114,15 @@ def test_rows_of_arrow_are_completed_alike() -> None:
     (batch,) = table.to_batches()
     assert locations.fill_columns(batch).column("url").to_pylist() == [None] * 3
     assert locations.fill_columns(table.select(["path"])) == table.select(["path"])
+
+
+def test_a_location_without_further_branches_is_noted_as_ever(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    rows.write(lake, "space", [rows.row("token", "a.py")])
+    table = lake.index("space", rows.DIMENSIONS)
+    write_location(table, "app", SourceLocation("main", f"{PAGES}main/"))
+    assert table.metadata_notes["location/app"] == f'["main", "{PAGES}main/"]'
+    further = SourceLocation("main", f"{PAGES}main/", ("next", "old"))
+    write_location(table, "app", further)
+    assert read_locations(table).find("app") == further
+    assert further.build_url("a b.py", "release/1") == f"{PAGES}release/1/a%20b.py"

@@ -68,7 +68,7 @@ class RemotePoller:
             if isinstance(heads, KnowledgeError):
                 changes |= dict.fromkeys((source.id for source in sources), heads)
             elif heads is not None:
-                commit = heads.commit_of(watch.branch)
+                commit = heads.commit_of(watch.branch, watch.further)
                 if watch not in self._heads or self._heads[watch] != commit:
                     self._heads[watch] = commit
                     changes |= dict.fromkeys(source.id for source in sources)

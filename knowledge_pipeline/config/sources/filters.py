@@ -93,6 +93,7 @@ class SourceFilters(SettingsModel):
     columns: TableColumns = TableColumns.defaults()
     attachments: Annotated[AttachmentSettings | None, BeforeValidator(_read_switch)] = None  # None: not read
     files: FileSettings = FileSettings.defaults()
+    branches: NameList = ()  # patterns: what further branches of a repository have otherwise is read too
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")
@@ -124,10 +125,11 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "columns": ("table",),
     "attachments": (*_SERVICE_TYPES, "slack"),
     "files": ("files", *_SERVICE_TYPES, "slack"),
+    "branches": ("code", "markdown", "openapi"),
 }
 """The types that each filter applies to."""
 
-_LATER_KEYS = ("attachments", "files")
+_LATER_KEYS = ("attachments", "files", "branches")
 
 
 def dump_filters(filters: SourceFilters) -> dict[str, Any]:

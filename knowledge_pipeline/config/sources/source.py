@@ -135,10 +135,21 @@ class SourceConfig(SourceTemplate):
             raise ValueError(
                 "attachments are not part of a Slack export: remove the key, or read over the API"
             )
+        if self.branches:
+            self._require_further_branches()
         require_read_keys(self.type, self.chunking, self.metadata)
         if isinstance(self.connection, CodeHostConnection):
             self.connection.require_readable_wiki(self.type)
         return self._connect(self.connection)
+
+    def _require_further_branches(self) -> None:
+        if self.connection.type not in ("git", "github", "gitlab"):
+            raise ValueError(
+                f"branches does not apply to connection.type {self.connection.type!r}, only to git, github "
+                "and gitlab: remove the key"
+            )
+        if isinstance(self.connection, CodeHostConnection) and self.connection.wiki:
+            raise ValueError("branches does not apply to a wiki: remove the key")
 
     def _connect(self, connection: Connection) -> SourceConfig:
         self._permission_connection = find_permission_connection(self.type, connection, self.access)

@@ -28,7 +28,7 @@ class CommitCursor:
 
     tick: int = 0
     stood: dict[str, dict[str, str | None]] = field(default_factory=dict[str, dict[str, str | None]])
-    """Commit of each branch, HEAD for the default one; null: the branch was gone."""
+    """Commit of each branch, by `_format_branches`; null: the branch was gone."""
     heads: dict[str, str] = field(default_factory=dict[str, str])
     """The branch that HEAD names."""
     failing: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -68,7 +68,7 @@ class CommitCursor:
         """Drop what is no longer configured."""
         kept: dict[str, set[str]] = {}
         for watch in watches:
-            kept.setdefault(watch.repository, set()).add(watch.branch or HEAD)
+            kept.setdefault(watch.repository, set()).add(_format_branches(watch))
         self.stood = {
             name: {branch: commit for branch, commit in branches.items() if branch in kept[name]}
             for name, branches in self.stood.items()
@@ -81,22 +81,22 @@ class CommitCursor:
 
     def has_seen(self, watch: WatchedBranch) -> bool:
         """Whether a branch was polled before, even if it was gone."""
-        return (watch.branch or HEAD) in self.stood.get(watch.repository, {})
+        return _format_branches(watch) in self.stood.get(watch.repository, {})
 
     def has_moved(self, watch: WatchedBranch, commit: str | None) -> bool:
         """Whether a branch has another commit than at the last tick."""
-        last = self.stood.get(watch.repository, {}).get(watch.branch or HEAD)
+        last = self.stood.get(watch.repository, {}).get(_format_branches(watch))
         return last != (commit[:_COMMIT_CHARS] if commit else None)
 
     def record_commit(self, watch: WatchedBranch, commit: str | None) -> None:
         """Remember the commit of a branch."""
         branches = self.stood.setdefault(watch.repository, {})
-        branches[watch.branch or HEAD] = commit[:_COMMIT_CHARS] if commit else None
+        branches[_format_branches(watch)] = commit[:_COMMIT_CHARS] if commit else None
 
     def forget(self, watch: WatchedBranch) -> None:
         """Treat a branch as never polled."""
         branches = self.stood.get(watch.repository, {})
-        branches.pop(watch.branch or HEAD, None)
+        branches.pop(_format_branches(watch), None)
         if not branches:
             self.stood.pop(watch.repository, None)
 
@@ -143,3 +143,8 @@ def load_cursor(context: dg.SensorEvaluationContext) -> CommitCursor:
         cursor = CommitCursor()
     cursor.tick += 1
     return cursor
+
+
+def _format_branches(watch: WatchedBranch) -> str:
+    """The branch, HEAD for the default one; then patterns of further ones, which have a space in no name."""
+    return " ".join((watch.branch or HEAD, *watch.further))

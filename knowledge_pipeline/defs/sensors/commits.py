@@ -127,7 +127,7 @@ def poll_repositories(
     for watch, sources in watches.items():
         answer = answers.get(watch.repository)
         if isinstance(answer, remote_heads.RemoteHeads):
-            commit = answer.commit_of(watch.branch)
+            commit = answer.commit_of(watch.branch, watch.further)
             if not cursor.has_seen(watch):
                 scan.unseen.extend(sources)
             elif cursor.has_moved(watch, commit):

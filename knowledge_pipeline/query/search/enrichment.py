@@ -15,6 +15,7 @@ from knowledge_pipeline.contract.responses.documents import Relation
 from knowledge_pipeline.contract.responses.graph import CodeNeighbours
 from knowledge_pipeline.contract.responses.search import SearchResult
 from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.filters import compile_filter
@@ -102,8 +103,9 @@ class Enricher:
     async def _find_neighbours(
         self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
     ) -> tuple[dict[str, CodeNeighbours | None], str | None]:
-        """Chunk id -> neighbours, for the best code; and why there is no code graph."""
-        code = [chunk for chunk in chunks if chunk.metadata.get("source_type") == "code"][:MAX_ENRICHED]
+        """Chunk id -> neighbours, for the best code of main branches; and why there is no code graph."""
+        code = [chunk for chunk in chunks if chunk.metadata.get("source_type") == "code"]
+        code = [chunk for chunk in code if not is_variant_uri(chunk.uri)][:MAX_ENRICHED]
         if not code:
             return {}, None
         with watch.step("enrich"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, IndexedChunk, sort_best_first
 from knowledge_pipeline.query.search.neighbours import find_linked_locations
+from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.times import parse_time
 
 HALF_LIFE_DAYS = 180.0  # a chunk that is so much older than the newest gets half the boost
@@ -68,10 +69,11 @@ async def boost_linked_hits(
     A hit gains, for each of the best that it is linked to, `weight` times the confidence of the
     surest link as a share of that one's score. (docs/decisions/0021-graph-in-search.md)
     """
-    best = hits[:MAX_SEED_HITS]
+    own = [hit for hit in hits if not is_variant_uri(hit.chunk.uri)]  # the graph has no others
+    best = own[:MAX_SEED_HITS]
     linked = await find_linked_locations(graph, [hit.chunk for hit in best])
     by_file: dict[tuple[str, str], list[IndexedChunk]] = {}
-    for hit in hits:
+    for hit in own:
         by_file.setdefault((hit.chunk.source, hit.chunk.path), []).append(hit.chunk)
     gains: dict[str, float] = {}
     for hit, locations in zip(best, linked, strict=True):

@@ -13,6 +13,7 @@ from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.serve.webhooks.deliveries import MAX_AGE_S
+from knowledge_pipeline.strings import matches_any
 
 CodeHost = Literal["github", "gitlab"]
 
@@ -44,6 +45,8 @@ class Push:
         connection = source.connection
         if not self.matches_repository(source) or not isinstance(connection, GitConnection):
             return False
+        if not self.is_tag and matches_any(self.branch, source.branches):
+            return True
         if connection.branch is not None:
             return connection.branch == self.branch
         return not self.is_tag and self.default_branch in (None, self.branch)

@@ -14,7 +14,12 @@ from knowledge_pipeline.sources.files.notebook import NOTEBOOK_VERSION, is_noteb
 from knowledge_pipeline.sources.files.text_decoding import DECODING_VERSION, ExtractedText, decode_text
 from knowledge_pipeline.sources.files.titles import extract_title
 from knowledge_pipeline.sources.files.trees import FileEntry, FileTree, format_too_large
-from knowledge_pipeline.sources.path_encoding import format_path, path_to_uri, uri_to_path
+from knowledge_pipeline.sources.path_encoding import (
+    build_variant_uri,
+    format_path,
+    path_to_uri,
+    uri_to_path,
+)
 from knowledge_pipeline.sources.patterns import FileSelection
 
 FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
@@ -42,20 +47,33 @@ class FileSource(Source):
     version_of: Callable[[str], str]  # by path: changes whenever the same bytes may give another document
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
+    list_branches: Callable[[], tuple[str, ...]] = tuple  # see `branches`
 
     def close(self) -> None:
         """Free what was opened."""
         self.tree.close()
         self.close_reader()
 
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """Of a repository, the names of the further branches that the last listing covered."""
+        return self.list_branches()
+
     def discover(self) -> Iterator[Item]:
-        """Every wanted file with its revision; too large ones, links and submodules as skipped."""
+        """Every wanted file with its revision; too large ones, links and submodules as skipped.
+
+        A variant that is skipped is left out.
+        """
         for entry in self.tree.list_entries():
             try:
                 if entry.skip is not None or self.accepts(entry):
-                    yield self._to_item(entry, entry.skip)
+                    item = self._to_item(entry, entry.skip)
+                else:
+                    continue
             except DocumentSkipped as reason:
-                yield self._to_item(entry, str(reason))
+                item = self._to_item(entry, str(reason))
+            if not (item.skip and entry.variant):
+                yield item
 
     def fetch(self, item: Item) -> Document:
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""
@@ -73,7 +91,7 @@ class FileSource(Source):
             language=extracted.language,
             author=extracted.author or content.author,
             last_modified=extracted.last_modified or content.last_modified,
-            metadata=extracted.metadata,
+            metadata={**extracted.metadata, **content.metadata},
         )
 
     def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
@@ -82,7 +100,8 @@ class FileSource(Source):
         elif skip is None and entry.size_bytes > self.max_bytes:
             skip = format_too_large(entry.size_bytes, self.max_bytes)
         revision = f"{entry.revision}:{self.version_of(entry.path)}"
-        return Item(path_to_uri(entry.path), revision, entry.locator, skip)
+        uri = build_variant_uri(entry.path, entry.variant) if entry.variant else path_to_uri(entry.path)
+        return Item(uri, revision, entry.locator, skip)
 
 
 def text_version(path: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
+
+from knowledge_pipeline.records import Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,7 @@ class FileEntry:
     revision: str
     locator: str
     skip: str | None = None  # a reason not to read it
+    variant: str = ""  # its blob, where only further branches have it; see `build_variant_uri`
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class FileContent:
     payload: bytes
     author: str | None
     last_modified: datetime | None
+    metadata: Metadata = field(default_factory=dict[str, Any])
 
 
 class FileTree(Protocol):

@@ -69,13 +69,14 @@ class Mirror:
             wanted = f"branch {branch!r}" if branch is not None else "branch that its HEAD names"
             raise SourceRefused(
                 f"git repository {self.remote.url} has no {wanted}: set connection.branch to "
-                f"one of {', '.join(branches[:20]) or '(it has none yet)'}"
+                f"one of {', '.join([*branches][:20]) or '(it has none yet)'}"
             ) from error
 
-    def list_branches(self) -> list[str]:
-        """The names of the remote's branches."""
-        arguments = ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"]
-        return run_git(arguments, repository=self.repository).decode("utf-8", "replace").splitlines()
+    def list_branches(self) -> dict[str, str]:
+        """The newest commits of the remote's branches, by name."""
+        arguments = ["for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads/"]
+        lines = run_git(arguments, repository=self.repository).decode("utf-8", "replace").splitlines()
+        return {name: commit for commit, _, name in (line.partition(" ") for line in lines)}
 
     def mark_broken(self, failure: GitError) -> SourceUnavailable:
         """The error to raise for a damaged mirror; the next fetch clones it again."""

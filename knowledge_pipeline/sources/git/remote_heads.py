@@ -7,7 +7,7 @@ exception, so that it does not hide the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,8 +19,10 @@ from knowledge_pipeline.config.connections.local import LocalConnection
 from knowledge_pipeline.config.connections.repositories import GitConnection, strip_credentials
 from knowledge_pipeline.config.sources.source import SourceConfig, resolve_trigger
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sources.git.command import GitError, git_folder_of, resolve_commit, run_git
 from knowledge_pipeline.sources.git.remote import Remote, build_remote, to_source_error
+from knowledge_pipeline.strings import matches_any
 
 BUDGET_S = 8.0
 TIMEOUT_S = 6.0  # less than the budget: the first repositories always have all of it
@@ -34,6 +36,7 @@ class WatchedBranch:
 
     repository: str  # an address without credentials, or a folder of this machine
     branch: str | None
+    further: tuple[str, ...] = ()  # patterns of other branches, whose commits refresh it too
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,16 @@ class RemoteHeads:
     branches: Mapping[str, str]
     head_branch: str | None = None  # what HEAD names, as far as the repository says
 
-    def commit_of(self, branch: str | None) -> str | None:
-        """The commit of a branch, of HEAD for None; None: there is none."""
-        return self.head if branch is None else self.branches.get(branch)
+    def commit_of(self, branch: str | None, further: Sequence[str] = ()) -> str | None:
+        """The commit of a branch, of HEAD for None; None: there is none.
+
+        With patterns of further branches, a hash of the commits of all.
+        """
+        commit = self.head if branch is None else self.branches.get(branch)
+        if commit is None or not further:
+            return commit
+        names = sorted(name for name in self.branches if matches_any(name, further))
+        return hash_strings(commit, *(part for name in names for part in (name, self.branches[name])))
 
 
 @dataclass(slots=True)
@@ -59,6 +69,7 @@ class RemoteHeadQuery:
     repository: str
     connections: list[GitConnection | Path] = field(default_factory=list[GitConnection | Path])
     branches: set[str | None] = field(default_factory=set[str | None])
+    patterns: set[str] = field(default_factory=set[str])  # of further branches
     head_branch: str | None = None
 
 
@@ -74,7 +85,8 @@ def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
     trigger, connection = resolve_trigger(source), source.connection
     if isinstance(connection, GitConnection):
         is_watched = trigger in {"on_commit", "realtime"}
-        return WatchedBranch(_repository_name(connection), connection.branch) if is_watched else None
+        watch = WatchedBranch(_repository_name(connection), connection.branch, source.branches)
+        return watch if is_watched else None
     if not isinstance(connection, LocalConnection):
         return None
     repository = find_repository(connection.path) if trigger == "on_commit" else None
@@ -134,6 +146,7 @@ def build_queries(watched: Mapping[WatchedBranch, Sequence[SourceConfig]]) -> di
     for what, sources in watched.items():
         one = found.setdefault(what.repository, RemoteHeadQuery(what.repository))
         one.branches.add(what.branch)
+        one.patterns.update(what.further)
         for source in sources:
             way = source.connection if isinstance(source.connection, GitConnection) else Path(what.repository)
             if not any(_is_same_connection(way, known) for known in one.connections):
@@ -188,13 +201,13 @@ def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeo
         return RemoteHeads(_read_local_head(connection, timeout_s), {})
     remote = build_remote(connection)
     if None not in query.branches:
-        return _parse_ls_remote(_ls_remote(remote, "--heads", timeout_s), query.branches)
+        return _parse_ls_remote(_ls_remote(remote, "--heads", timeout_s), query)
     if query.head_branch is not None:
         listed = _ls_remote(remote, "--heads", timeout_s)
-        known = _parse_ls_remote(listed, query.branches | {query.head_branch}).branches
+        known = _parse_ls_remote(listed, query).branches
         if (head := known.get(query.head_branch)) is not None:
             return RemoteHeads(head, known, query.head_branch)
-    return _parse_ls_remote(_ls_remote(remote, "--symref", timeout_s), query.branches)
+    return _parse_ls_remote(_ls_remote(remote, "--symref", timeout_s), query)
 
 
 def _ls_remote(remote: Remote, option: str, timeout_s: float) -> bytes:
@@ -213,9 +226,9 @@ def _refuse_wait(wait_s: float) -> None:
     raise SourceUnavailable("GitHub gives no token of the App now: it is asked for again in a moment")
 
 
-def _parse_ls_remote(output: bytes, branch_names: Collection[str | None]) -> RemoteHeads:
+def _parse_ls_remote(output: bytes, query: RemoteHeadQuery) -> RemoteHeads:
     """The wanted lines of `git ls-remote`, each "commit TAB name", or "ref: name TAB HEAD"."""
-    head = head_branch = None
+    wanted, head, head_branch = query.branches | {query.head_branch}, None, None
     branches: dict[str, str] = {}
     for line in output.split(b"\n"):
         commit, _, ref = line.decode("utf-8", "replace").partition("\t")
@@ -224,7 +237,7 @@ def _parse_ls_remote(output: bytes, branch_names: Collection[str | None]) -> Rem
             head_branch = commit.removeprefix("ref: refs/heads/")
         elif ref == "HEAD":
             head = commit
-        elif branch != ref and branch in branch_names:
+        elif branch != ref and (branch in wanted or matches_any(branch, query.patterns)):
             branches[branch] = commit
     return RemoteHeads(head, branches, head_branch)
 

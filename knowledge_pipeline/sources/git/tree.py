@@ -1,10 +1,13 @@
-"""Files of a git repository at the tip of one branch, read from the mirror."""
+"""Files of a git repository at the tip of one branch, and of others where they differ, read from the mirror."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings
 from knowledge_pipeline.sources.files.local import SUBMODULE_REASON, SYMLINK_REASON
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.sources.git.command import GitError, stream_git
@@ -13,19 +16,30 @@ from knowledge_pipeline.sources.git.newest_commits import NewestCommits, load_ne
 from knowledge_pipeline.sources.git.objects import ObjectReader, Signature, parse_signature
 from knowledge_pipeline.sources.path_encoding import decode_path
 from knowledge_pipeline.sources.patterns import FileSelection
+from knowledge_pipeline.strings import matches_any
 
 _MAX_PEEK_BYTES = 64_000_000  # a larger file is not read to see what it is
 
 
 class GitTree:
-    """The files of a branch's tip; author and date of a file are of the newest commit that touched it."""
+    """The files of a branch's tip; author and date of a file are of the newest commit that touched it.
 
-    def __init__(self, mirror: Mirror, branch: str | None, selection: FileSelection) -> None:
+    Of further branches, what the branch has not with this content at this path is listed once for all, as a
+    variant; author and date are of the first of them, by name.
+    """
+
+    def __init__(
+        self, mirror: Mirror, branch: str | None, selection: FileSelection, further: Sequence[str] = ()
+    ) -> None:
+        """`further`: patterns of the names of other branches."""
         self._mirror = mirror
         self._branch = branch
         self._selection = selection
+        self._further = further
         self._objects = ObjectReader(mirror.repository)
         self._signatures: dict[str, Signature] = {}
+        self.branches: tuple[str, ...] = ()
+        """The further branches that the last listing found, by name."""
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Fetch, then every wanted file in git's order; none if nothing was ever committed.
@@ -36,13 +50,15 @@ class GitTree:
         """
         self._objects.close()  # it may hold open a mirror that is about to be replaced
         self._mirror.update()
+        self.branches = ()
         if (tip := self._mirror.resolve_tip(self._branch)) is None:
             return
         try:
-            repository, cache = self._mirror.repository, self._mirror.folder
-            newest = load_newest_commits(repository, tip, branch=self._branch, cache=cache)
-            arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", tip]
-            for line in stream_git(arguments, repository=repository):
+            newest = self._load_newest_commits(tip, self._branch)
+            if self._further:
+                yield from self._list_branches(tip, newest)
+                return
+            for line in self._stream_tree(tip):
                 yield from self._to_entries(line, newest)
         except GitError as failure:
             raise self._mirror.mark_broken(failure) from failure
@@ -56,21 +72,69 @@ class GitTree:
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file; SourceUnavailable where the mirror lacks it."""
         del path  # the blob's id says it all
-        blob, _, commit = locator.partition(":")
+        blob, _, rest = locator.partition(":")
+        commit, _, noted = rest.partition(":")
         payload = self._read_object(blob)
         if len(payload) > limit_bytes:
             raise DocumentSkipped(format_too_large(len(payload), limit_bytes))
+        metadata = json.loads(noted) if noted else {}
         if not commit:
-            return FileContent(payload, None, None)
+            return FileContent(payload, None, None, metadata)
         if commit not in self._signatures:
             self._signatures[commit] = parse_signature(self._read_object(commit))
-        return FileContent(payload, self._signatures[commit].author, self._signatures[commit].committed)
+        signature = self._signatures[commit]
+        return FileContent(payload, signature.author, signature.committed, metadata)
 
     def close(self) -> None:
         """End the git that reads objects."""
         self._objects.close()
 
-    def _to_entries(self, line: bytes, newest_commits: NewestCommits) -> Iterator[FileEntry]:
+    def _list_branches(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
+        """The files of the branch, then the variants of further branches, each once."""
+        tips = self._mirror.list_branches()
+        tips = {name: tips[name] for name in sorted(tips) if self._is_further(name)}
+        self.branches = tuple(tips)
+        own = {_identify(line): line for line in self._stream_tree(tip)}
+        absent, present = defaultdict[bytes, list[str]](list), defaultdict[bytes, list[str]](list)
+        variants: dict[bytes, bytes] = {}
+        for name, commit in tips.items():
+            if commit == tip:
+                continue
+            lines = {_identify(line): line for line in self._stream_tree(commit)}
+            for file in own.keys() - lines.keys():
+                absent[file].append(name)
+            for file in lines.keys() - own.keys():
+                present[file].append(name)
+                variants.setdefault(file, lines[file])
+        for file, line in own.items():
+            yield from self._to_entries(line, newest, absent=absent.get(file, ()))
+        for name, commit in tips.items():
+            firsts = sorted(file for file, names in present.items() if names[0] == name)
+            newest = self._load_newest_commits(commit, name) if firsts else {}
+            for file in firsts:
+                yield from self._to_entries(variants[file], newest, present=present[file])
+
+    def _is_further(self, name: str) -> bool:
+        return name != self._branch and matches_any(name, self._further)
+
+    def _stream_tree(self, commit: str) -> Iterator[bytes]:
+        arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", commit]
+        return stream_git(arguments, repository=self._mirror.repository)
+
+    def _load_newest_commits(self, tip: str, branch: str | None) -> NewestCommits:
+        return load_newest_commits(
+            self._mirror.repository, tip, branch=branch, cache=self._mirror.folder
+        )
+
+    def _to_entries(
+        self,
+        line: bytes,
+        newest_commits: NewestCommits,
+        *,
+        absent: Sequence[str] = (),
+        present: Sequence[str] = (),
+    ) -> Iterator[FileEntry]:
+        """At most one: `absent` names branches that do not have it, `present` those that do where it is a variant."""
         attributes, _, name = line.partition(b"\t")
         mode, _, object_id, size = attributes.decode("ascii").split()
         path = decode_path(name)
@@ -78,7 +142,13 @@ class GitTree:
             return
         commit = newest_commits.get(path, (0, ""))[1]
         revision, locator = f"{object_id}:{commit[:12]}", f"{object_id}:{commit}"
-        if mode == "160000":
+        if absent or present:
+            noted = json.dumps({BRANCHES_KEY: present} if present else {ABSENT_KEY: absent})
+            revision, locator = f"{revision}:{hash_strings(noted)[:12]}", f"{locator}:{noted}"
+        if present:  # what cannot be read is no variant of anything
+            if mode.startswith("100") and self._selection.accepts(path, executable=mode == "100755"):
+                yield FileEntry(path, int(size), revision, locator, variant=object_id)
+        elif mode == "160000":
             if not self._selection.is_pruned(path):
                 yield FileEntry(path, 0, revision, locator, SUBMODULE_REASON)
         elif self._selection.accepts(path, executable=mode == "100755"):
@@ -89,3 +159,9 @@ class GitTree:
             return self._objects.read(object_id)
         except GitError as failure:
             raise self._mirror.mark_broken(failure) from failure
+
+
+def _identify(line: bytes) -> bytes:
+    """Blob and path of a line of `git ls-tree`: what makes a file the same in two branches."""
+    attributes, _, name = line.partition(b"\t")
+    return attributes.split()[2] + b"\t" + name

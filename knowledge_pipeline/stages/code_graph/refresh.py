@@ -38,7 +38,7 @@ from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.audiences import build_audience_principal
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import Filter, eq, one_of
-from knowledge_pipeline.store.index.locations import read_locations, write_location
+from knowledge_pipeline.store.index.locations import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -68,7 +68,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         others = 0 if where is None else facts.count_rows() - len(desired)
         made_of = {path: file.made_of for path, file in held.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
-        has_moved = symbols.exists and read_locations(symbols).find(ctx.source.id) != build_location(ctx)
+        has_moved = symbols.exists and read_locations(symbols).find(ctx.source.id) != _build_location(ctx)
         if planned or has_moved or _has_stray_edges(ctx, desired, held, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
@@ -90,6 +90,11 @@ def refresh(ctx: RefreshContext) -> Stats:
         stats.add_plan(planned)
         stats.rows, stats.version = symbols.count_rows(eq("source", ctx.source.id)), symbols.version
     return stats
+
+
+def _build_location(ctx: RefreshContext) -> SourceLocation:
+    """That of the index; the graph is of the main branch alone."""
+    return build_location(ctx)._replace(branches=())
 
 
 def _has_stray_edges(ctx: RefreshContext, desired: object, held: object, where: Filter | None) -> bool:
@@ -193,7 +198,7 @@ def _write_graph(
         turn = claim_immediately if writer.row_count <= SLOT_MIN_ROWS else ctx.claim_slot
         with turn("index"), ctx.lake.lock_index():
             for table in (ctx.lake.graph_table("edges"), symbols):
-                write_location(table, ctx.source.id, build_location(ctx))
+                write_location(table, ctx.source.id, _build_location(ctx))
             every = len(paths) == facts.count_rows()
             writer.write(ctx.source.id, new_paths=plan.added, removed_paths=plan.removed, all_files=every)
             tracker.remember(has_written=True)

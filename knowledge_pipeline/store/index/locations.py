@@ -4,17 +4,30 @@ A location is a note on each table that holds the source's rows, not a part of t
 changes one note. The note belongs to a version of the table, so a release, and a rollback to it, have the
 location of their time. A row of an earlier program says branch and address itself, until the next refresh of
 its source; what a row says holds.
+
+A row says in which further branches of its source it stands, as far as it differs: see `build_branch_tags`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.store.filters import BranchCondition, Filter, one_of
+from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings
+from knowledge_pipeline.store.filters import (
+    ABSENT_TAG,
+    VARIANT_TAG,
+    BranchCondition,
+    Filter,
+    has_any,
+    one_of,
+)
+from knowledge_pipeline.strings import matches_any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +35,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.store.tables import Table
 
 _NOTE = "location/"  # then the source's id
+_HEAD = "HEAD"
 
 ArrowRows = TypeVar("ArrowRows", "pa.Table", "pa.RecordBatch")
 
@@ -31,10 +45,31 @@ class SourceLocation(NamedTuple):
 
     branch: str | None = None  # only a configured one
     web_prefix: str | None = None  # followed by a file's quoted path it is the file's page
+    branches: tuple[str, ...] = ()  # further ones that are read, by name
 
-    def build_url(self, path: str) -> str | None:
-        """The page of a file."""
-        return self.web_prefix + quote(path) if self.web_prefix else None
+    @classmethod
+    def from_json(cls, text: str) -> SourceLocation:
+        """What `to_json` wrote."""
+        branch, web_prefix, *further = json.loads(text)
+        return cls(branch, web_prefix, *map(tuple, further))
+
+    def to_json(self) -> str:
+        """A location without further branches is as it was before there were any."""
+        return json.dumps(self if self.branches else self[:2])
+
+    @property
+    def main_branch(self) -> str | None:
+        """The name of the branch, which is HEAD where another one is told from it; None: not known."""
+        return self.branch or (_HEAD if self.branches else None)
+
+    def build_url(self, path: str, branch: str | None = None) -> str | None:
+        """The page of a file, in this or in a further branch."""
+        if not self.web_prefix:
+            return None
+        prefix = self.web_prefix
+        if branch:
+            prefix = f"{prefix.removesuffix(f'{quote(self.branch or _HEAD)}/')}{quote(branch)}/"
+        return prefix + quote(path)
 
 
 class Locations:
@@ -63,7 +98,7 @@ class Locations:
         """The location of a source; an empty one if it has none."""
         if source not in self._parsed:
             text = self._texts.get(_NOTE + source)
-            self._parsed[source] = SourceLocation(*json.loads(text)) if text else SourceLocation()
+            self._parsed[source] = SourceLocation.from_json(text) if text else SourceLocation()
         return self._parsed[source]
 
     def fill_row(self, row: dict[str, Any]) -> None:
@@ -71,6 +106,8 @@ class Locations:
         if not self._texts or _NOTE + row.get("source", "") not in self._texts:
             return
         location = self.find(row["source"])
+        if location.branches and isinstance(row.get("metadata"), dict):
+            _fill_branches(row, location)
         if "url" in row and row["url"] is None:
             row["url"] = location.build_url(row["path"])
         if "branch" in row and row["branch"] is None:
@@ -81,10 +118,14 @@ class Locations:
         import pyarrow as pa
 
         columns = [name for name in ("url", "branch") if name in rows.schema.names]
+        known = [name for name in ("source", "path", "tags", *columns) if name in rows.schema.names]
         if not columns or not self._texts:
             return rows
-        filled: list[dict[str, Any]] = rows.select(["source", "path", *columns]).to_pylist()
+        filled: list[dict[str, Any]] = rows.select(known).to_pylist()
         for row in filled:
+            if branch := _find_branch_of_variant(row.get("tags", ())):
+                url = self.find(row["source"]).build_url(row["path"], branch)
+                row |= {"branch": branch} | ({"url": url} if "url" in row else {})
             self.fill_row(row)
         for name in columns:
             values = pa.array([row[name] for row in filled], pa.string())
@@ -98,14 +139,50 @@ class Locations:
             return where
         sql = where.sql
         for condition in dict.fromkeys(asked):
-            on_branch = one_of("source", self._list_sources(condition.branches))
-            sql = sql.replace(condition.sql, (Filter(condition.sql) | on_branch).sql)
+            sql = sql.replace(condition.sql, (Filter(condition.sql) | self._stands_in(condition)).sql)
         return Filter(sql, tuple(each for each in where.patterns if each not in asked))
 
-    def _list_sources(self, branches: Iterable[str]) -> list[str]:
-        wanted = set(branches)
-        sources = (name.removeprefix(_NOTE) for name in self._texts)
-        return sorted(source for source in sources if self.find(source).branch in wanted)
+    def _stands_in(self, asked: BranchCondition) -> Filter:
+        """Rows that stand in a branch by the location of their source."""
+        on_main, further = list[str](), defaultdict[tuple[str, ...], list[str]](list)
+        for source in sorted(name.removeprefix(_NOTE) for name in self._texts):
+            location = self.find(source)
+            if location.main_branch and matches_any(location.main_branch, asked.branches):
+                on_main.append(source)
+            if names := tuple(name for name in location.branches if matches_any(name, asked.branches)):
+                further[names].append(source)
+        found = one_of("source", on_main) & asked.own
+        for names, sources in further.items():
+            absent = [has_any("tags", [f"{ABSENT_TAG}:{name}"]) for name in names]  # in all of them
+            own = asked.own & ~reduce(and_, absent)
+            variants = has_any("tags", [f"{VARIANT_TAG}:{name}" for name in names])
+            found |= one_of("source", sources) & (own | variants)
+        return found
+
+
+def build_branch_tags(metadata: Mapping[str, Any]) -> list[str]:
+    """The tags of a row of the index that say where it stands, by the metadata of its document."""
+    present, absent = metadata.get(BRANCHES_KEY, ()), metadata.get(ABSENT_KEY, ())
+    tags = [f"{VARIANT_TAG}:{name}" for name in present] + [f"{ABSENT_TAG}:{name}" for name in absent]
+    return [VARIANT_TAG, *tags] if present else tags
+
+
+def _find_branch_of_variant(tags: Sequence[str]) -> str | None:
+    """The first branch that a variant stands in, by its tags; None: it is none."""
+    if VARIANT_TAG not in tags:
+        return None
+    return next(tag.partition(":")[2] for tag in tags if tag.startswith(f"{VARIANT_TAG}:"))
+
+
+def _fill_branches(row: dict[str, Any], location: SourceLocation) -> None:
+    """Say in which branches a row stands; one of a variant has the page of the first."""
+    metadata = dict(row["metadata"])
+    present, absent = metadata.pop(BRANCHES_KEY, None), metadata.pop(ABSENT_KEY, ())
+    if present:
+        row |= {"archived": False, "branch": present[0], "url": location.build_url(row["path"], present[0])}
+    elif not row["archived"]:
+        present = [location.main_branch, *(name for name in location.branches if name not in absent)]
+    row["metadata"] = {**metadata, "branches": present} if present else metadata
 
 
 def read_locations(table: Table, *, version: int | None = None) -> Locations:
@@ -115,4 +192,4 @@ def read_locations(table: Table, *, version: int | None = None) -> Locations:
 
 def write_location(table: Table, source: str, location: SourceLocation) -> None:
     """Note the location of a source, in one commit; there is none where it is noted already."""
-    table.write_notes(**{_NOTE + source: json.dumps(location) if any(location) else None})
+    table.write_notes(**{_NOTE + source: location.to_json() if any(location) else None})

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.sources.filters import dump_filters
 from knowledge_pipeline.config.sources.source import resolve_sanitize, resolve_trigger
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline_tests.config.sources.entries import source
@@ -140,3 +141,23 @@ def test_limits_must_be_smaller_than_the_largest_chunk(name):
 def test_restricted_sources_must_name_their_audience(access):
     with pytest.raises(ValidationError, match="needs"):
         source("code", access=access)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest", "said"),
+    [
+        ("code", {"connection": {"type": "local", "path": "."}}, "only to git, github and gitlab"),
+        ("git_history", {"connection": {"type": "git", "url": "x"}}, "branches does not apply to type"),
+        (
+            "markdown",
+            {"connection": {"type": "github", "repository": "ann/app", "wiki": True}},
+            "branches does not apply to a wiki",
+        ),
+    ],
+)
+def test_further_branches_are_read_where_there_are_files_of_branches(kind, rest, said):
+    with pytest.raises(ValidationError, match=said):
+        source(kind, branches=["release/*"], **rest)
+    hosted = source("code", branches=["release/*"], connection={"type": "gitlab", "project": "team/app"})
+    assert hosted.branches == ("release/*",)
+    assert "branches" not in dump_filters(source("code", connection={"type": "git", "url": "x"}))

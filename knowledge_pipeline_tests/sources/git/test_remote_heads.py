@@ -214,3 +214,24 @@ def test_a_folder_outside_of_any_repository_waits_for_nothing(tmp_path: Path) ->
 
 def test_the_times_fit_into_a_tick() -> None:
     assert remote_heads.TIMEOUT_S < remote_heads.BUDGET_S < 10
+
+
+def test_a_commit_of_a_further_branch_is_a_change_too(repository: Repository) -> None:
+    first = repository.commit()
+    source = over_git("code", repository.root, branches=["next/*"])
+    watch = find_watched_branch(source)
+    assert watch == WatchedBranch(str(repository.root), None, ("next/*",))
+
+    def commit() -> str | None:
+        return standing(source, over_git("markdown", repository.root)).commit_of(watch.branch, watch.further)
+
+    before = commit()
+    repository.git("branch", "next/1")
+    repository.git("branch", "other")
+    begun = commit()
+    moved = repository.git("commit-tree", "HEAD^{tree}", "-m", "on")
+    repository.git("update-ref", "refs/heads/next/1", moved)
+    after = commit()
+    repository.git("branch", "-D", "next/1")
+    assert len({before, begun, after}) == 3 and before != first
+    assert commit() == before

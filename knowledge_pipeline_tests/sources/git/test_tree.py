@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.sources.registry import list_branches, open_source
 from knowledge_pipeline_tests.sources.files.test_local import ODD
 from knowledge_pipeline_tests.sources.repositories import START, Repository, listed, over_git, read
 
@@ -162,3 +162,54 @@ def test_a_source_can_be_listed_again_while_it_is_open(repository, cache):
         first = [source.fetch(item).text for item in source.discover()]
         repository.write({"a.py": "2"}).commit()
         assert (first, [source.fetch(item).text for item in source.discover()]) == (["1"], ["2"])
+
+
+def test_further_branches_add_what_the_branch_has_not(repository, cache):
+    repository.write({"a.py": "1", "b.py": "1", "c.md": "1"}).commit()
+    for name in ("next/1", "next/2", "other"):
+        repository.git("checkout", "-q", "-B", name, "main")
+        repository.write({"a.py": "2", "notes.md": name}).commit(author=f"Of {name}")
+    repository.git("checkout", "-q", "next/2")
+    repository.git("rm", "-q", "b.py")
+    repository.write({"100%.py": "3"}).commit()
+    alone = listed(over_git("code", repository.root, branch="main"), cache)
+    source = over_git("code", repository.root, branch="main", branches=["next/*", "main"])
+    items = listed(source, cache)
+    second, third = (repository.git("rev-parse", f"next/2:{path}") for path in ("a.py", "100%.py"))
+    assert items.keys() - alone.keys() == {f"a.py%@{second}", f"100%25.py%@{third}"}
+    assert alone.keys() - items.keys() == set()
+    assert {uri for uri in alone if items[uri] == alone[uri]} == set()  # both lack one of them
+    documents = read(source, cache)
+    told = {uri: (each.path, each.text, each.author, each.metadata) for uri, each in documents.items()}
+    assert told == {
+        "a.py": ("a.py", "1", "Ada Byron", {"not_in_branches": ["next/1", "next/2"]}),
+        "b.py": ("b.py", "1", "Ada Byron", {"not_in_branches": ["next/2"]}),
+        f"a.py%@{second}": ("a.py", "2", "Of next/1", {"in_branches": ["next/1", "next/2"]}),
+        f"100%25.py%@{third}": ("100%.py", "3", "Ada Byron", {"in_branches": ["next/2"]}),
+    }
+    with open_source(source, cache=cache) as opened:
+        assert list(opened.discover()) and list_branches(opened) == ("next/1", "next/2")
+
+
+def test_a_further_branch_that_moves_leaves_the_items_of_what_stays(repository, cache):
+    repository.write({"a.py": "1", "b.py": "1"}).commit()
+    source = over_git("code", repository.root, branches=["next"])
+    alone = listed(over_git("code", repository.root), cache)
+    repository.git("checkout", "-q", "-b", "next")
+    assert listed(source, cache) == alone
+    repository.write({"a.py": "2"}).commit()
+    first = listed(source, cache)
+    repository.write({"c.md": "no code"}).commit()
+    assert listed(source, cache) == first
+    assert first["b.py"] == alone["b.py"]
+    assert first["a.py"].revision != alone["a.py"].revision
+
+
+def test_what_cannot_be_read_is_no_variant(repository, cache):
+    repository.write({"a.py": "1"}).commit()
+    repository.git("checkout", "-q", "-b", "next")
+    (repository.root / "link.py").symlink_to("a.py")
+    repository.write({"empty.py": "", "large.py": "x" * 100, "fits.py": "x"}).commit()
+    repository.git("checkout", "-q", "main")
+    items = listed(over_git("code", repository.root, branches=["next"], max_bytes=50), cache)
+    assert {uri.partition("%@")[0] for uri in items} == {"a.py", "fits.py"}
