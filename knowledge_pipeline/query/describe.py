@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from knowledge_pipeline.records import is_variant_uri
+
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses.documents import Relation
     from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
-    from knowledge_pipeline.contract.responses.search import BlamedLines
+    from knowledge_pipeline.contract.responses.search import BlamedLines, SearchResult
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
@@ -83,3 +85,8 @@ def _format_neighbour(neighbour: CodeNeighbour) -> str:
     is_sure = neighbour.confidence is None or neighbour.confidence >= _SURE
     doubt = None if is_sure else f"({neighbour.certainty})"
     return " ".join(filter(None, [neighbour.name, place if place != neighbour.name else None, doubt]))
+
+
+def describe_branches(result: SearchResult) -> str:
+    """`in release/1, release/2`: where a result stands that the main branch has not; else nothing."""
+    return f"in {', '.join(result.metadata.get('branches', ()))}" if is_variant_uri(result.span.uri) else ""

@@ -11,6 +11,7 @@ from knowledge_pipeline.contract.responses.search import SearchResponse, SearchR
 from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excerpts
 from knowledge_pipeline.query.describe import (
     describe_blame,
+    describe_branches,
     describe_neighbours,
     describe_relation,
     describe_skipped_step,
@@ -90,7 +91,7 @@ def _render_place(number: int, result: SearchResult) -> str:
     telling = next((line for line in lines if name in line), lines[0] if lines else "")
     label = result.metadata.get("symbol") or result.metadata.get("section") or ""
     state = _FILE_STATES.get(result.file_state or "same")
-    shown = [label, telling[:_MAX_PLACE_CHARS], state, f"id {result.id}"]
+    shown = [label, telling[:_MAX_PLACE_CHARS], describe_branches(result), state, f"id {result.id}"]
     return f"[{number}] {place}  {' · '.join(filter(None, shown))}"
 
 
@@ -101,6 +102,7 @@ def _render_result(number: int, result: SearchResult) -> str:
     labels = [label, title, f"source {citation.source}", f"score {result.score:.2f}"]
     labels += [
         _FILE_STATES.get(result.file_state or "same"),
+        describe_branches(result),
         known.get("status"),
         str(known.get("last_modified") or "")[:10],
         citation.url,

@@ -354,7 +354,9 @@ class _IndexRowBuilder:
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._build_words(chunk, document_words),
         }
-        shown = build_payload(self._source_columns | chunk | computed, metadata)  # which has no tags of branches
+        shown = build_payload(
+            self._source_columns | chunk | computed, metadata
+        )  # which has no tags of branches
         tags = sorted({*computed["tags"], *build_branch_tags(metadata)})
         return computed | {"tags": tags, "shown": shown}
 

@@ -278,7 +278,9 @@ PATHS = ("a.py", "b.py", "pkg/c.py", "100%.py")
 Step = tuple[str, str, str, int]
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(
-        st.sampled_from(("write", "write", "delete", "branch", "reset", "drop", "refresh", "crash", "patterns")),
+        st.sampled_from(
+            ("write", "write", "delete", "branch", "reset", "drop", "refresh", "crash", "patterns")
+        ),
         st.sampled_from(NAMES),
         st.sampled_from(PATHS),
         st.integers(1, 9),
@@ -320,7 +322,9 @@ def take(step: Step, project: Project, repository: Repository) -> None:
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS)
-def test_after_any_history_each_branch_is_what_git_has(embedding_server: OpenAIServer, steps: list[Step]) -> None:
+def test_after_any_history_each_branch_is_what_git_has(
+    embedding_server: OpenAIServer, steps: list[Step]
+) -> None:
     with tempfile.TemporaryDirectory() as root:
         repository = Repository(Path(root) / "repository")
         repository.write({"stays.py": body("stays")}).commit()
@@ -338,9 +342,9 @@ def test_after_any_history_each_branch_is_what_git_has(embedding_server: OpenAIS
             expected = read_branch(repository, name) if name in read else {}
             assert read_index(project, branches=(name,)) == expected, name
         assert read_index(project) == read_branch(repository, "main")
-        assert project.lake.graph_table("symbols").count_rows(eq("source", source.id) & eq("kind", "file")) == len(
-            read_branch(repository, "main")
-        )
+        assert project.lake.graph_table("symbols").count_rows(
+            eq("source", source.id) & eq("kind", "file")
+        ) == len(read_branch(repository, "main"))
 
         project.refresh(allow_empty=True, full=True)
         assert tables(project) == held, "a full reindex changed what an incremental refresh had left"

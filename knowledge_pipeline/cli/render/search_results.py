@@ -11,6 +11,7 @@ from knowledge_pipeline.cli.render.screen import Screen
 from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, truncate
 from knowledge_pipeline.query.describe import (
     describe_blame,
+    describe_branches,
     describe_neighbours,
     describe_relation,
     describe_skipped_step,
@@ -82,7 +83,7 @@ def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
 def _format_heading(number: int, result: SearchResult, *, scores: bool) -> str:
     """`1. src/flask/app.py:10-24  0.83  Flask.run  [flask-code]`, and the id that `get` takes."""
     score = f"  {result.score:.2f}" if scores else ""
-    label = _format_label(result)
+    label = "  ".join(filter(None, (_format_label(result), one_line(describe_branches(result)))))
     return (
         f"{number}. {_format_location(result)}{score}{f'  {label}' if label else ''}"
         f"  [{result.citation.source}]  {result.id}"

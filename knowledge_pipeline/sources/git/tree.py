@@ -122,9 +122,7 @@ class GitTree:
         return stream_git(arguments, repository=self._mirror.repository)
 
     def _load_newest_commits(self, tip: str, branch: str | None) -> NewestCommits:
-        return load_newest_commits(
-            self._mirror.repository, tip, branch=branch, cache=self._mirror.folder
-        )
+        return load_newest_commits(self._mirror.repository, tip, branch=branch, cache=self._mirror.folder)
 
     def _to_entries(
         self,
