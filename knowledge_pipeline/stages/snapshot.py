@@ -8,8 +8,8 @@ of the table say when the last full listing was and up to when updates are known
 completes writes them. A refresh of named documents reads these, whatever their revision, archives those
 that are not there any more, and notes nothing: what else was updated is still to be listed.
 
-A variant, which only further branches of a repository have, is archived from its first row on, as the main branch
-has it not, and deleted once no branch has it.
+A variant, which only further branches of a repository have, is archived from its first row on, as the main
+branch has it not, and deleted once no branch has it.
 """
 
 from __future__ import annotations

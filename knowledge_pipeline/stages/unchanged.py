@@ -29,7 +29,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.json_values import is_object
-from knowledge_pipeline.records import Item, hash_strings
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sources.registry import list_branches, open_source
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,

@@ -125,7 +125,8 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
 def on_branch(branches: Iterable[str], own: Filter = MATCH_ALL) -> Filter:
     """The row stands in a branch that one of the patterns names.
 
-    `own`: what holds besides of rows of main branches; a variant, which only further branches have, needs no more.
+    `own`: what holds besides of rows of main branches. A variant, which only further branches have, needs no
+    more.
     """
     condition = BranchCondition(tuple(branches), own)
     return Filter(condition.sql, (condition,))
@@ -252,7 +253,7 @@ def _match_regex(column: str, pattern: str) -> Filter:
 
 VARIANT_TAG = "in-branch"
 ABSENT_TAG = "not-in-branch"
-"""Of variants, and before `:` and the name of each further branch that has it; before those that have it not."""
+"""Tags of variants, also with `:` and a further branch that has it; of rows with one that has them not."""
 
 IS_VARIANT = has_any("tags", [VARIANT_TAG])
 """Rows of the index that only further branches of a repository have. They are archived, too."""

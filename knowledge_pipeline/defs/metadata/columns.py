@@ -41,7 +41,7 @@ _SPAN_COLUMNS = {
     "symbol_kind": "What the symbol is: function, class, method, ...",
     "section": "Nearest heading above.",
     "page": "Page of the document, counted from 1.",
-    "archived": "Whether the source no longer has the document, or in further branches alone; default searches leave such rows out.",
+    "archived": "Whether its main branch, or source, no longer has the document; searches leave it out.",
 }
 
 COLUMN_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -54,7 +54,7 @@ COLUMN_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "metadata": "JSON object of everything else that the source says about it.",
         "text": "The document as read, before redaction; empty if it was skipped.",
         "skipped": "Why the document was skipped; empty if it was read.",
-        "archived_at": "Since when the source no longer has it, or further branches alone have it; empty if it does.",
+        "archived_at": "Since when its main branch, or source, no longer has it; empty if it does.",
         "audience": "Who may read it, by the source's own permissions; empty for nobody, or if not read.",
     },
     "chunks": {

@@ -15,7 +15,6 @@ from knowledge_pipeline.contract.responses.documents import Relation
 from knowledge_pipeline.contract.responses.graph import CodeNeighbours
 from knowledge_pipeline.contract.responses.search import SearchResult
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
 from knowledge_pipeline.query.filters import compile_filter
@@ -24,6 +23,7 @@ from knowledge_pipeline.query.relations import Subject, find_relations
 from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.query.search.neighbours import find_neighbours
 from knowledge_pipeline.query.stopwatch import Stopwatch
+from knowledge_pipeline.records import is_variant_uri
 
 MAX_ENRICHED = 5  # the best code results of a response
 MAX_KEPT = 10_000  # chunks whose relations are kept, and whose neighbours: a few KB each

@@ -1,4 +1,4 @@
-"""Files of a git repository at the tip of one branch, and of others where they differ, read from the mirror."""
+"""Files of a git repository at the tip of one branch, and what further ones have otherwise, by the mirror."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class GitTree:
         absent: Sequence[str] = (),
         present: Sequence[str] = (),
     ) -> Iterator[FileEntry]:
-        """At most one: `absent` names branches that do not have it, `present` those that do where it is a variant."""
+        """At most one; `absent` names branches that lack it, `present` those that have it as a variant."""
         attributes, _, name = line.partition(b"\t")
         mode, _, object_id, size = attributes.decode("ascii").split()
         path = decode_path(name)
