@@ -344,9 +344,10 @@ class _IndexRowBuilder:
     ) -> dict[str, Any]:
         """What a row has besides its chunk's own columns, its source's and its vector."""
         metadata = json.loads(chunk["metadata"])
+        tags = {*self._source_columns["tags"], *metadata.get("tags", ())}
         computed = {
             "url": chunk["url"] or None,
-            "tags": sorted({*self._source_columns["tags"], *metadata.get("tags", ())}),
+            "tags": sorted(tags),
             "extension": _find_extension(chunk["path"]),
             "labels": list(metadata.get("labels", ())),
             **{name: metadata.get(name) for name in ("project", "status", "wiki_space")},
@@ -354,11 +355,8 @@ class _IndexRowBuilder:
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._build_words(chunk, document_words),
         }
-        shown = build_payload(
-            self._source_columns | chunk | computed, metadata
-        )  # which has no tags of branches
-        tags = sorted({*computed["tags"], *build_branch_tags(metadata)})
-        return computed | {"tags": tags, "shown": shown}
+        shown = build_payload(self._source_columns | chunk | computed, metadata)  # without those of branches
+        return computed | {"shown": shown, "tags": sorted({*tags, *build_branch_tags(metadata)})}
 
     def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
         """A chunk's own words, then those of a small document; the own ones so count twice."""

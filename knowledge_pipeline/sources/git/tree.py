@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings
@@ -77,7 +78,7 @@ class GitTree:
         payload = self._read_object(blob)
         if len(payload) > limit_bytes:
             raise DocumentSkipped(format_too_large(len(payload), limit_bytes))
-        metadata = json.loads(noted) if noted else {}
+        metadata: dict[str, Any] = json.loads(noted) if noted else {}
         if not commit:
             return FileContent(payload, None, None, metadata)
         if commit not in self._signatures:

@@ -14,7 +14,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -154,7 +153,7 @@ class Locations:
         found = one_of("source", on_main) & asked.own
         for names, sources in further.items():
             absent = [has_any("tags", [f"{ABSENT_TAG}:{name}"]) for name in names]  # in all of them
-            own = asked.own & ~reduce(and_, absent)
+            own = asked.own & ~reduce(Filter.__and__, absent)
             variants = has_any("tags", [f"{VARIANT_TAG}:{name}" for name in names])
             found |= one_of("source", sources) & (own | variants)
         return found
