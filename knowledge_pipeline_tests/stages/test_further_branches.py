@@ -18,6 +18,7 @@ from knowledge_pipeline.maintenance import purge
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.records import is_variant_uri
+from knowledge_pipeline.serve.text_renderer import render_answer
 from knowledge_pipeline.sql_models.run import run_query
 from knowledge_pipeline.stages import release
 from knowledge_pipeline.stages.export import iter_documents
@@ -147,11 +148,15 @@ def test_a_result_says_in_which_branches_it_stands(shop: Project, base: Knowledg
     pages = {name: (each.metadata["branch"], each.citation.url) for name, each in found.items()}
     assert pages["3"] == ("main", f"{PAGES}main/{CHANGED}#L1-L2")
     assert pages["stable"] == ("release/1", f"{PAGES}release/1/{CHANGED}#L1-L2")
+    text = render_answer(base.search("albatross_stable branch:release/1"))
+    assert "in release/1, release/2" in text and text.count("in release/") == 1
     assert not any("archived" in each.metadata or "in_branches" in each.metadata for each in found.values())
     for name in ("stable", "new"):
         [chunk] = base.get(found[name].id).results
         assert chunk.metadata["branches"] == said[name]
         assert chunk.content.strip() == body(name).strip()
+        uri = found[name].span.uri
+        assert is_variant_uri(uri) and base.get(f"shop:{uri}").results == (chunk,)
 
 
 def test_the_same_file_is_stored_once(shop: Project) -> None:

@@ -109,6 +109,22 @@ def test_a_commit_of_another_branch_starts_nothing(
     assert watch.runs(instance) == [["stable"]]
 
 
+def test_a_commit_of_a_further_branch_starts_a_run(
+    watch: Watch, shop: Repository, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("main", over=shop.root.as_uri(), branch="main")
+    watch.declare("all", over=shop.root.as_uri(), branch="main", branches=["next*"])
+    watch.tick(instance)
+    shop.git("branch", "next-1")
+    assert watch.runs(instance) == [["all"]]
+    shop.git("branch", "other")
+    assert watch.runs(instance) == []
+    shop.git("branch", "-D", "next-1")
+    assert watch.runs(instance) == [["all"]]
+    shop.commit()
+    assert sorted(watch.runs(instance)) == [["all"], ["main"]]
+
+
 def test_branches_that_stand_at_one_commit_share_a_run(
     watch: Watch, shop: Repository, instance: dg.DagsterInstance
 ) -> None:
