@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline import Filters, KnowledgeBase
@@ -279,8 +279,8 @@ def test_the_default_branch_is_called_head(project: Project, repository: Reposit
 
 
 NAMES = ("main", "one", "two", "three")
-PATHS = ("a.py", "b.py", "pkg/c.py", "100%.py")
-ACTIONS = ("write", "write", "delete", "branch", "drop", "refresh", "crash", "patterns")
+PATHS = ("a.py", "b.py", "100%.py")
+ACTIONS = ("write", "write", "write", "delete", "branch", "drop", "refresh", "refresh", "crash", "patterns")
 Step = tuple[str, str, str, int]
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(
@@ -289,9 +289,20 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
         st.sampled_from(PATHS),
         st.integers(1, 9),
     ),
-    min_size=3,
-    max_size=12,
+    min_size=6,
+    max_size=16,
 )
+MOVES: list[Step] = [  # what a branch lacks and has moves, in each direction
+    ("write", "one", "a.py", 1),
+    ("refresh", "", "", 1),
+    ("write", "main", "a.py", 2),
+    ("refresh", "", "", 1),
+    ("write", "two", "a.py", 1),
+    ("delete", "two", "stays.py", 1),
+    ("refresh", "", "", 1),
+    ("write", "main", "a.py", 1),
+    ("drop", "two", "", 1),
+]
 
 
 def take(step: Step, project: Project, repository: Repository) -> None:
@@ -299,8 +310,8 @@ def take(step: Step, project: Project, repository: Repository) -> None:
     action, name, path, number = step
     existing = repository.git("branch", "--format=%(refname:short)").splitlines()
     match action:
-        case "write" | "delete" if name in existing:
-            repository.git("checkout", "-q", name)
+        case "write" | "delete":
+            repository.git("checkout", "-q", *([] if name in existing else ["-b"]), name)
             if action == "write":
                 repository.write({path: body(f"{number % 4}")})
             else:
@@ -326,6 +337,7 @@ def take(step: Step, project: Project, repository: Repository) -> None:
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS)
+@example(MOVES)
 def test_after_any_history_each_branch_is_what_git_has(
     embedding_server: OpenAIServer, steps: list[Step]
 ) -> None:
