@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline import Filters, KnowledgeBase
@@ -335,12 +335,7 @@ def take(step: Step, project: Project, repository: Repository) -> None:
             pass
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
-@given(STEPS)
-@example(MOVES)
-def test_after_any_history_each_branch_is_what_git_has(
-    embedding_server: OpenAIServer, steps: list[Step]
-) -> None:
+def each_branch_is_what_git_has(embedding_server: OpenAIServer, steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as root:
         repository = Repository(Path(root) / "repository")
         repository.write({"stays.py": body("stays")}).commit()
@@ -368,6 +363,18 @@ def test_after_any_history_each_branch_is_what_git_has(
         fresh.sources = project.sources
         fresh.refresh(allow_empty=True)
         assert _leave_out_archived(held) == _leave_out_archived(tables(fresh))
+
+
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@given(STEPS)
+def test_after_any_history_each_branch_is_what_git_has(
+    embedding_server: OpenAIServer, steps: list[Step]
+) -> None:
+    each_branch_is_what_git_has(embedding_server, steps)
+
+
+def test_what_a_branch_lacks_and_has_follows_it(embedding_server: OpenAIServer) -> None:
+    each_branch_is_what_git_has(embedding_server, MOVES)
 
 
 def _prefixes(patterns: list[str]) -> list[str]:
