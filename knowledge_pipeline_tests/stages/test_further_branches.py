@@ -300,8 +300,11 @@ MOVES: list[Step] = [  # what a branch lacks and has moves, in each direction
     ("write", "two", "a.py", 1),
     ("delete", "two", "stays.py", 1),
     ("refresh", "", "", 1),
-    ("write", "main", "a.py", 1),
+    ("write", "main", "b.py", 1),
+    ("refresh", "", "", 1),
     ("drop", "two", "", 1),
+    ("refresh", "", "", 1),
+    ("write", "main", "a.py", 1),
 ]
 
 
@@ -327,12 +330,26 @@ def take(step: Step, project: Project, repository: Repository) -> None:
             patterns = ([], ["t*"], ["*"], ["one", "three"])[number % 4]
             declare(project, repository.root.as_uri(), branches=patterns)
         case "refresh":
-            project.refresh(allow_empty=True)
+            refresh_and_compare(project, repository)
         case "crash":
             with suppress(Crash), crash_before_write(number):
                 project.refresh(allow_empty=True)
         case _:
             pass
+
+
+def refresh_and_compare(project: Project, repository: Repository) -> None:
+    """What is found in each branch is what git has there, and nothing in those that are not read."""
+    assert not project.refresh(allow_empty=True).failures
+    patterns = [pattern.removesuffix("*") for pattern in project.sources["shop"]["branches"]]
+    names = repository.git("branch", "--format=%(refname:short)").splitlines()
+    for name in NAMES:
+        is_read = name in names and (name == "main" or name.startswith(tuple(patterns)))
+        expected = read_branch(repository, name) if is_read else {}
+        assert read_index(project, branches=(name,)) == expected, name
+    assert read_index(project) == read_branch(repository, "main")
+    files = project.lake.graph_table("symbols").read_rows(["path"], eq("kind", "file")).to_pydict()["path"]
+    assert sorted(files) == sorted(read_branch(repository, "main"))
 
 
 def each_branch_is_what_git_has(embedding_server: OpenAIServer, steps: list[Step]) -> None:
@@ -343,20 +360,8 @@ def each_branch_is_what_git_has(embedding_server: OpenAIServer, steps: list[Step
         declare(project, repository.root.as_uri(), branches=["*"])
         for step in steps:
             take(step, project, repository)
-        assert not project.refresh(allow_empty=True).failures
+        refresh_and_compare(project, repository)
         held = tables(project)
-        names = repository.git("branch", "--format=%(refname:short)").splitlines()
-        patterns = project.sources["shop"]["branches"]
-        source = project.settings.sources[0]
-        read = {name for name in names if name == "main" or any(map(name.startswith, _prefixes(patterns)))}
-        for name in NAMES:
-            expected = read_branch(repository, name) if name in read else {}
-            assert read_index(project, branches=(name,)) == expected, name
-        assert read_index(project) == read_branch(repository, "main")
-        assert project.lake.graph_table("symbols").count_rows(
-            eq("source", source.id) & eq("kind", "file")
-        ) == len(read_branch(repository, "main"))
-
         project.refresh(allow_empty=True, full=True)
         assert tables(project) == held, "a full reindex changed what an incremental refresh had left"
         fresh = Project(Path(root) / "fresh", project.embedding)
@@ -375,10 +380,6 @@ def test_after_any_history_each_branch_is_what_git_has(
 
 def test_what_a_branch_lacks_and_has_follows_it(embedding_server: OpenAIServer) -> None:
     each_branch_is_what_git_has(embedding_server, MOVES)
-
-
-def _prefixes(patterns: list[str]) -> list[str]:
-    return [pattern.removesuffix("*") for pattern in patterns]
 
 
 def _leave_out_archived(held: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
