@@ -6,7 +6,8 @@ nothing changes: an edit does not wait for it, and searches see rows that no ind
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.errors import Busy
@@ -66,12 +67,23 @@ class PostponedUpkeep(Upkeep):
         """Tend to all tables that were written. What another process is working on waits for the next run."""
         for name, table in list(self._sources.items()):
             with suppress(Busy), lake.lock_source(table.name, timeout_s=0):
-                table.compact_if_due()
+                with _carry_over(table):
+                    table.compact_if_due()
                 del self._sources[name]
         if self._is_index_due:
             with suppress(Busy), lake.lock_index(timeout_s=0):
                 _tend_released_tables(lake, keep_releases)
                 self._is_index_due = False
+
+
+@contextmanager
+def _carry_over(table: Table) -> Generator[None]:
+    """Let what is done inside, which changes no row, be no reason to compare all rows again."""
+    from knowledge_pipeline.store.changes.change_tracker import carry_over
+
+    before = table.open_version()
+    yield
+    carry_over(before, table.open_version())
 
 
 def _tend_released_tables(lake: Lake, keep_releases: int) -> None:
@@ -90,6 +102,7 @@ def _tend_released_tables(lake: Lake, keep_releases: int) -> None:
     )
     index_tables = [lake.index(space, size) for space, size in lake.list_spaces().items()]
     for table in (*index_tables, *lake.graph_tables().values()):
-        AT_ONCE.tend_index(table)
+        with _carry_over(table):
+            AT_ONCE.tend_index(table)
     if live and is_newest:  # nothing but their files has changed
         publish_release(lake, keep=keep_releases, pinned_since=live.pinned_since)

@@ -9,6 +9,7 @@ import pytest
 from knowledge_pipeline.stages import pipeline, upkeep
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store.changes import change_tracker
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
@@ -58,6 +59,38 @@ def test_a_postponed_upkeep_compacts_later_and_releases_the_same_rows(docs: Proj
     assert now.tables == {tables(docs)["index"].name: tables(docs)["index"].version}
     outcome = refresh(docs, postponed)
     assert outcome.release is not None and not outcome.release.has_changes
+
+
+def test_after_an_upkeep_no_row_is_compared_again_and_an_edit_leaves_what_a_full_index_would(
+    docs: Project, folder: Path
+) -> None:
+    postponed = PostponedUpkeep()
+
+    def content() -> dict[str, list[str]]:
+        chosen = {name: table for name, table in tables(docs).items() if name != "snapshot"}
+        return {
+            name: sorted(map(str, table.read_rows(["id", "fingerprint"]).to_pylist()))
+            for name, table in chosen.items()
+        }
+
+    for edit in range(16):
+        (folder / f"{edit % 3}.md").write_text(f"# First\n\nSome words, edit {edit}.\n")
+        refresh(docs, postponed)
+    space, dimensions = next(iter(docs.lake.list_spaces().items()))
+    compared = [*tables(docs).values(), docs.lake.embeddings(space, "docs", dimensions)]
+    before = [table.version for table in compared]
+    postponed.run(docs.lake, keep_releases=docs.settings.releases.keep)
+    assert all(table.version > version for table, version in zip(compared, before, strict=True))
+    newest = {id(table.open_version()) for table in compared}
+    complete = change_tracker._complete.items()  # pyright: ignore[reportPrivateUsage]
+    known = [each.versions for (root, *_), each in complete if root == str(docs.lake.root)]
+    assert known and {id(version) for versions in known for version in versions} <= newest
+    (folder / "0.md").write_text("# First\n\nOther words.\n")
+    (folder / "1.md").unlink()
+    refresh(docs, postponed)
+    left = content()
+    docs.refresh(full=True)
+    assert content() == left
 
 
 def test_an_upkeep_leaves_a_source_that_another_process_refreshes(docs: Project) -> None:

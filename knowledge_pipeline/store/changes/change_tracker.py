@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -112,6 +112,18 @@ class ChangeTracker:
             versions = (*versions[:-1], self._tables[-1].open_version())
         with _lock:
             _complete[self._key] = _Complete(self._digest, versions)
+
+
+def carry_over(before: Any, after: Any) -> None:
+    """What was in order at a version is in order at a later one that has the same rows in other files.
+
+    Needs the lock of the table since before the first of the two, and nothing but a compaction between them.
+    """
+    with _lock:
+        for key, known in list(_complete.items()):
+            if any(each is before for each in known.versions):
+                moved = tuple(after if each is before else each for each in known.versions)
+                _complete[key] = replace(known, versions=moved)
 
 
 def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:

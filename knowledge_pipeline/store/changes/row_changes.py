@@ -35,28 +35,45 @@ def find_changed_rows(
         OSError, ValueError: files of a version are gone.
     """
     before, after = _list_fragments(then), _list_fragments(now)
-    gone = [before[files] for files in before.keys() - after.keys()]
-    new = [after[files] for files in after.keys() - before.keys()]
+    gone = [before[files].fragment for files in before.keys() - after.keys()]
+    new = [after[files].fragment for files in after.keys() - before.keys()]
     if max_rows is not None and sum(fragment.physical_rows for fragment in (*gone, *new)) > max_rows:
         return None
-    none, names = now.schema.empty_table().select(columns), list(columns)
-    rows_before = [none, *(each.to_table(columns=names) for each in gone)]
-    rows_after = [none, *(each.to_table(columns=names) for each in new)]
+    names = list(columns)
+    rows_before, rows_after = [_read_fragments(then, gone, names)], [_read_fragments(now, new, names)]
     for files in before.keys() & after.keys():
-        if before[files].metadata.deletion_file != after[files].metadata.deletion_file:
-            own, other = _read_addresses(before[files]), _read_addresses(after[files])
-            rows_before += _take_missing(before[files], own, other, names)
-            rows_after += _take_missing(after[files], other, own, names)
+        if before[files].deletion_file != after[files].deletion_file:
+            former, newer = before[files].fragment, after[files].fragment
+            own, other = _read_addresses(former), _read_addresses(newer)
+            rows_before += _take_missing(former, own, other, names)
+            rows_after += _take_missing(newer, other, own, names)
     return RowChanges(pa.concat_tables(rows_before), pa.concat_tables(rows_after))
 
 
-def _list_fragments(dataset: Any) -> dict[tuple[Any, ...], Any]:
-    """By their files, whatever is deleted in them."""
-    found: dict[tuple[Any, ...], Any] = {}
-    for fragment in dataset.get_fragments():
-        metadata = fragment.metadata
-        found[metadata.id, *(file.path for file in metadata.files)] = fragment
+class _ListedFragment(NamedTuple):
+    """A fragment of Lance, and the file that says which of its rows are deleted."""
+
+    fragment: Any
+    deletion_file: Any
+
+
+def _list_fragments(dataset: Any) -> dict[tuple[Any, ...], _ListedFragment]:
+    """By their files, whatever is deleted in them; once for each dataset, as their files have all columns."""
+    found: dict[tuple[Any, ...], _ListedFragment] | None = getattr(dataset, "listed_fragments", None)
+    if found is None:
+        found = {}
+        for fragment in dataset.get_fragments():
+            metadata = fragment.metadata
+            files = metadata.id, *(file.path for file in metadata.files)
+            found[files] = _ListedFragment(fragment, metadata.deletion_file)
+        dataset.listed_fragments = found
     return found
+
+
+def _read_fragments(dataset: Any, fragments: list[Any], columns: list[str]) -> pa.Table:
+    if not fragments:
+        return dataset.schema.empty_table().select(columns)
+    return dataset.scanner(columns=columns, fragments=fragments).to_table()
 
 
 def _read_addresses(fragment: Any) -> np.ndarray:
