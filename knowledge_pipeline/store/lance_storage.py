@@ -135,8 +135,13 @@ def read_version_stamp(table: StorePath) -> VersionStamp:
         versions = table / "_versions"
         written_ns = versions.stat().st_mtime_ns  # before the names: a commit in between gives another stamp
         return table.stat().st_mtime_ns, written_ns, *sorted(os.listdir(versions))  # noqa: PTH208 - no paths are needed
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return (0,)
+
+
+def is_written(stamp: VersionStamp) -> bool:
+    """Whether a table with this stamp has been committed; see `has_version`."""
+    return any(str(part).partition(" ")[0].endswith(".manifest") for part in stamp)
 
 
 def has_version(table: StorePath) -> bool:

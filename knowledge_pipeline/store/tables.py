@@ -77,7 +77,8 @@ class Table:
     @property
     def version(self) -> int:
         """Newest version; 0 before the first write."""
-        return self._open_cached().version if self.exists else 0
+        found = self.open_version()
+        return 0 if found is None else found.version
 
     @property
     def version_stamp(self) -> VersionStamp:
@@ -98,11 +99,17 @@ class Table:
 
     def open_version(self) -> Any:
         """Lance's dataset at the version that is the newest now, only to be read; None before the first."""
-        return self._open_cached() if self.exists else None
+        return self._open_cached()
 
     def _open_cached(self, version: int | None = None) -> Any:
-        """The dataset, opened once for each newest version. Threads share it, so it is never changed."""
-        found = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
+        """The dataset, opened once for each newest version; None before the first.
+
+        Threads share it, so it is never changed.
+        """
+        stamp = self.version_stamp
+        if not lance_storage.is_written(stamp):
+            return None
+        found = lance_storage.open_newest(self.path, str(self.path), stamp)
         if (
             getattr(found, "valid_schema", None) is not self.schema
         ):  # asking Lance for its schema takes 0.1 ms
@@ -133,9 +140,10 @@ class Table:
         self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
     ) -> pa.Table:
         """Chosen columns of the rows that match, in no particular order, now or at a kept version."""
-        if not self.exists or where == MATCH_NONE:
+        found = None if where == MATCH_NONE else self._open_cached(version)
+        if found is None:
             return self.schema.empty_table().select(columns)
-        return self._open_cached(version).to_table(columns=list(columns), filter=where.sql if where else None)
+        return found.to_table(columns=list(columns), filter=where.sql if where else None)
 
     def iter_rows_by_values(
         self, column: str, values: Iterable[str], columns: Sequence[str]
@@ -153,8 +161,8 @@ class Table:
         version: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The same as `read_rows`, streamed."""
-        if self.exists:
-            scanner = self._open_cached(version).scanner(
+        if (found := self._open_cached(version)) is not None:
+            scanner = found.scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
                 batch_size=batch_rows,
@@ -168,18 +176,17 @@ class Table:
 
         Without a version, all rows of now, and none of then.
         """
-        if version is None or not self.exists:
+        if version is None or (newest := self.open_version()) is None:
             rows = self.read_rows(columns)
             return RowChanges(rows.slice(0, 0), rows)
-        found = find_changed_rows(self._open_cached(version), self._open_cached(), columns)
+        found = find_changed_rows(self._open_cached(version), newest, columns)
         assert found is not None  # without a limit
         return found
 
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
-        if not self.exists:
-            return 0
-        return self._open_cached(version).count_rows(where.sql if where else None)
+        found = self._open_cached(version)
+        return 0 if found is None else found.count_rows(where.sql if where else None)
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table does not hold, in one commit."""
@@ -268,7 +275,8 @@ class Table:
 
     def read_notes(self, *, version: int | None = None) -> dict[str, str]:
         """The same, now or at a kept version."""
-        return dict(self._open_cached(version).metadata) if self.exists else {}
+        found = self._open_cached(version)
+        return {} if found is None else dict(found.metadata)
 
     def build_index(self, build: Callable[[], Any]) -> None:
         """Build or drop an index, in one commit."""
@@ -318,8 +326,9 @@ class Table:
     @property
     def indexes(self) -> dict[str, str]:
         """Indexed columns, each with the name of its index; none before the first write."""
-        found: list[Any] = self._open_cached().describe_indices() if self.exists else []
-        return {index.field_names[0]: index.name for index in found}
+        found = self.open_version()
+        indexes: list[Any] = [] if found is None else found.describe_indices()
+        return {index.field_names[0]: index.name for index in indexes}
 
     def index_stats(self, index: str) -> dict[str, Any]:
         """Lance's statistics of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
