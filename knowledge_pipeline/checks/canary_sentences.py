@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from knowledge_pipeline.query.search.understand import parse_verbatim
+from knowledge_pipeline.identifiers import expand_identifiers
+from knowledge_pipeline.query.filters import replace_invalid_characters
+from knowledge_pipeline.query.search.understand import remove_stopwords
 
 MAX_SENTENCES = 3  # of one chunk, the rarest first
 MAX_WORDS = 12  # of a sentence, the rarest
@@ -44,7 +46,8 @@ def _list_words(text: str) -> list[str]:
     """Distinct words as a question has them, in their order."""
     if not text.strip():
         return []
-    words = parse_verbatim(text[:_MAX_TEXT_CHARS]).words.casefold().split()
+    plain = replace_invalid_characters(text[:_MAX_TEXT_CHARS])
+    words = remove_stopwords(expand_identifiers(plain)).casefold().split()
     return list(dict.fromkeys(each for each in words if _is_searchable(each)))
 
 

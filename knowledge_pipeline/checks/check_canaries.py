@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
 from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of, starts_with
+from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.readers import IndexReader, Row, ScoredRow, SpaceUnreadable, open_index
@@ -119,7 +120,7 @@ async def _examine_sources(
     others = take_turn([each for each in mine if each.id not in changed], MAX_OTHER_SOURCES, turn)
     spaces = {model: resolve_space(model).name for model in map(settings.resolve_embedding, (*new, *others))}
     readers = {
-        space: await open_index(lake.root, space, tables[space].table.version)
+        space: await _open_reader(lake, space, tables[space].table.version)
         for space in set(spaces.values()) & tables.keys()
     }
     counts, problems = Counter[str](), list[_Problem]()
@@ -135,6 +136,12 @@ async def _examine_sources(
             if problem := await _find_problem(lake, settings, canary, counts):
                 problems.append(problem)
     return counts, problems
+
+
+async def _open_reader(lake: Lake, space: str, version: int) -> IndexReader:
+    """A reader that keeps neither vectors nor conditions for later: each is asked for once or twice."""
+    reader = await open_index(lake.root, space, version)
+    return replace(reader, memory=VectorMemory(reader.dataset, reader.dimensions, max_bytes=0, max_rows=0))
 
 
 def take_turn(sources: Sequence[SourceConfig], count: int, turn: int) -> list[SourceConfig]:
@@ -196,22 +203,27 @@ async def _find_problem(
 
 
 async def _is_found_by_words(canary: _Canary, where: Filter, sentences: Sequence[str]) -> bool:
-    """By one of the sentences among the first results of the source, or by the first among itself."""
+    """By the first sentence among itself, or by one of them among the first results of the source.
+
+    The chunk alone comes first: all others would be compared to find it among them.
+    """
+    if await canary.reader.search_text(sentences[0], where & canary.itself, limit=1):
+        return True
     for words in sentences:
         if await _has_chunk(canary, await canary.reader.search_text(words, where, limit=MAX_RESULTS)):
             return True
-    return bool(await canary.reader.search_text(sentences[0], where & canary.itself, limit=1))
+    return False
 
 
 async def _is_found_by_vector(canary: _Canary, where: Filter) -> bool:
-    """Among the first results of the source, or among itself."""
+    """Among itself, or among the first results of the source."""
     row_id = canary.row["_rowid"]
     vector = (await canary.reader.take_vectors([row_id])).get(row_id)
     if vector is None:
         return False
-    if await _has_chunk(canary, await canary.reader.search_vector(vector, where, limit=MAX_RESULTS)):
+    if await canary.reader.search_vector(vector, where & canary.itself, limit=1):
         return True
-    return bool(await canary.reader.search_vector(vector, where & canary.itself, limit=1))
+    return await _has_chunk(canary, await canary.reader.search_vector(vector, where, limit=MAX_RESULTS))
 
 
 async def _has_chunk(canary: _Canary, results: Sequence[ScoredRow]) -> bool:

@@ -26,7 +26,7 @@ from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.changes.changed_sources import TypedSource, find_changed_sources, find_new_ids
-from knowledge_pipeline.store.filters import MATCH_ALL, UNEMBEDDED, Filter, at_least, eq, is_null, one_of
+from knowledge_pipeline.store.filters import MATCH_ALL, Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.release import find_live_release, first_released_at
@@ -122,11 +122,11 @@ def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
     for it in list_unreleased_tables(lake):
         new = eq("source_type", source_type)
         new = new & at_least("updated_at", it.since) if it.since else new
-        without = it.table.count_rows(new & UNEMBEDDED)
-        unembedded, embedded = unembedded + without, new & is_null("unembedded") if without else new
-        columns = ["source", "uri", "id", "vector"]
-        for batch in it.table.iter_batches(columns, embedded, batch_rows=_BATCH_ROWS):
-            found = _find_invalid_vectors(batch)
+        columns = ["source", "uri", "id", "vector", "unembedded"]
+        for rows in it.table.iter_batches(columns, new, batch_rows=_BATCH_ROWS):
+            batch = rows.filter(rows["unembedded"].is_null())
+            unembedded += rows.num_rows - batch.num_rows
+            found = _find_invalid_vectors(batch) if batch.num_rows else []
             count, invalid = count + batch.num_rows, invalid + found
             space = space or (it.table.name if found else "")
     figures = {"new_rows": count, "unsound": len(invalid), "unembedded": unembedded}

@@ -134,7 +134,10 @@ def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts
     def token_starts_by_word(text: str) -> list[int]:
         if any(mark in text for mark in marks):
             return token_starts(text)
-        found = ((match.start(), match[0]) for match in _UNIT.finditer(text))
-        return [start + at for start, unit in found for at in known[unit]]
+        starts = list[int]()
+        for match in _UNIT.finditer(text):
+            start = match.start()
+            starts += [start + at for at in known[match[0]]]
+        return starts
 
     return token_starts_by_word

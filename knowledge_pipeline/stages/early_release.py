@@ -57,7 +57,7 @@ def index_words(ctx: RefreshContext) -> Stats | None:
     few = MIN_LOCAL_TEXTS if embedding.provider == "local" else MIN_REMOTE_TEXTS
     space = resolve_space(embedding)
     changed = track_texts(ctx, space).find_changed_values("text_key", "text_key")
-    if changed is not None and _count_without_vector(ctx, space, changed) <= few:
+    if changed is not None and (len(changed) <= few or _count_without_vector(ctx, space, changed) <= few):
         return None
     missing = _count_texts_to_embed(ctx)
     return None if missing is None or missing <= few else index.refresh(ctx, more_vectors=True)
