@@ -61,8 +61,8 @@ class _Canary:
 
     @property
     def itself(self) -> Filter:
-        """The chunk alone."""
-        return eq("id", self.row["id"])
+        """The chunk alone, by its place in this version of the table: no column is read to find it."""
+        return eq("_rowid", self.row["_rowid"])
 
 
 @dataclass(frozen=True, slots=True)
