@@ -52,12 +52,10 @@ test: setup  ## run the tests of what every part promises, in minutes
 	$(BIN)/pytest -n $(BUSY) --dist loadscope
 
 test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(BUSY) --dist loadscope
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m slow \
-		$$(grep -rlE --include='test_*.py' 'mark\.(slow|sampled)' knowledge_pipeline_tests | sort)
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m "not cluster"
 
-test-postgres: setup  ## run the tests of the Dagster project on PostgreSQL, which must be installed; ONLY="…" as -k
-	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(BUSY) -m "slow or not slow" $(if $(ONLY),-k "$(ONLY)") \
+test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, which must be installed; ONLY=storage adds the long ones
+	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow and not cluster)" \
 		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_dagster_run.py
 
 test-cluster: setup  ## run the tests with workers of Celery (RabbitMQ must be installed) and Ray (installed first, 250 MB)

@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_pipeline_tests.cli.conftest import Run
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("dagster_home")]
+pytestmark = [pytest.mark.slow, pytest.mark.storage, pytest.mark.usefixtures("dagster_home")]
 
 
 def test_a_recorded_refresh_leaves_what_a_plain_one_would(indexed: Path, shop: Path, run_program: Run):

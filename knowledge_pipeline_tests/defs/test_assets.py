@@ -52,6 +52,7 @@ def test_a_materialized_partition_holds_the_same_rows_as_a_plain_refresh(
     assert release.rows == 2
 
 
+@pytest.mark.storage
 def test_materializing_twice_writes_nothing_and_keeps_the_data_versions(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_run_says_that_a_pinned_release_stays_live(
     assert str(released["note"].value).startswith("release 2 is pinned (content of release 1")
 
 
+@pytest.mark.storage
 def test_a_partition_alone_releases_words_where_its_run_has_the_release(
     workplace: Workplace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +245,7 @@ def test_an_endpoint_that_stays_away_fails_after_the_retries_and_keeps_what_was_
     assert materialized == {"snapshot", "chunks", "graph"}
 
 
+@pytest.mark.storage
 def test_in_a_run_of_many_sources_a_failing_one_stops_itself_alone(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:

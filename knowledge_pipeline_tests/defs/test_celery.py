@@ -19,6 +19,7 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.rabbitmq import NotInstalled, RabbitServer
 
 pytestmark = [
+    pytest.mark.storage,
     pytest.mark.timeout(2400),
     pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources`:DeprecationWarning"),  # in Dagster
 ]

@@ -127,6 +127,7 @@ def read_texts(lake: Lake) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.storage
 def test_two_knowledge_bases_are_refreshed_into_their_own_stores(location: Location, tmp_path: Path) -> None:
     defs, instance = location.defs, location.instance
     dg.Definitions.validate_loadable(defs)
@@ -170,6 +171,7 @@ def test_two_knowledge_bases_are_refreshed_into_their_own_stores(location: Locat
 
 
 @pytest.mark.slow
+@pytest.mark.storage
 def test_an_asset_of_others_refreshes_the_sources_that_are_read_from_it(location: Location) -> None:
     defs, instance = location.defs, location.instance
     first = location.tick("two_sources_in_config", "two_project").run_requests[0]

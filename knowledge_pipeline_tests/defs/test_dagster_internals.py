@@ -92,6 +92,7 @@ def test_the_tags_of_a_version_are_dagsters() -> None:
     assert DEFAULT_DATA_VERSION.value == internals.INITIAL_VERSION
 
 
+@pytest.mark.storage
 def test_an_event_pointer_is_an_id_of_the_event_log(instance: dg.DagsterInstance) -> None:
     assert internals.read_log_end(instance) == "NULL"
     instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
@@ -101,6 +102,7 @@ def test_an_event_pointer_is_an_id_of_the_event_log(instance: dg.DagsterInstance
     assert internals.read_log_end(instance) == str(record.storage_id)
 
 
+@pytest.mark.storage
 def test_the_newest_version_is_read_with_and_without_partitions(instance: dg.DagsterInstance) -> None:
     assert internals.read_unpartitioned_version(instance, KEY) == internals.INITIAL_VERSION
     for version in ("1", "2"):
@@ -146,11 +148,13 @@ def test_the_executors_that_share_the_process_of_a_run_are_known(
         assert result.output_for_node("read_process") is expected
 
 
+@pytest.mark.storage
 def test_a_run_within_a_program_is_in_its_process(instance: dg.DagsterInstance) -> None:
     result = in_processes_of_their_own.execute_in_process(instance=instance)
     assert result.output_for_node("read_process") is True
 
 
+@pytest.mark.storage
 def test_a_logged_check_is_what_the_last_check_reads(instance: dg.DagsterInstance) -> None:
     assert internals.read_last_check(instance, CHECK) is None
     result = dg.AssetCheckResult(
@@ -181,6 +185,7 @@ def test_a_job_of_assets_is_what_its_name_says() -> None:
     assert isinstance(dg.define_asset_job("all"), internals.AssetJob)
 
 
+@pytest.mark.storage
 def test_a_pool_has_slots_to_claim_and_free(instance: dg.DagsterInstance) -> None:
     run = instance.create_run_for_job(_job())
     with internals.PoolSlots(instance, run) as slots:

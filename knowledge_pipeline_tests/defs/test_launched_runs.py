@@ -20,7 +20,7 @@ from knowledge_pipeline.defs.runs.requests import read_sources_per_run
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.test_assets import content
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.storage]
 
 MODULE = "knowledge_pipeline.definitions"
 

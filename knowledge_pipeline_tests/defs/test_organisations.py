@@ -43,6 +43,7 @@ def discover(watch: Watch, instance: dg.DagsterInstance) -> dg.ExecuteInProcessR
     return job.execute_in_process(instance=instance, resources=resources, raise_on_error=False)
 
 
+@pytest.mark.storage
 def test_partitions_follow_what_is_discovered(watch: Watch, instance: dg.DagsterInstance) -> None:
     have(watch, "a", "b", "c")
     assert list_source_types(watch.settings) == ["code"]  # before anything is listed

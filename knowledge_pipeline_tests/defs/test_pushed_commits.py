@@ -94,9 +94,9 @@ def has_looked(daemon: Daemon) -> bool:
 
 
 def test_a_push_is_a_run_of_its_own_beside_the_daemon(
-    workplace: Workplace, repository: Repository, tmp_path: Path
+    workplace: Workplace, repository: Repository, dagster_home: Path
 ) -> None:
-    with running(tmp_path / "home", workplace.path, code_stays=True) as daemon:
+    with running(dagster_home, workplace.path, code_stays=True) as daemon:
         assert os.environ["DAGSTER_HOME"] == str(daemon.home), "the server records where the daemon does"
         daemon.until(lambda: has_looked(daemon), "the first look")
         with serving(workplace) as url:

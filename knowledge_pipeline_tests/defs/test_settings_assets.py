@@ -102,6 +102,7 @@ def rewrite(workplace: Workplace, source: str, addition: str) -> None:
     workplace.path.write_text(text.replace(f"{{id: {source},", f"{{id: {source}, {addition},"))
 
 
+@pytest.mark.storage
 def test_the_sensor_reports_a_change_once_and_nothing_at_first_sight(
     workplace: Workplace, instance: dg.DagsterInstance, tick
 ) -> None:
@@ -116,6 +117,7 @@ def test_the_sensor_reports_a_change_once_and_nothing_at_first_sight(
     assert tick() == [("code/access", "one")]
 
 
+@pytest.mark.storage
 def test_the_sensor_reports_many_changes_over_several_ticks(
     workplace: Workplace, instance: dg.DagsterInstance, tick, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +130,7 @@ def test_the_sensor_reports_many_changes_over_several_ticks(
     assert [len(tick()) for _ in range(4)] == [2, 2, 1, 0]
 
 
+@pytest.mark.storage
 def test_the_sensor_looks_again_after_a_while_though_the_file_is_the_same(
     workplace: Workplace, instance: dg.DagsterInstance, tick, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +152,7 @@ def test_a_file_that_is_wrong_is_told_and_changes_nothing(workplace: Workplace, 
     assert tick() == []
 
 
+@pytest.mark.storage
 def test_what_is_reported_is_a_hash(workplace: Workplace, instance: dg.DagsterInstance) -> None:
     workplace.declare("one", a_py="x = 1\n")
     assert report_settings(instance, workplace.settings, workplace.settings.sources) == 4

@@ -117,6 +117,7 @@ def test_a_bug_is_told_by_its_message_and_never_its_traceback_or_a_secret(operat
     assert TOKEN not in text and "Traceback" not in text and "second line" not in text
 
 
+@pytest.mark.storage
 def test_one_cause_is_told_once_and_another_one_at_once(operator: Operator) -> None:
     first = operator.breaks("the folder /a does not exist after 3.2 s")
     second = operator.breaks("the folder /a does not exist after 4.7 s")
@@ -126,6 +127,7 @@ def test_one_cause_is_told_once_and_another_one_at_once(operator: Operator) -> N
     assert (operator.tags(first), operator.tags(second)) == ({ALERT_TAG}, {GROUPED_TAG})
 
 
+@pytest.mark.storage
 def test_after_a_while_it_is_told_again_with_how_often_it_came(operator: Operator) -> None:
     for _ in range(3):
         operator.breaks("the folder /a does not exist")
@@ -138,6 +140,7 @@ def test_after_a_while_it_is_told_again_with_how_often_it_came(operator: Operato
     assert "It failed for this reason 2 more times since the last alert." in again
 
 
+@pytest.mark.storage
 def test_what_dagster_tries_again_is_not_told(operator: Operator) -> None:
     run = operator.breaks("the run's process died", dagster__will_retry="true")
     operator.tick()
@@ -145,6 +148,7 @@ def test_what_dagster_tries_again_is_not_told(operator: Operator) -> None:
     assert operator.tags(run) == set()
 
 
+@pytest.mark.storage
 def test_a_run_whose_process_died_is_told(operator: Operator) -> None:
     run = operator.instance.create_run_for_job(refresh)
     operator.instance.report_run_failed(run, "the run worker was lost")

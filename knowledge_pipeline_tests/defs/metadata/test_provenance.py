@@ -20,6 +20,8 @@ from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.defs.staleness import Shown, definitions_of
 
+pytestmark = pytest.mark.storage
+
 LONG = "\n\n".join(f"Sentence number {n} tells something that no other one tells." for n in range(40))
 SETTING_CHANGED = "has a new data version"
 

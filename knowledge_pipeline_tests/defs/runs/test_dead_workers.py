@@ -33,6 +33,7 @@ def gone() -> int:
     return ended.pid
 
 
+@pytest.mark.storage
 def test_only_a_run_whose_process_on_this_machine_is_gone_is_ended(
     instance: dg.DagsterInstance, gone: int
 ) -> None:

@@ -12,6 +12,8 @@ from knowledge_pipeline.stages import embeddings, index
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
+pytestmark = pytest.mark.storage
+
 OTHER = "another run"
 
 

@@ -16,6 +16,8 @@ from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors
 
+pytestmark = pytest.mark.storage
+
 CODE = "def add(left, right):\n    return left + right\n"
 
 

@@ -16,6 +16,8 @@ from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.staleness import Shown
 
+pytestmark = pytest.mark.storage
+
 STAGES = ("snapshot", "chunks", "graph", "embeddings", "index")
 SOURCES = ("one", "two", "three")
 EVERYTHING = {stage: len(SOURCES) for stage in STAGES}

@@ -120,6 +120,7 @@ def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: T
     assert ticks.sources() == ["one"]
 
 
+@pytest.mark.storage
 def test_a_source_under_way_is_looked_at_when_its_run_is_over(ticks: Ticks) -> None:
     one, _ = declared(ticks, "one", "two")
     (request,) = ticks.tick().run_requests
@@ -144,6 +145,7 @@ def test_a_new_source_is_left_to_its_first_refresh_and_what_changes_after_the_lo
     assert ticks.sources() == ["one"]
 
 
+@pytest.mark.storage
 def test_a_new_source_that_is_being_read_is_looked_at_again(ticks: Ticks) -> None:
     declared(ticks, "one")
     job = dg.Definitions(

@@ -56,6 +56,7 @@ def test_a_commit_is_one_run_of_all_sources_of_the_repository(
     assert "no new commit in 1 repositories" in (watch.tick(instance).skip_message or "")
 
 
+@pytest.mark.storage
 def test_what_is_seen_for_the_first_time_is_refreshed_once(
     watch: Watch, shop: Repository, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
@@ -70,6 +71,7 @@ def test_what_is_seen_for_the_first_time_is_refreshed_once(
     assert watch.runs(instance) == []
 
 
+@pytest.mark.storage
 def test_what_a_run_is_still_to_read_for_the_first_time_is_left_to_it(
     watch: Watch, shop: Repository, instance: dg.DagsterInstance
 ) -> None:
@@ -80,6 +82,7 @@ def test_what_a_run_is_still_to_read_for_the_first_time_is_left_to_it(
     assert watch.runs(instance) == [["code"]]
 
 
+@pytest.mark.storage
 def test_what_is_being_read_for_the_first_time_is_looked_at_again(
     watch: Watch, shop: Repository, instance: dg.DagsterInstance
 ) -> None:

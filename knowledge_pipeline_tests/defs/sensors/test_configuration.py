@@ -64,6 +64,7 @@ def said(watch: Watch, instance: dg.DagsterInstance, *, save: bool = True) -> tu
 QUIET = ("partitions equal the configuration", "no source was removed")
 
 
+@pytest.mark.storage
 def test_a_new_source_gets_a_partition_and_one_refresh(watch: Watch, instance: dg.DagsterInstance) -> None:
     for id_, type_ in (("one", "code"), ("two", "code"), ("docs", "markdown")):
         watch.declare(id_, type_)
@@ -80,6 +81,7 @@ def test_a_new_source_gets_a_partition_and_one_refresh(watch: Watch, instance: d
     assert requested(watch, instance) == {"refresh": [["three"]]}
 
 
+@pytest.mark.storage
 def test_a_removed_source_is_purged_and_its_partition_goes(
     watch: Watch, instance: dg.DagsterInstance
 ) -> None:
@@ -97,6 +99,7 @@ def test_a_removed_source_is_purged_and_its_partition_goes(
     assert said(watch, instance) == QUIET
 
 
+@pytest.mark.storage
 def test_a_source_that_is_back_at_the_next_look_is_not_purged(
     watch: Watch, instance: dg.DagsterInstance
 ) -> None:
@@ -110,6 +113,7 @@ def test_a_source_that_is_back_at_the_next_look_is_not_purged(
     assert said(watch, instance) == QUIET
 
 
+@pytest.mark.storage
 def test_a_source_that_is_back_when_it_was_purged_is_refreshed(
     watch: Watch, instance: dg.DagsterInstance
 ) -> None:
@@ -165,6 +169,7 @@ def test_a_wrong_file_leaves_everything_as_it_is(watch: Watch, instance: dg.Dags
     assert partitions(instance) == ["one", "two"]
 
 
+@pytest.mark.storage
 def test_a_partition_of_a_type_without_assets_goes_too(watch: Watch, instance: dg.DagsterInstance) -> None:
     watch.declare("one")
     instance.add_dynamic_partitions("files_sources", ["papers"])
@@ -174,6 +179,7 @@ def test_a_partition_of_a_type_without_assets_goes_too(watch: Watch, instance: d
     assert partitions(instance, "files") == []
 
 
+@pytest.mark.storage
 def test_what_is_stored_without_a_partition_is_left_and_named(
     watch: Watch, instance: dg.DagsterInstance
 ) -> None:
@@ -193,6 +199,7 @@ def test_a_type_that_is_not_loaded_asks_for_a_reload_and_is_refreshed(
     assert "(openapi): reload the code location" in said(watch, instance)[0]
 
 
+@pytest.mark.storage
 def test_a_daemon_that_dies_between_partitions_and_runs_loses_neither(
     watch: Watch, instance: dg.DagsterInstance
 ) -> None:
