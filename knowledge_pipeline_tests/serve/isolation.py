@@ -223,6 +223,7 @@ class Siege:
         self.secrets = secrets
         self._servers: dict[str, Running] = {}  # by who may ask them without a token
         self._oracles: dict[tuple[Held, ...], Running] = {}
+        self._purged: dict[tuple[Held, ...], Path] = {(): world.root}  # by what is lacking
 
     def __enter__(self) -> Siege:
         return self
@@ -284,13 +285,22 @@ class Siege:
             return None
         return self._world.tokens.get(caller, "kpt_00000000_unknown")
 
-    def _without(self, hidden: Iterable[Held]) -> Running:
-        root = self._folder / f"oracle{len(self._oracles)}"
-        shutil.copytree(self._world.root, root)
+    def _without(self, hidden: tuple[Held, ...]) -> Running:
+        number = len(self._oracles)
+        served = shutil.copytree(self._purge(hidden, number), self._folder / f"oracle{number}")
+        settings = file.load_settings(served / "knowledge.yaml")
+        return self._started(settings, served / "knowledge.yaml")
+
+    def _purge(self, hidden: tuple[Held, ...], number: int) -> Path:
+        """A copy without sources, of the one that lacks most of them already."""
+        nearest = max((lacked for lacked in self._purged if set(lacked) <= set(hidden)), key=len)
+        root = shutil.copytree(self._purged[nearest], self._folder / f"purged{number}")
         settings = file.load_settings(root / "knowledge.yaml")
         for source in hidden:
-            purge_source(Lake(settings.store), settings, source.id)
-        return self._started(settings, root / "knowledge.yaml")
+            if source not in nearest:
+                purge_source(Lake(settings.store), settings, source.id)
+        self._purged[hidden] = root
+        return root
 
     def _started(self, settings: Any, config: Path, **serve: Any) -> Running:
         return self._open.enter_context(Running(settings, config=config, metrics=True, **serve))

@@ -33,6 +33,7 @@ def lead(name: str, script: Callable[[Life], None], folder: Path, server: OpenAI
 
 
 CHEAPEST = [name for name, kind in KINDS.items() if kind.is_cheapest]
+OTHERS = [name for name, kind in KINDS.items() if kind.is_whole or not kind.is_cheapest]
 
 
 @pytest.mark.parametrize("name", CHEAPEST)
@@ -41,7 +42,7 @@ def test_documents_live_briefly(name: str, tmp_path: Path, embedding_server: Ope
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_documents_live(name: str, tmp_path: Path, embedding_server: OpenAIServer) -> None:
     lead(name, live if KINDS[name].is_whole else live_briefly, tmp_path, embedding_server)
 
