@@ -246,6 +246,7 @@ class Reader:
     def _ask_until(self, done: threading.Event) -> None:
         with KnowledgeBase(unlogged(self.project)) as base:
             while not (done.is_set() and self.count):
+                began = time.monotonic()
                 try:
                     found = answer(base)
                     if found not in self.releases:
@@ -253,7 +254,8 @@ class Reader:
                 except (KnowledgeError, OSError) as error:
                     self.wrong.append(error)
                 self.count += 1
-                done.wait(0.05)
+                took_s = time.monotonic() - began
+                done.wait(max(0.05, 3 * took_s))  # leave the processor to the writers
 
 
 @dataclass(frozen=True)
