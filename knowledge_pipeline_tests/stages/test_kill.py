@@ -57,7 +57,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is refreshed: enough for a kill to come while a stage is at work."""
     folder = tmp_path_factory.mktemp("repo")
     shutil.copytree(HERE / "store", folder / "a", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(HERE / "stages", folder / "b", ignore=shutil.ignore_patterns("__pycache__", "lives"))
     return folder
 
 
