@@ -217,8 +217,8 @@ def _readings(text: str) -> str:
 class Siege:
     """A store with all documents behind its doors, and stores without those that a caller may not see."""
 
-    def __init__(self, world: World, folder: Path, secrets: Mapping[str, Secret]) -> None:
-        self._world, self._folder = world, folder
+    def __init__(self, world: World, folder: Path, secrets: Mapping[str, Secret], **serve: Any) -> None:
+        self._world, self._folder, self._serve = world, folder, serve
         self._open = ExitStack()
         self.secrets = secrets
         self._servers: dict[str, Running] = {}  # by who may ask them without a token
@@ -303,7 +303,9 @@ class Siege:
         return root
 
     def _started(self, settings: Any, config: Path, **serve: Any) -> Running:
-        return self._open.enter_context(Running(settings, config=config, metrics=True, **serve))
+        return self._open.enter_context(
+            Running(settings, config=config, metrics=True, **self._serve, **serve)
+        )
 
 
 def _access(caller: str) -> Access:

@@ -46,10 +46,13 @@ def siege(world, secrets, tmp_path_factory):
 
 @pytest.fixture
 def own_siege(world, secrets, tmp_path, monkeypatch):
-    """Servers of its own: what a planted leak leaves in caches leaks nowhere else."""
+    """Servers of its own: what a planted leak leaves in caches leaks nowhere else.
+
+    They answer all by themselves: another process of theirs would have no leak.
+    """
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
-    with Siege(world, tmp_path, secrets) as made:
+    with Siege(world, tmp_path, secrets, background=False) as made:
         yield made
 
 
