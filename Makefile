@@ -6,7 +6,7 @@ SETS   ?= ../shared/eval
 BENCH  ?= .bench
 CORES  := $(or $(shell nproc 2>/dev/null),2)
 BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that compute
-WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and for the long ones, which wait for other processes, too
+WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and with the long ones, which wait for other processes
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
@@ -54,7 +54,7 @@ test: setup  ## run the tests of what every part promises, in minutes
 test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
 	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m "not cluster"
 
-test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, which must be installed; ONLY=storage adds the long ones
+test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, installed before; ONLY=storage: the long ones too
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow and not cluster)" \
 		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_dagster_run.py
 
