@@ -299,6 +299,8 @@ class Siege:
         for source in hidden:
             if source not in nearest:
                 purge_source(Lake(settings.store), settings, source.id)
+        left = Lake(settings.store).list_stored_sources().keys()
+        assert left == {source.id for source in SOURCES} - {source.id for source in hidden}
         self._purged[hidden] = root
         return root
 
