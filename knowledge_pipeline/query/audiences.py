@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
@@ -25,9 +26,11 @@ from knowledge_pipeline.store.audiences import (
     is_member,
     read_audiences,
 )
-from knowledge_pipeline.store.filters import eq, is_null
+from knowledge_pipeline.store.changes.changed_sources import find_differing_sources
+from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.store.tables import Table, split_batches
 
 _log = logging.getLogger(__name__)
 
@@ -36,23 +39,37 @@ _MAX_PAUSE_S = 0.5  # on a disk, between two looks at the tables of so many sour
 _PAUSE = 8  # times as long as the look before it
 _SHORT_LOOK_S = 0.002  # is done for each question, and takes less than handing it to a thread
 _MAX_WITHHELD = 1_000  # documents of one source; beyond, the whole source is
+_SOURCES_AT_ONCE = 128  # whose released rows are read together: a look at an index for each takes longer
 
-_Stamps = Mapping[tuple[str, str], tuple[VersionStamp, VersionStamp]]
+_TypedSource = tuple[str, str]  # type and id
+_Stamps = Mapping[_TypedSource, tuple[VersionStamp, VersionStamp]]  # of its audiences, of its snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """What was read, and what it was read of."""
 
-    stamps: _Stamps = field(default_factory=dict[tuple[str, str], tuple[VersionStamp, VersionStamp]])
+    stamps: _Stamps = field(default_factory=dict[_TypedSource, tuple[VersionStamp, VersionStamp]])
     tables: Mapping[str, int] = field(default_factory=dict[str, int])  # of the release
-    audiences: Mapping[str, Requirements] = field(default_factory=dict[str, Requirements])
+    indexes: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by space: those, opened
+    by_source: Mapping[_TypedSource, Mapping[str, Requirements]] = field(
+        default_factory=dict[_TypedSource, Mapping[str, Requirements]]
+    )
     withheld: Mapping[str, frozenset[str]] = field(
         default_factory=dict[str, frozenset[str]]
     )  # uris by source
     by_principals: dict[frozenset[str], frozenset[str]] = field(
         default_factory=dict[frozenset[str], frozenset[str]]
     )
+
+    def find_audiences(self, principals: frozenset[str]) -> frozenset[str]:
+        """Those that a caller of these principals belongs to."""
+        if (found := self.by_principals.get(principals)) is None:
+            folded = frozenset(map(fold_principal, principals))
+            every = (each for audiences in self.by_source.values() for each in audiences.items())
+            found = frozenset(name for name, requires in every if is_member(folded, requires))
+            self.by_principals[principals] = found
+        return found
 
 
 class Audiences:
@@ -77,17 +94,12 @@ class Audiences:
         except (KnowledgeError, OSError, ValueError) as error:
             _log.warning("nobody sees anything by a source's permissions, which cannot be read: %s", error)
             return access
-        found = state.by_principals.get(access.principals)
-        if found is None:
-            principals = frozenset(map(fold_principal, access.principals))
-            found = frozenset(name for name, needs in state.audiences.items() if is_member(principals, needs))
-            state.by_principals[access.principals] = found
         withheld = {source: state.withheld.get(source, frozenset()) for source in access.audience_sources}
         too_many = frozenset(source for source, uris in withheld.items() if len(uris) > _MAX_WITHHELD)
         documents = ((source, uri) for source in withheld.keys() - too_many for uri in withheld[source])
         return replace(
             access,
-            audiences=found,
+            audiences=state.find_audiences(access.principals),
             withheld_sources=access.withheld_sources | too_many,
             audience_sources=access.audience_sources - too_many,
             withheld_documents=frozenset(documents),
@@ -124,17 +136,46 @@ class Audiences:
         return stamps
 
     def _read_state(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
-        audiences: dict[str, Requirements] = {}
-        for source_type, source in stamps:
-            audiences |= read_audiences(self._lake, source_type, source)
+        """What differs from the state before is read; a refresh writes a few sources of many."""
+        known = self._state
+        by_source = {
+            each: known.by_source[each]
+            if each in known.stamps and known.stamps[each][0] == stamp
+            else read_audiences(self._lake, *each)
+            for each, (stamp, _) in stamps.items()
+        }
+        spaces = self._lake.list_spaces()
+        indexes = {space: self._lake.index(space, spaces[space]) for space in tables.keys() & spaces.keys()}
+        opened = {space: index.open_version(tables[space]) for space, index in indexes.items()}
         types: defaultdict[str, list[str]] = defaultdict(list)  # by source; several, where it had others
         for source_type, source in stamps:
             types[source].append(source_type)
-        withheld = {source: self._find_withheld(each, source, tables) for source, each in types.items()}
-        return _State(stamps, dict(tables), audiences, withheld)
+        changed = self._find_changed_sources(stamps, opened)
+        stale = [source for source in types if changed is None or source in changed]
+        withheld = {source: known.withheld.get(source, frozenset()) for source in types}
+        for sources in split_batches(stale, _SOURCES_AT_ONCE):
+            released = _read_released_audiences(indexes, tables, sources)
+            for source in sources:
+                withheld[source] = self._find_withheld(types[source], source, released[source])
+        return _State(stamps, dict(tables), opened, by_source, withheld)
+
+    def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
+        """Sources of which a document or a released row may be another one; None: all."""
+        known, changed = self._state, set[str]()
+        if indexes.keys() != known.indexes.keys():
+            return None
+        for each in stamps.keys() | known.stamps.keys():
+            if each not in stamps or each not in known.stamps or stamps[each][1] != known.stamps[each][1]:
+                changed.add(each[1])
+        for space, now in indexes.items():
+            sources = find_differing_sources(known.indexes[space], now)
+            if sources is None:
+                return None
+            changed |= sources
+        return changed
 
     def _find_withheld(
-        self, source_types: Sequence[str], source: str, tables: Mapping[str, int]
+        self, source_types: Sequence[str], source: str, released: Mapping[str, set[str]]
     ) -> frozenset[str]:
         """Documents of which a released row names another audience than theirs."""
         current: defaultdict[str, set[str]] = defaultdict(set)
@@ -143,11 +184,19 @@ class Audiences:
             rows = snapshot.read_rows(["uri", "audience"], ~is_null("audience")).to_pydict()
             for uri, audience in zip(rows["uri"], rows["audience"], strict=True):
                 current[uri].add(build_audience_principal(source_type, source, audience))
-        released: defaultdict[str, set[str]] = defaultdict(set)
-        dimensions = self._lake.list_spaces()
-        for space in tables.keys() & dimensions.keys():
-            table, where = self._lake.index(space, dimensions[space]), eq("source", source)
-            found = table.read_rows(["uri", "principals"], where, version=tables[space]).to_pydict()
-            for uri, principals in zip(found["uri"], found["principals"], strict=True):
-                released[uri].update(name for name in principals if name.startswith(AUDIENCE_PREFIX))
         return frozenset(uri for uri, names in released.items() if names - current[uri])
+
+
+def _read_released_audiences(
+    indexes: Mapping[str, Table], tables: Mapping[str, int], sources: Sequence[str]
+) -> Mapping[str, Mapping[str, set[str]]]:
+    """The audiences that the released rows of some sources name, by source and uri."""
+    found: dict[str, defaultdict[str, set[str]]] = {source: defaultdict(set) for source in sources}
+    columns, where = ["source", "uri", "principals"], one_of("source", sources)
+    for space, index in indexes.items():
+        for batch in index.iter_batches(columns, where, version=tables[space]):
+            rows = batch.to_pydict()
+            for source, uri, principals in zip(*(rows[name] for name in columns), strict=True):
+                names = (name for name in principals if name.startswith(AUDIENCE_PREFIX))
+                found[source][uri].update(names)
+    return found

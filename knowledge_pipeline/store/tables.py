@@ -97,9 +97,9 @@ class Table:
         self.require_schema(found.schema)
         return found
 
-    def open_version(self) -> Any:
-        """Lance's dataset at the version that is the newest now, only to be read; None before the first."""
-        return self._open_cached()
+    def open_version(self, version: int | None = None) -> Any:
+        """Lance's dataset at a kept version, or at the newest, only to be read; None before the first."""
+        return self._open_cached(version)
 
     def _open_cached(self, version: int | None = None) -> Any:
         """The dataset, opened once for each newest version; None before the first.

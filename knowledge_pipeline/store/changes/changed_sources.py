@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.store.changes.row_changes import RowChanges
+from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.tables import Table
 
@@ -61,6 +61,25 @@ def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
         table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at"
     ).after
     ids: list[Any] = found["id"].to_pylist()
+    return frozenset(ids)
+
+
+def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
+    """Ids of the sources whose rows may differ between two versions of a shared table.
+
+    Args:
+        then: Lance's dataset at a version.
+        now: the same at another one.
+
+    Returns:
+        None where that is not known: files of the earlier version are gone.
+    """
+    try:
+        changes = find_changed_rows(then, now, ["source"])
+    except (OSError, ValueError):
+        return None
+    assert changes is not None  # without a limit
+    ids: list[Any] = pa.concat_tables(changes)["source"].unique().to_pylist()
     return frozenset(ids)
 
 
