@@ -15,10 +15,15 @@ import threading
 from typing import NoReturn
 
 
-def main() -> NoReturn:
-    """Run the command that `sys.argv` names, and exit with its code."""
+def tune_interpreter() -> None:
+    """Make imports quick; call it before them."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would search every package for some
     gc.disable()  # until a command starts that takes long: imports leave no garbage, and looking takes time
+
+
+def main() -> NoReturn:
+    """Run the command that `sys.argv` names, and exit with its code."""
+    tune_interpreter()
     from knowledge_pipeline.cli.app import app
     from knowledge_pipeline.cli.interrupts import install_interrupt_handler
 

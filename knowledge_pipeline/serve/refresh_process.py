@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -53,23 +53,76 @@ class ProcessOutcome:
         return "; ".join(f"{name}: {self.failures[name].error}" for name in failed)[:_MAX_ERROR_CHARS] or None
 
 
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A process that reads its arguments from stdin, and what it prints."""
+
+    process: subprocess.Popen[bytes]
+    out: IO[bytes]
+    err: IO[bytes]
+
+    @classmethod
+    def start(cls, command: Sequence[str]) -> _Child:
+        """In a session of its own, so that Ctrl-C reaches the server alone."""
+        with ExitStack() as files:
+            out, err = files.enter_context(TemporaryFile()), files.enter_context(TemporaryFile())
+            process = subprocess.Popen(  # noqa: S603 - our own command
+                command, stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+            )
+            files.pop_all()  # `wait` closes them
+        return cls(process, out, err)
+
+    def tell(self, arguments: Sequence[str]) -> None:
+        """Let it go on; one that has ended says by its exit code how."""
+        assert self.process.stdin
+        with suppress(BrokenPipeError), self.process.stdin as stdin:
+            stdin.write(json.dumps(arguments).encode() + b"\n")
+
+    def send_signal(self, signum: signal.Signals) -> None:
+        """Reach it and all that it has started."""
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signum)
+
+    def discard(self) -> None:
+        """End it before it was told anything."""
+        self.send_signal(signal.SIGKILL)
+        self.tell(())
+        self.wait()
+
+    def wait(self) -> ProcessOutcome:
+        """How it ended."""
+        with self.out, self.err:
+            return _parse_outcome(self.process.wait(), _read_tail(self.out), _read_tail(self.err))
+
+
 class RefreshProcess:
     """The process that refreshes, for one event loop. `stop` ends it, and `close` what it needs."""
 
-    def __init__(self, turn: Path | None) -> None:
-        """With the lock file `turn`, the workers of a server take turns: each would use all the cores."""
+    def __init__(self, command: Sequence[str], turn: Path | None) -> None:
+        """The command gets its arguments as a line of JSON.
+
+        With the lock file `turn`, the workers of a server take turns: each would use all the cores.
+        """
+        self._command = command
         self._turn = filelock.FileLock(turn) if turn else None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="refresh")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._prepared: _Child | None = None  # waits for its arguments
+        self._running: _Child | None = None
         self._is_stopped = False
 
-    async def run(self, command: Sequence[str]) -> ProcessOutcome:
-        """Run a command to its end.
+    async def prepare(self) -> None:
+        """Start the next process, which imports what it needs while nothing is due yet."""
+        with suppress(OSError):  # `run` tries it again
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._prepare)
+
+    async def run(self, arguments: Sequence[str]) -> ProcessOutcome:
+        """Run the command with arguments to its end.
 
         The event loop does not start it: uvloop forks as Python does, and the store's library must not fork.
         """
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, command)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, arguments)
         except OSError as error:
             problem = Failure(f"the refresh could not be started ({error.strerror})", is_temporary=True)
             return ProcessOutcome(problem=problem)
@@ -77,24 +130,33 @@ class RefreshProcess:
     def stop(self, signum: signal.Signals) -> None:
         """Signal the process and all that it has started; others are killed as they start."""
         self._is_stopped = True
-        if self._process is not None and self._process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signum)
+        for child in (self._running, self._prepared):
+            if child is not None:
+                child.send_signal(signum)
 
     def close(self) -> None:
         """Use it no more."""
-        self._executor.shutdown(wait=False)
+        self._executor.shutdown()
+        if self._prepared:
+            self._prepared.discard()
 
-    def _run(self, command: Sequence[str]) -> ProcessOutcome:
-        """In a session of its own, so that Ctrl-C reaches the server alone."""
-        with self._take_turn(), TemporaryFile() as out, TemporaryFile() as err:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-            )
+    def _prepare(self) -> None:
+        """Have a process that waits for its arguments; where that has ended, another one."""
+        if self._prepared and self._prepared.process.poll() is not None:
+            self._prepared.discard()
+            self._prepared = None
+        if self._prepared is None:
+            self._prepared = _Child.start(self._command)
             if self._is_stopped:
                 self.stop(signal.SIGKILL)
-            code = self._process.wait()
-            return _parse_outcome(code, _read_tail(out), _read_tail(err))
+
+    def _run(self, arguments: Sequence[str]) -> ProcessOutcome:
+        with self._take_turn():
+            self._prepare()
+            assert self._prepared
+            self._running, self._prepared = self._prepared, None
+            self._running.tell(arguments)
+            return self._running.wait()
 
     @contextmanager
     def _take_turn(self) -> Generator[None]:

@@ -2,9 +2,9 @@
 
 A server reads releases and knows no stage and no source, so a refresh neither slows its answers nor brings
 it down. A request that a queued refresh covers adds no other one; a request that arrives while a refresh
-runs starts one more, since the running one may have read the source already. Documents that events name wait
-a moment for others. Each refresh has an outcome of its own: sources that fail fail no others, and are tried
-again where that may help. What is not done when a server ends, the next one does.
+runs starts one more, since the running one may have read the source already. What events ask for waits a
+moment for others, while the process starts. Each refresh has an outcome of its own: sources that fail fail no
+others, and are tried again where that may help. What is not done when a server ends, the next one does.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from knowledge_pipeline.times import format_duration
 MAX_FINISHED = 100  # finished refreshes that are listed
 MAX_QUEUED = 100
 MAX_DOCUMENTS = 1_000  # of one refresh; where more are named, their sources are listed in full
-GATHER_S = 1.0  # how long a refresh of documents waits for more of them
+GATHER_S = 1.0  # how long the refresh of an event waits for more events, while its process starts
 RETRY_PAUSES_S = (30.0, 120.0, 600.0, 3_000.0)  # before each further try; then it is left to the next listing
 GRACE_S = 5.0  # for a refresh to stop when the server does
-CLI_COMMAND = (sys.executable, "-m", "knowledge_pipeline.cli")
+CLI_COMMAND = (sys.executable, "-m", "knowledge_pipeline.cli.prepared")  # reads its arguments from stdin
+_NOT_GATHERED = ("sync", "purge")  # somebody waits for it
 
 
 class RefreshQueue:
@@ -52,7 +53,6 @@ class RefreshQueue:
     ) -> None:
         """Prepare; `folder` has what is not done yet. With a `state`, workers take turns."""
         self._config = config
-        self._cli_command = cli_command
         self._unfinished = UnfinishedRefreshes(folder)
         self._history = RefreshHistory(folder)
         self._queued: deque[Refresh] = deque()
@@ -61,7 +61,7 @@ class RefreshQueue:
         self.finished_counts: Counter[RefreshState] = Counter()  # how many, since the start
         self._worker: asyncio.Task[None] | None = None
         self._has_changed = asyncio.Event()  # the queue
-        self._process = RefreshProcess(folder / "running.lock" if state else None)
+        self._process = RefreshProcess(cli_command, folder / "running.lock" if state else None)
         self._closed = False
 
     def submit(self, sources: Iterable[str], reason: str, *, relist: bool = False) -> Refresh:
@@ -178,14 +178,18 @@ class RefreshQueue:
                 self._running = batch
                 await self._run_batch(tuple(batch))
                 continue
+            if (wait_s := min(map(_compute_wait, self._queued))) <= GATHER_S:
+                await self._process.prepare()
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(map(_compute_wait, self._queued))):
+                async with asyncio.timeout(wait_s):
                     await self._has_changed.wait()
 
     def _take_batch(self) -> list[Refresh]:
-        """What is due and can share a process with the first that is; nothing overtakes a purge."""
+        """What is due, and what only gathers and can share its process; nothing overtakes a purge."""
+        due = [each for each in self._queued if _compute_wait(each) <= 0]
+        gathering = [each for each in self._queued if each not in due and not each.tries]
         batch: list[Refresh] = []
-        for each in [each for each in self._queued if _compute_wait(each) <= 0]:
+        for each in [*due, *gathering] if due else ():
             if batch and "purge" in (batch[0].reason, each.reason):
                 break
             if all(_can_share(each, other) for other in batch):
@@ -198,7 +202,7 @@ class RefreshQueue:
         for refresh in batch:
             refresh.status, refresh.started_at = "running", datetime.now(UTC)
             self._publish(refresh)
-        outcome = await self._process.run(self._build_command(batch))
+        outcome = await self._process.run(self._build_arguments(batch))
         if outcome.problem and len(batch) > 1 and not self._closed:
             for refresh in batch:
                 await self._run_batch([refresh])
@@ -238,22 +242,23 @@ class RefreshQueue:
         again.tries = refresh.tries + 1
         return self._add(again)
 
-    def _build_command(self, batch: Sequence[Refresh]) -> list[str]:
+    def _build_arguments(self, batch: Sequence[Refresh]) -> list[str]:
         sources = dict.fromkeys(source for refresh in batch for source in refresh.sources)
         named = [part for source in sources for part in ("--source", source)]
         shared = ["--config", str(self._config), "--json"]
         if batch[0].reason == "purge":
-            return [*self._cli_command, "purge", *named, "--yes", *shared]
+            return ["purge", *named, "--yes", *shared]
         documents = dict.fromkeys(document for refresh in batch for document in refresh.documents)
         named += [part for document in documents for part in ("--document", document)]
         flags = ["--relist"] * any(refresh.relist for refresh in batch)
         flags += ["--dagster"] * bool(os.environ.get("DAGSTER_HOME"))
-        return [*self._cli_command, "refresh", *named, *flags, *shared]
+        return ["refresh", *named, *flags, *shared]
 
 
 def _compute_wait(refresh: Refresh) -> float:
     """Seconds until a refresh is due; at most its pause, however the clock is set."""
-    pause_s = RETRY_PAUSES_S[refresh.tries - 1] if refresh.tries else GATHER_S if refresh.documents else 0.0
+    pause_s = 0.0 if refresh.reason in _NOT_GATHERED else GATHER_S
+    pause_s = RETRY_PAUSES_S[refresh.tries - 1] if refresh.tries else pause_s
     return min(pause_s, pause_s - (datetime.now(UTC) - refresh.requested_at).total_seconds())
 
 

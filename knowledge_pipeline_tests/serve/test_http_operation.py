@@ -36,7 +36,8 @@ NEW = {"id": "new-docs", "type": "markdown", "connection": {"type": "git", "url"
 def refreshing(own_world, tmp_path):
     """A server over a world of its own, whose refreshes print nothing and end well."""
     calls = tmp_path / "calls"
-    script = f"import sys; open({str(calls)!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))"
+    write = f"open({str(calls)!r}, 'a').write(' '.join(json.loads(sys.stdin.readline())) + chr(10))"
+    script = f"import json, sys; {write}"
     refreshes = RefreshQueue(
         own_world.config,
         Lake(own_world.settings.store).folder / "refreshes",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,16 +18,22 @@ from knowledge_pipeline.serve.last_events import list_last_events
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline_tests.full_disk import limited_files
 
-# Stands in for the command line: notes how it was called, waits until it may go on, and prints and ends
-# as a file tells it to, that of a source it is called with before that of all.
+# Stands in for the command line: notes its number and with what it was called, waits until it may go
+# on, and prints and ends as a file tells it to, that of a source it is called with before that of all.
 PROGRAM = """
-import json, pathlib, sys, time
+import json, os, pathlib, sys, time
 root = pathlib.Path(sys.argv[1])
+with (root / "starts").open("a") as starts:
+    starts.write(str(os.getpid()) + chr(10))
+line = sys.stdin.readline()
+if not line:
+    sys.exit()
+arguments = json.loads(line)
 with (root / "calls").open("a") as calls:
-    calls.write(json.dumps(sys.argv[2:]) + chr(10))
+    calls.write(json.dumps(arguments) + chr(10))
 while (root / "wait").exists():
     time.sleep(0.01)
-files = [root / f"told-{word}" for word in sys.argv]
+files = [root / f"told-{word}" for word in arguments]
 told = json.loads(next((each for each in files if each.exists()), root / "told").read_text())
 sys.stdout.write(told["out"])
 sys.stderr.write(told["err"])
@@ -65,6 +73,11 @@ class Program:
     def calls(self) -> list[list[str]]:
         file = self.root / "calls"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    @property
+    def starts(self) -> int:
+        file = self.root / "starts"
+        return len(file.read_text().splitlines()) if file.exists() else 0
 
     def refreshes(self) -> RefreshQueue:
         program = (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
@@ -167,6 +180,70 @@ def test_documents_that_events_name_are_read_together(program, monkeypatch):
         ["--source", "a", "--relist"],  # whose documents cannot be named in the same process
         ["--source", "b"],  # not listed in full
     ]
+
+
+def test_events_of_a_moment_share_a_process_that_starts_meanwhile(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 0.5)
+
+    async def scenario():
+        refreshes = program.refreshes()
+        refreshes.submit(["a"], "github")
+        await until(lambda: program.starts)
+        assert not program.calls
+        refreshes.submit_documents(["b/issue/1"], "jira")
+        refreshes.submit(["c"], "slack")
+        await ended(refreshes)
+
+    asyncio.run(scenario())
+    (call,) = program.calls
+    assert call[1:-3] == [*("--source", "a", "--source", "b", "--source", "c"), "--document", "b/issue/1"]
+    assert program.starts == 1
+
+
+def test_what_somebody_asks_for_does_not_wait_and_takes_the_events_along(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 3_600.0)
+
+    async def scenario():
+        refreshes = program.refreshes()
+        refreshes.submit_documents(["a/issue/1"], "jira")
+        refreshes.submit(["b"], "sync")
+        await ended(refreshes)
+
+    asyncio.run(scenario())
+    assert [call[1:-3] for call in program.calls] == [
+        ["--source", "b", "--source", "a", "--document", "a/issue/1"]
+    ]
+
+
+def test_a_server_that_ends_while_events_gather_leaves_no_process(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 3_600.0)
+
+    async def scenario():
+        refreshes = program.refreshes()
+        refresh = refreshes.submit_documents(["a/issue/1"], "jira")
+        await until(lambda: program.starts)
+        await refreshes.close()
+        return refresh
+
+    assert asyncio.run(scenario()).status == "queued"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((program.root / "starts").read_text()), 0)
+    assert not program.calls
+
+
+def test_a_prepared_process_that_was_killed_is_followed_by_another(program, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_S", 1.0)
+
+    async def scenario():
+        refreshes = program.refreshes()
+        refresh = refreshes.submit_documents(["a/issue/1"], "jira")
+        await until(lambda: program.starts)
+        os.kill(int((program.root / "starts").read_text()), signal.SIGKILL)
+        await ended(refreshes)
+        return refresh
+
+    assert asyncio.run(scenario()).status == "succeeded"
+    assert (program.starts, len(program.calls)) == (2, 1)
 
 
 @pytest.mark.parametrize(
