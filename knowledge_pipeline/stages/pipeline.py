@@ -6,7 +6,8 @@ The CLI calls this; Dagster calls the same stage functions, one asset each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "embeddings": embeddings.refresh,
     "index": index.refresh,
 }
+_READ_AT_ONCE = 4  # sources of which some documents are named
 _RELEASE_ATTEMPTS = 3  # another process may write the index while it is evaluated
 
 
@@ -78,8 +80,8 @@ def select_stages(source_type: SourceType) -> dict[str, Callable[[RefreshContext
 class SourceRefresh:
     """One source on its way through the stages, in two steps: until words find it, and to the end.
 
-    Each step yields the statistics of a stage as soon as that is done. Without `releases` nothing is
-    indexed or released before its time.
+    `read` may do the first stage before them. Each step yields the statistics of a stage as soon as that is
+    done. Without `releases` nothing is indexed or released before its time.
     """
 
     def __init__(
@@ -100,8 +102,13 @@ class SourceRefresh:
         self._idle = idle if can_be_idle else None
         self._version_stamps: Mapping[str, VersionStamp] = {}
 
+    def read(self) -> None:
+        """List the source and read what changed, alone: this waits for a service. Raises as the next step."""
+        with self._begin_step():
+            self._run("snapshot")
+
     def cut_and_index_words(self) -> Iterator[Stats]:
-        """List the source, cut it, and index its words where it takes long to embed.
+        """List the source, if `read` has not; cut it, and index its words where it takes long to embed.
 
         Raises:
             Busy: another process refreshes the same source.
@@ -109,7 +116,7 @@ class SourceRefresh:
         """
         with self._begin_step():
             for name in ("snapshot", "chunks"):
-                if name in self._stages:
+                if name in self._stages and name not in {each.stage for each in self.stats}:
                     yield self._run(name)
                 if name == "snapshot" and self._idle:
                     self._version_stamps = self.ctx.lake.version_stamps(self.ctx.source.id)
@@ -204,7 +211,8 @@ def refresh(
 ) -> RefreshOutcome:
     """Bring sources up to date and release what changed.
 
-    First all are read, and those that take long to embed are released by their words; then the rest is done.
+    First all are read, of named documents some sources side by side, and those that take long to embed are
+    released by their words; then the rest is done.
     A source that fails does not stop the others; the outcome names it. `report_release` receives each early
     release. `listings` are those that are read already, by source. `upkeep` tends to the tables written.
     """
@@ -222,6 +230,8 @@ def refresh(
         SourceRefresh(replace(ctx, listing=(listings or {}).get(ctx.source.id)), releases=releases, idle=idle)
         for ctx in contexts
     ]
+    if options.documents:
+        outcome.failures |= _read_side_by_side(runs)
     for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
         for run in runs:
             if (source := run.ctx.source.id) in outcome.failures:
@@ -241,6 +251,21 @@ def refresh(
     except KnowledgeError as error:
         outcome.failures["release"] = error
     return outcome
+
+
+def _read_side_by_side(runs: Sequence[SourceRefresh]) -> dict[str, KnowledgeError]:
+    """Read sources that mostly wait for their services; what failed, by source."""
+
+    def read(run: SourceRefresh) -> KnowledgeError | None:
+        try:
+            run.read()
+        except KnowledgeError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="read") as threads:
+        errors = list(threads.map(read, runs))
+    return {run.ctx.source.id: error for run, error in zip(runs, errors, strict=True) if error}
 
 
 def release_early(lake: Lake, settings: Settings) -> Stats | None:

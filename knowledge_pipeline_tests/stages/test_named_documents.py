@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from knowledge_pipeline.store.audiences import read_audiences
 from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.fakes.served import Asked, Sent
 from knowledge_pipeline_tests.stages.lives.life import Life
 from knowledge_pipeline_tests.stages.lives.services import ServiceOrigin
 from knowledge_pipeline_tests.stages.lives.table import KINDS
@@ -87,3 +90,41 @@ def test_permissions_of_named_documents_leave_those_of_others(
         assert not project.refresh(documents=[f"life/{other}"]).failures
         rows = project.lake.snapshot("jira", "life").read_rows(["uri", "archived_at"]).to_pylist()
         assert {row["uri"]: bool(row["archived_at"]) for row in rows} == {one: False, other: True}
+
+
+class MeetingJira(JiraServer):
+    """Answers its first call only once all that share its barrier are called."""
+
+    meeting: threading.Barrier | None = None
+
+    def send(self, asked: Asked) -> Sent:
+        meeting, self.meeting = self.meeting, None
+        if meeting:
+            meeting.wait()
+        return super().send(asked)
+
+
+def test_sources_of_named_documents_wait_for_their_services_side_by_side_and_fail_apart(
+    tmp_path: Path, embedding_server: OpenAIServer
+) -> None:
+    project, documents = Project(tmp_path, embedding_by(embedding_server)), list[str]()
+    with ExitStack() as running:
+        servers = [running.enter_context(MeetingJira(cloud=True)) for _ in range(3)]
+        for number, server in enumerate(servers):
+            id_ = f"life{number}"
+            documents.append(f"{id_}/{server.site.create('One', f'The former text of {number}.')}")
+            project.sources[id_] = {"id": id_, "type": "jira", "connection": server.connection()}
+        assert not project.refresh().failures
+        meeting = threading.Barrier(3, timeout=60)
+        for number, server in enumerate(servers):
+            server.site.edit(documents[number].partition("/")[2], f"Another text of {number}.")
+            server.meeting = meeting
+        servers[1].token = "revoked"
+        outcome = project.refresh(documents=documents)
+    assert outcome.failures.keys() == {"life1"}
+    texts = [
+        project.lake.snapshot("jira", f"life{number}").read_rows(["text"]).to_pylist()[0]["text"]
+        for number in range(3)
+    ]
+    assert ["Another" in text for text in texts] == [True, False, True]
+    assert outcome.release and outcome.release.version == 2

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from knowledge_pipeline.cli.render.screen import Screen
@@ -68,16 +69,18 @@ def _show_bars() -> Generator[ReportFactory]:
     current = ("", "starting")
     task = bars.add_task("", total=None, source=current[0], stage=current[1], left=None)
     pace = StagePace(time.monotonic(), 0, None, None)
+    lock = Lock()  # some sources are read side by side
 
     def report(source: str, stage: str, done: int, total: int | None, share: float | None = None) -> None:
         nonlocal current, task, pace
         now = time.monotonic()
-        if current != (source, stage):
-            current, pace = (source, stage), StagePace(now, done, total, share)
-            bars.remove_task(task)
-            task = bars.add_task("", total=total, source=source, stage=stage, left=None)
-        left = pace.estimate_seconds_left(now, done, total, share)
-        bars.update(task, completed=done, total=total, left=left)
+        with lock:
+            if current != (source, stage):
+                current, pace = (source, stage), StagePace(now, done, total, share)
+                bars.remove_task(task)
+                task = bars.add_task("", total=total, source=source, stage=stage, left=None)
+            left = pace.estimate_seconds_left(now, done, total, share)
+            bars.update(task, completed=done, total=total, left=left)
 
     with bars:
         yield lambda source: partial(report, source)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import uuid
 from contextlib import suppress
@@ -23,6 +24,7 @@ from knowledge_pipeline.store.locks import is_locked
 
 INTERVAL_S = 0.5  # between two writes of one file
 
+_lock = threading.Lock()
 _owners: dict[tuple[int, Path], Owner] = {}  # of this process, by its id, as a fork has none of them
 
 
@@ -64,8 +66,9 @@ class ProgressFile:
         """Say that the refresh goes on, with the last that was reported."""
         with suppress(OSError, filelock.Timeout):
             key = os.getpid(), self._folder
-            if key not in _owners:
-                _owners[key] = Owner(self._folder)
+            with _lock:
+                if key not in _owners:
+                    _owners[key] = Owner(self._folder)
             name = hash_strings(self._progress.source)[:32]
             self._path = self._folder / f"{_owners[key].name}.{name}.json"
             self._write()
