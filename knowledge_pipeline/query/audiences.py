@@ -130,8 +130,7 @@ class Audiences:
 
     def _read_stamps(self) -> _Stamps:
         started = time.thread_time()
-        found = self._lake.list_audience_stamps()
-        stamps = {each: (stamp, self._lake.snapshot(*each).version_stamp) for each, stamp in found.items()}
+        stamps = self._lake.list_audience_stamps()
         self._look_s = time.thread_time() - started
         return stamps
 

@@ -104,13 +104,18 @@ class Lake:
 
         return _open_table(self.root / "audiences" / source_type / f"{source}.lance", AUDIENCES)
 
-    def list_audience_stamps(self) -> dict[tuple[str, str], VersionStamp]:
-        """Stamps of the tables of audiences by type and source."""
-        folder = self.root / "audiences"
+    def list_audience_stamps(self) -> dict[tuple[str, str], tuple[VersionStamp, VersionStamp]]:
+        """Stamps of the tables of audiences, and of the snapshots beside them, by type and source."""
+        folder, snapshots = self.root / "audiences", self.root / "snapshot"
         if isinstance(folder, Path) and not folder.is_dir():  # a look before each question, which most need
             return {}
-        paths = sorted(folder.glob("*/*.lance"))
-        return {(path.parent.name, path.stem): read_version_stamp(path) for path in paths}
+        return {
+            (type_ := path.parent.name, path.stem): (
+                read_version_stamp(path),
+                read_version_stamp(snapshots / type_ / path.name),
+            )
+            for path in sorted(folder.glob("*/*.lance"))
+        }
 
     def graph_table(self, name: str) -> Table:
         """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""
