@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,11 +107,30 @@ class Project:
         sources = settings.select_sources(ids)
         return pipeline.refresh(self.lake, settings, sources, RefreshOptions(**options), report=report)
 
+    def copy_store(self, template: Project) -> None:
+        """Hold what another project's store holds; its sources stay where they are, to be read alone."""
+        shutil.copytree(template.lake.root, self.lake.root)
+        self.sources = copy.deepcopy(template.sources)
+
+    def copy_all(self, template: Project) -> None:
+        """Hold the folders of its sources, too: they are other files, of another configuration."""
+        shutil.copytree(template.root, self.root, dirs_exist_ok=True)
+        self.sources = copy.deepcopy(template.sources)
+        for declared in self.sources.values():
+            folder = declared["connection"]["path"].relative_to(template.root)
+            declared["connection"]["path"] = self.root / folder
+
 
 @pytest.fixture
 def project(tmp_path: Path, embedding_server: OpenAIServer) -> Project:
     """An empty project."""
     return Project(tmp_path, embedding_by(embedding_server))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer) -> Project:
+    """An empty project, which a module fills once: its tests get copies."""
+    return Project(tmp_path_factory.mktemp("template"), embedding_by(embedding_server))
 
 
 TIMES = ("indexed_at", "updated_at")

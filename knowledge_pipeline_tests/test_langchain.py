@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
@@ -22,14 +21,22 @@ from knowledge_pipeline_tests.conftest import Project
 QUESTION = "how are payments retried"
 
 
-@pytest.fixture
-def base(project: Project, tmp_path: Path) -> Iterator[KnowledgeBase]:
-    folder = tmp_path / "docs"
+@pytest.fixture(scope="module")
+def indexed(template: Project) -> Project:
+    """Four documents."""
+    folder = template.root / "docs"
     folder.mkdir()
     for name in ("first", "second", "third", "fourth"):
         (folder / f"{name}.md").write_text(f"# {name}\n\nHow payments of the {name} kind are retried.\n")
-    project.declare("docs", "markdown", folder)
-    project.refresh()
+    template.declare("docs", "markdown", folder)
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def base(project: Project, indexed: Project) -> Iterator[KnowledgeBase]:
+    """A copy of them, open."""
+    project.copy_all(indexed)
     with KnowledgeBase.open(project.settings) as opened:
         yield opened
 

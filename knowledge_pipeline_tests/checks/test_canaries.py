@@ -26,16 +26,23 @@ from knowledge_pipeline_tests.conftest import Project
 ACME = {"visibility": "tenant", "tenant": "acme"}
 
 
-@pytest.fixture
-def folder(project: Project, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def released(template: Project) -> Project:
     """A source of two documents for one tenant, refreshed and released."""
-    made = tmp_path / "docs"
+    made = template.root / "docs"
     made.mkdir()
     for name, text in (("a", "The zeppelin leaves at noon."), ("b", "Quinces ripen late in autumn.")):
         (made / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
-    project.declare("main", "markdown", made, access=ACME)
-    project.refresh()
-    return made
+    template.declare("main", "markdown", made, access=ACME)
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def indexed(project: Project, released: Project) -> Project:
+    """A store that holds them."""
+    project.copy_store(released)
+    return project
 
 
 def index_of(project: Project) -> Table:
@@ -81,43 +88,43 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("damage", "what", "where"), DAMAGE)
 def test_what_is_indexed_and_not_found_by_its_readers_alone_keeps_the_release_back(
-    project: Project, folder: Path, damage: Callable[[Table], None], what: str, where: str
+    indexed: Project, damage: Callable[[Table], None], what: str, where: str
 ) -> None:
-    before = find_live_release(project.lake)
-    damage(index_of(project))
-    found = check_canaries(project.lake, project.settings, "markdown")
+    before = find_live_release(indexed.lake)
+    damage(index_of(indexed))
+    found = check_canaries(indexed.lake, indexed.settings, "markdown")
     assert not found.passed
     assert (
         what in found.message and where in found.message and found.message.startswith("source 'main': chunk ")
     )
     assert {row["uri"] for row in found.sample_rows.to_pylist()} == {"a.md"}
     with pytest.raises(ReleaseRefused, match=r"last release stays live: docs/checks\.md"):
-        release.refresh(project.lake, project.settings)
-    assert find_live_release(project.lake) == before
-    project.refresh(full=True)  # what the message says
-    assert find_live_release(project.lake) != before
+        release.refresh(indexed.lake, indexed.settings)
+    assert find_live_release(indexed.lake) == before
+    indexed.refresh(full=True)  # what the message says
+    assert find_live_release(indexed.lake) != before
 
 
-def test_a_row_that_nobody_may_read_is_named(project: Project, folder: Path) -> None:
-    open_log(project.lake, "refreshes").delete_where(
+def test_a_row_that_nobody_may_read_is_named(indexed: Project) -> None:
+    open_log(indexed.lake, "refreshes").delete_where(
         eq("source", "main")
     )  # so what it was made of is unknown
-    rewrite(tenant=None)(index_of(project))
-    found = check_canaries(project.lake, project.settings, "markdown")
+    rewrite(tenant=None)(index_of(indexed))
+    found = check_canaries(indexed.lake, indexed.settings, "markdown")
     assert "can be read by nobody: it is for tenant None" in found.message
 
 
 def test_access_that_was_configured_since_the_last_refresh_is_no_fault_of_the_index(
-    project: Project, folder: Path, tmp_path: Path
+    indexed: Project, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "c.md").write_text("# c\n\nMarmalade is made of bitter oranges.\n")
-    project.sources["main"]["access"] = {"visibility": "private", "tenant": "acme", "principals": ["ann"]}
-    project.declare("other", "markdown", other)
-    assert project.refresh("other").failures == {}
-    assert project.refresh().failures == {}
-    live = find_live_release(project.lake)
+    indexed.sources["main"]["access"] = {"visibility": "private", "tenant": "acme", "principals": ["ann"]}
+    indexed.declare("other", "markdown", other)
+    assert indexed.refresh("other").failures == {}
+    assert indexed.refresh().failures == {}
+    live = find_live_release(indexed.lake)
     assert live and live.release == 3
 
 
@@ -151,10 +158,10 @@ def test_odd_and_common_texts_make_no_false_alarm(project: Project, tmp_path: Pa
             (tmp_path / source / f"odd{turn}.md").write_text(f"{TEXTS[turn + 1]}\n\n{TEXTS[-turn]}\n")
 
 
-def test_nothing_is_searched_for_where_nothing_was_written(project: Project, folder: Path) -> None:
-    assert check_canaries(project.lake, project.settings, "markdown").figures == {"sources": 0}
-    rewrite()(index_of(project))
-    found = check_canaries(project.lake, project.settings, "markdown")
+def test_nothing_is_searched_for_where_nothing_was_written(indexed: Project) -> None:
+    assert check_canaries(indexed.lake, indexed.settings, "markdown").figures == {"sources": 0}
+    rewrite()(index_of(indexed))
+    found = check_canaries(indexed.lake, indexed.settings, "markdown")
     assert found.passed
     figures = {name: value for name, value in found.figures.items() if name != "seconds"}
     assert figures["sources"] == 1 and figures["chunks"] == figures["by_words"] == figures["by_vector"] != 0

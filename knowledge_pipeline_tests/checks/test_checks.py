@@ -31,16 +31,29 @@ NAMES = [check.name for check in CHECKS]
 BLOCKING = [check.name for check in list_blocking_checks()]
 
 
-@pytest.fixture
-def folder(project: Project, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def released(template: Project) -> Project:
     """A source of three files, refreshed and released."""
-    made = tmp_path / "repo"
+    made = template.root / "repo"
     made.mkdir()
     for name in ("a", "b", "c"):
         (made / f"{name}.py").write_text(f"def {name}():\n    return {name!r}\n")
-    project.declare("main", "code", made)
-    project.refresh()
-    return made
+    template.declare("main", "code", made)
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def indexed(project: Project, released: Project) -> None:
+    """A store that holds it."""
+    project.copy_store(released)
+
+
+@pytest.fixture
+def folder(project: Project, released: Project) -> Path:
+    """The same, and a copy of its folder to write in."""
+    project.copy_all(released)
+    return project.root / "repo"
 
 
 def find(project: Project, name: str, **checks: Any) -> CheckResult:
@@ -74,7 +87,7 @@ def cut_only(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sound_store_passes(project: Project, folder: Path, name: str) -> None:
+def test_a_sound_store_passes(project: Project, indexed: None, name: str) -> None:
     found = find(project, name)
     assert found.passed, found.message
     assert found.message
@@ -142,7 +155,7 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("damage", "name", "sentence"), DAMAGE)
 def test_damage_is_found_where_it_is_and_keeps_the_release_back(
-    project: Project, folder: Path, damage: Callable[[Table], None], name: str, sentence: str
+    project: Project, indexed: None, damage: Callable[[Table], None], name: str, sentence: str
 ) -> None:
     damage(index_of(project))
     found = find(project, name)
@@ -165,7 +178,7 @@ def test_every_blocking_check_is_seen_to_fail_above() -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
 def test_damage_is_found_before_the_first_release_too(
-    project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
+    project: Project, indexed: None, damage: Callable[[Table], None], name: str, _sentence: str
 ) -> None:
     project.lake.releases().delete_where(eq("release", 1))
     assert find_live_release(project.lake) is None
@@ -186,7 +199,7 @@ def test_damage_older_than_a_rollback_is_found_after_it(
     assert not find(project, name).passed
 
 
-def test_rows_of_a_space_that_the_source_has_left_are_left_over(project: Project, folder: Path) -> None:
+def test_rows_of_a_space_that_the_source_has_left_are_left_over(project: Project, indexed: None) -> None:
     row = rows_of(index_of(project))[0]
     other = project.lake.index("another-model", len(row["vector"]))
     write(other, row)
@@ -196,7 +209,7 @@ def test_rows_of_a_space_that_the_source_has_left_are_left_over(project: Project
 
 
 def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
-    project: Project, folder: Path, tmp_path: Path
+    project: Project, indexed: None, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -208,7 +221,7 @@ def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
     assert release.refresh(project.lake, project.settings).added == 1
 
 
-def test_rows_of_a_source_of_which_nothing_is_stored_are_left_over(project: Project, folder: Path) -> None:
+def test_rows_of_a_source_of_which_nothing_is_stored_are_left_over(project: Project, indexed: None) -> None:
     write(index_of(project), rows_of(index_of(project))[0] | {"id": "0" * 32, "source": "nobody"})
     found = find(project, "index_matches_chunks")
     assert "source 'nobody' has 0 chunks but 1 rows in the index" in found.message
@@ -248,7 +261,7 @@ def test_only_what_changed_since_the_live_release_is_looked_at(project: Project,
 
 
 def test_the_blocking_checks_are_run_in_their_order_under_the_lock_of_the_index(
-    project: Project, folder: Path
+    project: Project, indexed: None
 ) -> None:
     names = [check.name for check, _ in run_blocking_checks(project.lake, project.settings, "code")]
     assert names == BLOCKING
@@ -303,7 +316,7 @@ def test_documents_that_the_sanitizer_drops_are_skipped_ones(project: Project, f
     assert "dropped by the sanitizer" in row["reason"]
 
 
-def test_chunks_that_the_model_cuts_or_that_say_nothing_are_odd(project: Project, folder: Path) -> None:
+def test_chunks_that_the_model_cuts_or_that_say_nothing_are_odd(project: Project, indexed: None) -> None:
     first, second, third = rows_of(index_of(project))
     table = index_of(project)
     table.upsert(
@@ -343,7 +356,7 @@ def age(project: Project, hours: float) -> None:
     [("on_commit", 25, 27), ("realtime", 25, 27), ("daily", 25, 27), ("hourly", 2, 3), ("weekly", 190, 193)],
 )
 def test_a_source_is_stale_when_its_trigger_would_have_refreshed_it(
-    project: Project, folder: Path, trigger: str, in_time: float, late: float
+    project: Project, indexed: None, trigger: str, in_time: float, late: float
 ) -> None:
     project.sources["main"]["refresh"] = {"trigger": trigger}
     age(project, in_time)
@@ -355,7 +368,7 @@ def test_a_source_is_stale_when_its_trigger_would_have_refreshed_it(
     assert (row["source"], row["trigger"], row["hours"]) == ("main", trigger, late)
 
 
-def test_a_source_that_was_never_refreshed_is_stale_and_comes_first(project: Project, folder: Path) -> None:
+def test_a_source_that_was_never_refreshed_is_stale_and_comes_first(project: Project, indexed: None) -> None:
     age(project, 30)
     project.declare("new", "code", project.root)
     found = find(project, "fresh")
@@ -383,7 +396,7 @@ def test_vectors_of_gone_texts_and_of_former_models_are_orphans(project: Project
     }
 
 
-def test_a_long_tail_beside_the_index_is_told_and_a_short_one_is_not(project: Project, folder: Path) -> None:
+def test_a_long_tail_beside_the_index_is_told_and_a_short_one_is_not(project: Project, indexed: None) -> None:
     row = rows_of(index_of(project))[0]
     write(index_of(project), *(row | {"id": f"{number:032}"} for number in range(100)))
     short = find(project, "unindexed_tail")
@@ -399,7 +412,7 @@ def spend(project: Project, cost: float, *, days: float = 0, source: str | None 
     append_rows(project.lake, "llm_calls", [call | {"calls": 1, "tokens": 1, "cost": cost, "seconds": 1.0}])
 
 
-def test_what_models_cost_in_thirty_days_is_held_against_the_budget(project: Project, folder: Path) -> None:
+def test_what_models_cost_in_thirty_days_is_held_against_the_budget(project: Project, indexed: None) -> None:
     spend(project, 3.0)
     spend(project, 1.5)
     spend(project, 1.0, source=None)
@@ -415,7 +428,7 @@ def test_what_models_cost_in_thirty_days_is_held_against_the_budget(project: Pro
     ]
 
 
-def test_a_budget_that_is_reached_fails_the_check_of_costs(project: Project, folder: Path) -> None:
+def test_a_budget_that_is_reached_fails_the_check_of_costs(project: Project, indexed: None) -> None:
     spend(project, 3.0)
     (check,) = (check for check in CHECKS if check.name == "cost_within_budget")
     for stop_at, passed in ((4.0, True), (3.0, False)):
@@ -425,7 +438,7 @@ def test_a_budget_that_is_reached_fails_the_check_of_costs(project: Project, fol
         assert (found.passed, "of 3 for the total" in found.message) == (passed, not passed)
 
 
-def test_no_more_rows_are_shown_than_a_person_reads(project: Project, folder: Path) -> None:
+def test_no_more_rows_are_shown_than_a_person_reads(project: Project, indexed: None) -> None:
     row = rows_of(index_of(project))[0]
     write(index_of(project), *(row | {"id": f"{number:032}"} for number in range(100)))
     found = find(project, "index_matches_chunks")
@@ -441,7 +454,7 @@ def test_thresholds_are_settings_that_exist() -> None:
 @pytest.mark.parametrize(
     "check", [check for check in CHECKS if check.inspect_query], ids=lambda check: check.name
 )
-def test_where_to_look_further_can_be_asked(project: Project, folder: Path, check: Check) -> None:
+def test_where_to_look_further_can_be_asked(project: Project, indexed: None, check: Check) -> None:
     query = check.inspect_query if " " in check.inspect_query else f"select * from {check.inspect_query}"
     assert run.run_query(project.lake, files.load_models(), query, limit=5).rows is not None
 
@@ -449,7 +462,7 @@ def test_where_to_look_further_can_be_asked(project: Project, folder: Path, chec
 @pytest.mark.sampled
 @pytest.mark.parametrize(("damage", "name", "_sentence"), DAMAGE)
 def test_what_the_page_of_checks_advises_puts_it_right(
-    project: Project, folder: Path, damage: Callable[[Table], None], name: str, _sentence: str
+    project: Project, indexed: None, damage: Callable[[Table], None], name: str, _sentence: str
 ) -> None:
     damage(index_of(project))
     if name in ("vectors_are_sound", "sentences_are_found"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -18,14 +17,22 @@ PAY = "def pay(order):\n    return order.total\n"
 SHIP = "def ship(order):\n    return order.address\n"
 
 
+@pytest.fixture(scope="module")
+def shop_once(template: Project) -> Project:
+    """Two files, of two releases."""
+    (template.root / "shop").mkdir()
+    (template.root / "shop" / "pay.py").write_text(PAY)
+    template.declare("code", "code", template.root / "shop")
+    template.refresh()
+    (template.root / "shop" / "ship.py").write_text(SHIP)
+    template.refresh()
+    return template
+
+
 @pytest.fixture
-def shop(project: Project, tmp_path: Path) -> Project:
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "pay.py").write_text(PAY)
-    project.declare("code", "code", tmp_path / "shop")
-    project.refresh()
-    (tmp_path / "shop" / "ship.py").write_text(SHIP)
-    project.refresh()
+def shop(project: Project, shop_once: Project) -> Project:
+    """A copy of it."""
+    project.copy_store(shop_once)
     return project
 
 
@@ -44,7 +51,7 @@ def test_a_chunk_leads_to_the_refresh_that_wrote_it_and_its_first_release(shop: 
 
 
 def test_settings_that_changed_have_another_digest(shop: Project) -> None:
-    shop.declare("code", "code", shop.root / "shop", access={"visibility": "tenant", "tenant": "acme"})
+    shop.sources["code"]["access"] = {"visibility": "tenant", "tenant": "acme"}
     with KnowledgeBase.open(shop.settings) as base:
         before = base.trace("code:pay.py")
         shop.refresh()
@@ -55,7 +62,7 @@ def test_settings_that_changed_have_another_digest(shop: Project) -> None:
 
 
 def test_what_may_not_be_seen_is_not_traced(shop: Project) -> None:
-    shop.declare("code", "code", shop.root / "shop", access={"visibility": "tenant", "tenant": "acme"})
+    shop.sources["code"]["access"] = {"visibility": "tenant", "tenant": "acme"}
     shop.refresh()
     with KnowledgeBase.open(shop.settings) as base, pytest.raises(NotFound):
         base.trace("code:pay.py", access=Access(tenant="other", principals=frozenset()))

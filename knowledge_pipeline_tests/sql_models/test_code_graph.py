@@ -42,19 +42,20 @@ def __getattr__(name):
 }
 
 
-@pytest.fixture
-def graphed(project: Project, tmp_path: Path) -> Project:
+@pytest.fixture(scope="module")
+def graphed(template: Project) -> Project:
+    """Two sources, indexed; nobody changes them."""
     for name, text in FILES.items():
-        path = tmp_path / "repo" / name
+        path = template.root / "repo" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    project.declare("shop", "code", tmp_path / "repo")
-    other = tmp_path / "other"
+    template.declare("shop", "code", template.root / "repo")
+    other = template.root / "other"
     other.mkdir()
     (other / "uses.py").write_text("from shop.c import gamma\n\n\ndef far():\n    return gamma()\n")
-    project.declare("other", "code", other)
-    assert not project.refresh().failures
-    return project
+    template.declare("other", "code", other)
+    assert not template.refresh().failures
+    return template
 
 
 def rows(project: Project, name: str) -> list[dict[str, Any]]:

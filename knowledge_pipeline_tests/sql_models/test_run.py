@@ -57,11 +57,11 @@ def write(folder: Path, **files: str | bytes) -> Path:
     return folder
 
 
-@pytest.fixture
-def indexed(project: Project, tmp_path: Path) -> Project:
+@pytest.fixture(scope="module")
+def indexed_once(template: Project) -> Project:
     """Code and documents of one repository, a copy of a document elsewhere, a file that cannot be read."""
     shop = write(
-        tmp_path / "shop",
+        template.root / "shop",
         src__pay_py="from .cart import total\nimport src.cart\nimport os\n\n\ndef pay():\n    total()\n",
         src__cart_py="def total():\n    return 1\n",
         bad_py=b"\x00\x01" * 100,
@@ -70,12 +70,21 @@ def indexed(project: Project, tmp_path: Path) -> Project:
         "[site](https://example.com/a), [top](#guide).\n",
         docs__other_md="# Other\n\nThe same words in two places.\n",
     )
-    project.declare("code", "code", shop)
-    project.declare("docs", "markdown", shop)
-    project.declare(
-        "copy", "markdown", write(tmp_path / "copy", other_md="# Other\n\nThe same words in two places.\n")
+    template.declare("code", "code", shop)
+    template.declare("docs", "markdown", shop)
+    template.declare(
+        "copy",
+        "markdown",
+        write(template.root / "copy", other_md="# Other\n\nThe same words in two places.\n"),
     )
-    project.refresh()
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def indexed(project: Project, indexed_once: Project) -> Project:
+    """A copy of it."""
+    project.copy_all(indexed_once)
     return project
 
 

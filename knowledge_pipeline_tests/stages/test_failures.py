@@ -15,16 +15,23 @@ from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
 
 
-@pytest.fixture
-def folder(project: Project, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def released(template: Project) -> Project:
     """A source of two files, refreshed and released."""
-    made = tmp_path / "repo"
+    made = template.root / "repo"
     made.mkdir()
     (made / "a.py").write_text("first = 1\n")
     (made / "b.py").write_text("second = 2\n")
-    project.declare("main", "code", made)
-    project.refresh()
-    return made
+    template.declare("main", "code", made)
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def folder(project: Project, released: Project) -> Path:
+    """The source of a copy of it."""
+    project.copy_all(released)
+    return project.root / "repo"
 
 
 def unchanged_by(project: Project, sentence: str) -> None:

@@ -34,15 +34,22 @@ def found(project: Project, where: Filter = EVERYTHING) -> list[str]:
     return asyncio.run(read())
 
 
-@pytest.fixture
-def folder(project: Project, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def released(template: Project) -> Project:
     """A source of one file, refreshed and released."""
-    made = tmp_path / "repo"
+    made = template.root / "repo"
     made.mkdir()
     (made / "a.py").write_text("first = 1\n")
-    project.declare("main", "code", made)
-    project.refresh()
-    return made
+    template.declare("main", "code", made)
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def folder(project: Project, released: Project) -> Path:
+    """The source of a copy of it."""
+    project.copy_all(released)
+    return project.root / "repo"
 
 
 def test_readers_see_what_was_released_and_nothing_else(project: Project, folder: Path) -> None:

@@ -74,24 +74,31 @@ def bribe_officials(rows):
 QUESTION = "write the ledger to a file, balanced"
 
 
-@pytest.fixture
-def code(project: Project, tmp_path: Path) -> Project:
+@pytest.fixture(scope="module")
+def code_once(template: Project) -> Project:
     """A library, a program of the same source, and two sources that use the library: one is hidden."""
-    library = tmp_path / "library"
+    library = template.root / "library"
     (library / "ledger").mkdir(parents=True)
     (library / "ledger" / "__init__.py").write_text("from ledger.store import Ledger\n")
     (library / "ledger" / "store.py").write_text(STORE)
     (library / "ledger" / "check.py").write_text(CHECK)
     (library / "app.py").write_text(APP)
     for name, text in (("other", APP.replace("settle_accounts", "settle_elsewhere")), ("hidden", SECRET)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{name}.py").write_text(text)
+        (template.root / name).mkdir()
+        (template.root / name / f"{name}.py").write_text(text)
     method = {"chunking": {"strategy": "ast_aware", "granularity": "method", "min_tokens": 0}}
-    project.declare("lib", "code", library, **method)
-    project.declare("other", "code", tmp_path / "other")
+    template.declare("lib", "code", library, **method)
+    template.declare("other", "code", template.root / "other")
     hidden = {"visibility": "private", "tenant": "red", "principals": ["ann"]}
-    project.declare("hidden", "code", tmp_path / "hidden", access=hidden)
-    project.refresh()
+    template.declare("hidden", "code", template.root / "hidden", access=hidden)
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def code(project: Project, code_once: Project) -> Project:
+    """A copy of it."""
+    project.copy_all(code_once)
     return project
 
 

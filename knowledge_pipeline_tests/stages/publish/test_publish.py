@@ -33,18 +33,25 @@ DOCS = Path(__file__).parents[3] / "docs" / "publish.md"
 SPAWN = multiprocessing.get_context("spawn")
 
 
-@pytest.fixture
-def released(project: Project, tmp_path: Path) -> Project:
+@pytest.fixture(scope="module")
+def released_once(template: Project) -> Project:
     """Two released sources: code for everybody, documents for a group of one tenant."""
-    folder = tmp_path / "repo"
+    folder = template.root / "repo"
     (folder / "docs").mkdir(parents=True)
     (folder / "sessions.py").write_text('def sign_session(key):\n    """Sign sessions."""\n    return key\n')
     (folder / "retry.py").write_text("def retry(send):\n    return send() or send()\n")
     (folder / "docs" / "keys.md").write_text("# Keys\n\nThe signing key is rotated weekly.\n")
-    project.declare("main", "code", folder)
+    template.declare("main", "code", folder)
     access = {"visibility": "private", "tenant": "acme", "principals": ["operators"]}
-    project.declare("docs", "markdown", folder / "docs", access=access, metadata={"tags": ["handbook"]})
-    project.refresh()
+    template.declare("docs", "markdown", folder / "docs", access=access, metadata={"tags": ["handbook"]})
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def released(project: Project, released_once: Project) -> Project:
+    """A copy of it."""
+    project.copy_all(released_once)
     return project
 
 

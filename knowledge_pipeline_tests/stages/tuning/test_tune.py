@@ -31,13 +31,20 @@ def write_misleading_names(folder: Path) -> None:
         repository.write({f"{topic}_payment.py": decoy}).commit("decoy")
 
 
-@pytest.fixture
-def misled(project: Project, tmp_path: Path) -> Project:
+@pytest.fixture(scope="module")
+def misled_once(template: Project) -> Project:
     """A store in which the weight of file names is wrong."""
-    write_misleading_names(tmp_path / "app")
-    project.declare("app", "code", tmp_path / "app")
-    project.declare("past", "git_history", tmp_path / "app")
-    project.refresh()
+    write_misleading_names(template.root / "app")
+    template.declare("app", "code", template.root / "app")
+    template.declare("past", "git_history", template.root / "app")
+    template.refresh()
+    return template
+
+
+@pytest.fixture
+def misled(project: Project, misled_once: Project) -> Project:
+    """A copy of it."""
+    project.copy_all(misled_once)
     return project
 
 
