@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATH))
 
 _STORAGES = frozenset({"instance", "dagster_yaml"})
 """Fixtures by which a test uses a storage of Dagster."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in what is collected: there is none, and it stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
