@@ -11,6 +11,7 @@ from tokenizers.models import BPE
 from knowledge_pipeline.embedding.model_folders import find_model_folder, find_package_folder
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer, open_tokenizer
 from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
+from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.strings import replace_surrogates
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -85,10 +86,16 @@ _MIXED_TEXTS = st.lists(st.one_of(_UNITS, _SEPARATORS, st.text(max_size=3)), max
 
 
 @pytest.fixture(scope="module", params=["a word-piece model", "the static model, which cuts at capitals"])
-def folder_of_words(request):
+def tokenizers_of_words(request) -> tuple[Tokenizer, Tokenize]:
+    """The tokenizer of a model as its library reads it, without our memory of words, and ours."""
     if request.param == "a word-piece model":
-        return find_model_folder("all-MiniLM-L6-v2")
-    return Path(str(resources.files("knowledge_pipeline.embedding") / "static_v1"))
+        folder = find_model_folder("all-MiniLM-L6-v2")
+    else:
+        folder = Path(str(resources.files("knowledge_pipeline.embedding") / "static_v1"))
+    whole = Tokenizer.from_file(str(next(folder.rglob("tokenizer.json"))))
+    whole.no_truncation()
+    whole.no_padding()
+    return whole, load_model_tokenizer(folder)
 
 
 @settings(deadline=None, max_examples=examples(300))
@@ -96,14 +103,11 @@ def folder_of_words(request):
 @example("key\x00board and key\x0cboard")
 @example("cafe\u0301s, na\u0308ive(key\u200bboard)")
 @example("the [MASK] of keyBoards")
-def test_words_that_are_remembered_are_counted_as_the_whole_text_would_be(folder_of_words, text):
-    path = next(folder_of_words.rglob("tokenizer.json"))
-    whole = Tokenizer.from_file(str(path))
-    whole.no_truncation()
-    whole.no_padding()
+def test_words_that_are_remembered_are_counted_as_the_whole_text_would_be(tokenizers_of_words, text):
+    whole, tokenize = tokenizers_of_words
     offsets = whole.encode(replace_surrogates(text), add_special_tokens=False).offsets
     expected = [at for start, end in offsets for at in range(start, max(end, start + 1), 32)]
-    assert load_model_tokenizer(folder_of_words)(text) == expected
+    assert tokenize(text) == expected
 
 
 def test_tokens_across_words_are_counted_in_the_whole_text(tmp_path):
