@@ -22,6 +22,7 @@ from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.jira.events import ticket_event
 from knowledge_pipeline_tests.fakes.webhook_sender import sign_jira
+from knowledge_pipeline_tests.serve.conftest import copy_world
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
 from knowledge_pipeline_tests.serve.test_webhooks import github, gitlab
@@ -30,6 +31,15 @@ from knowledge_pipeline_tests.serve.world import SOURCES
 NOT_READ = "no source reads what the event is about"
 REPOSITORY = "https://github.com/acme/shop"
 NEW = {"id": "new-docs", "type": "markdown", "connection": {"type": "git", "url": REPOSITORY}}
+
+
+@pytest.fixture(scope="module")
+def refusing(world, tmp_path_factory):
+    """The configuration of a server that is asked for nothing that it would do, and an operator's client."""
+    with pytest.MonkeyPatch.context() as patched:
+        copy = copy_world(world, tmp_path_factory.mktemp("refusing") / "world", patched)
+        with Running(copy.settings, config=copy.config) as running:
+            yield copy.config, running.client(copy.tokens["operator"])
 
 
 @pytest.fixture
@@ -139,12 +149,13 @@ def test_a_source_is_declared_with_every_key_of_its_type(operator, own_world):
         NEW | {"type": "table", "connection": {"type": "duckdb", "path": "a.db", "query": "select 1"}},
     ],
 )
-def test_a_wrong_source_changes_nothing(operator, own_world, entry):
-    before = own_world.config.read_bytes()
+def test_a_wrong_source_changes_nothing(refusing, entry):
+    config, operator = refusing
+    before = config.read_bytes()
     answer = operator.post(f"{API}/sources", json=entry)
     assert answer.status_code == 422
-    assert "written-out" not in answer.text and str(own_world.root) not in answer.text
-    assert own_world.config.read_bytes() == before
+    assert "written-out" not in answer.text and str(config.parent) not in answer.text
+    assert config.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -187,13 +198,14 @@ def test_a_wrong_source_changes_nothing(operator, own_world, entry):
     ],
 )
 def test_a_source_over_http_names_no_variable_no_code_and_no_file_of_the_machine(
-    operator, own_world, changes, key
+    refusing, world, changes, key
 ):
-    before = own_world.config.read_bytes()
+    config, operator = refusing
+    before = config.read_bytes()
     answer = operator.post(f"{API}/sources", json=NEW | changes)
     assert refused(answer, 422, "InvalidQuery").startswith(f"{key}: ")
-    assert own_world.environment["TEST_JIRA_TOKEN"] not in answer.text
-    assert own_world.config.read_bytes() == before
+    assert world.environment["TEST_JIRA_TOKEN"] not in answer.text
+    assert config.read_bytes() == before
 
 
 def test_a_folder_below_a_root_that_the_operator_names_is_declared_over_http(own_world):

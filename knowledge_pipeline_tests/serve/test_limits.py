@@ -256,9 +256,15 @@ def client(limited: World) -> Iterator[Any]:
         yield server.client(limited.tokens["public"])
 
 
+@pytest.fixture(scope="module")
+def base(limited: World) -> Iterator[KnowledgeBase]:
+    with KnowledgeBase.open(limited.config) as opened:
+        yield opened
+
+
 @EACH
-def test_python_refuses_what_asks_for_too_much(limited, excess):
-    with KnowledgeBase.open(limited.config) as base, pytest.raises(InvalidQuery) as refused:
+def test_python_refuses_what_asks_for_too_much(base, excess):
+    with pytest.raises(InvalidQuery) as refused:
         excess.python(base)
     assert str(refused.value) == excess.told
 

@@ -35,6 +35,22 @@ def trusted(own_world: World, identity: IdentityServer) -> Iterator[Running]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shared_identity() -> Iterator[IdentityServer]:
+    """For tests that leave it as it is."""
+    with IdentityServer() as server:
+        server.people = people()
+        yield server
+
+
+@pytest.fixture(scope="module")
+def refusing(world: World, shared_identity: IdentityServer) -> Iterator[Running]:
+    """A server that trusts it, at which nobody signs in."""
+    oidc = trusting(shared_identity)
+    with Running(world.settings, config=world.config, anonymous="off", oidc=oidc) as running:
+        yield running
+
+
 def answer_of(client: httpx2.Client, person: str, path: str = "/?q=payments") -> str:
     """The address that the identity server leads a browser back to, once somebody has signed in there."""
     link = re.search(r'class="button" href="([^"]+)"', client.get(path).text)
@@ -168,16 +184,16 @@ def test_an_answer_counts_once(trusted: Running) -> None:
     ],
 )
 def test_a_changed_answer_signs_nobody_in(
-    trusted: Running, change: dict[str, str | None], sentence: str
+    refusing: Running, change: dict[str, str | None], sentence: str
 ) -> None:
-    client = trusted.client()
+    client = refusing.client()
     answer = client.get(changed(answer_of(client, "ann"), **change))
     expect_refusal(answer, sentence)
     assert "<script>alert" not in answer.text and "made-up" not in answer.text
 
 
-def test_who_refuses_at_the_identity_server_is_told_so(trusted: Running) -> None:
-    client = trusted.client()
+def test_who_refuses_at_the_identity_server_is_told_so(refusing: Running) -> None:
+    client = refusing.client()
     expect_refusal(client.get(answer_of(client, "Refuse")), "refused the sign-in (access_denied)")
 
 
@@ -196,10 +212,14 @@ def test_who_refuses_at_the_identity_server_is_told_so(trusted: Running) -> None
     ],
 )
 def test_an_id_token_that_is_wrong_signs_nobody_in(
-    trusted: Running, identity: IdentityServer, claims: dict[str, Any], sentence: str
+    refusing: Running,
+    shared_identity: IdentityServer,
+    claims: dict[str, Any],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    identity.faults.id_token = claims
-    client = trusted.client()
+    monkeypatch.setattr(shared_identity.faults, "id_token", claims)
+    client = refusing.client()
     expect_refusal(client.get(answer_of(client, "ann")), sentence)
 
 
