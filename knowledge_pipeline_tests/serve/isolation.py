@@ -124,6 +124,19 @@ class Doors:
         return _reply(client.request(attempt.method, attempt.name, headers=attempt.headers, json=body))
 
 
+EVERY_DOOR = frozenset({"http", "mcp", "page", "python"})
+
+
+def list_leaking_doors(leaks: Iterable[Attempt]) -> set[str]:
+    """The doors by which attempts got at something, asked until it is every door."""
+    found: set[str] = set()
+    for attempt in leaks:
+        found.add(attempt.door)
+        if found == EVERY_DOOR:
+            break
+    return found
+
+
 async def asked_in_python(base: AsyncKnowledgeBase, attempt: Attempt, access: Access) -> Reply:
     """The answer, or the error, of the Python API on behalf of a caller."""
     given = dict(attempt.given)

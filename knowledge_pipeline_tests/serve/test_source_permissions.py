@@ -27,7 +27,7 @@ from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.serve.isolation import Doors
+from knowledge_pipeline_tests.serve.isolation import EVERY_DOOR, Doors, list_leaking_doors
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret
 from knowledge_pipeline_tests.serve.oidc_world import AUDIENCE, trusting
 from knowledge_pipeline_tests.serve.running import Running
@@ -128,14 +128,13 @@ def project(request, tmp_path: Path, embedding_server, monkeypatch) -> Iterator[
         yield made
 
 
-def find_leaks(doors: Doors, secret: Secret, seed: int, count: int = 60) -> list[tuple[Attempt, str]]:
+def iter_leaks(doors: Doors, secret: Secret, seed: int, count: int = 60) -> Iterator[Attempt]:
     """Attempts whose answer has a marker of the secret that they did not send."""
-    leaks: list[tuple[Attempt, str]] = []
     for attempt in Intruder(seed, [secret]).attempts(count, ("http", "mcp", "page", "python")):
         sent = json.dumps([attempt.name, attempt.given, attempt.headers], ensure_ascii=False).lower()
         answer = doors.send(attempt).text.lower()
-        leaks += [(attempt, each) for each in (CANARY, *secret.chunks) if each in answer and each not in sent]
-    return leaks
+        if any(each in answer and each not in sent for each in (CANARY, *secret.chunks)):
+            yield attempt
 
 
 @BOTH_EDITIONS
@@ -166,9 +165,9 @@ def test_who_signed_in_by_a_verified_address_reads_what_the_wiki_lets_them(proje
                 token("ada"),
                 token("ada", email_verified=False),
             ):
-                assert find_leaks(Doors(server, refused, BEN), secret, seed=2, count=30) == []
+                assert list(iter_leaks(Doors(server, refused, BEN), secret, seed=2, count=30)) == []
             entitled = Doors(server, token("ada", email_verified=True), ADA)
-            assert len({attempt.name for attempt, _ in find_leaks(entitled, secret, seed=2)}) > 3
+            assert len({attempt.name for attempt in iter_leaks(entitled, secret, seed=2)}) > 3
 
 
 def test_who_may_not_read_a_page_sees_nothing_of_it_by_any_interface(project):
@@ -176,9 +175,8 @@ def test_who_may_not_read_a_page_sees_nothing_of_it_by_any_interface(project):
     _, ben = tokens.create("ben", tenant="acme", principals=["ben@example.org"])
     _, ada = tokens.create("ada", tenant="acme", principals=["ada@example.org"])
     with Running(project.settings, config=project.config) as server:
-        assert find_leaks(Doors(server, ben, BEN), secret, seed=1) == []
-        seen = find_leaks(Doors(server, ada, ADA), secret, seed=1)
-        assert {attempt.door for attempt, _ in seen} == {"http", "mcp", "page", "python"}
+        assert list(iter_leaks(Doors(server, ben, BEN), secret, seed=1)) == []
+        assert list_leaking_doors(iter_leaks(Doors(server, ada, ADA), secret, seed=1)) == EVERY_DOOR
 
 
 @BOTH_EDITIONS
