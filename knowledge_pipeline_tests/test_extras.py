@@ -15,6 +15,7 @@ import pytest
 import knowledge_pipeline
 from knowledge_pipeline.errors import ConfigError, SourceUnavailable
 from knowledge_pipeline.extras import find_extra, require_modules, to_expected_error
+from knowledge_pipeline_tests.parsed import iter_imports
 
 PACKAGE = Path(knowledge_pipeline.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
@@ -64,10 +65,10 @@ def _imported_modules() -> set[str]:
     """The names of all top modules that the package imports, at the top of a module or in a function."""
     found = set[str]()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in iter_imports(path):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 found.add(node.module.partition(".")[0])
     return found - sys.stdlib_module_names - {"knowledge_pipeline", "dbt_like_sql"}
 

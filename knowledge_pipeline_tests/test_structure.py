@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import knowledge_pipeline
+from knowledge_pipeline_tests.parsed import iter_imports, parse
 
 PACKAGE = Path(knowledge_pipeline.__file__).parent
 MAX_MODULES = 26  # in one folder, its subfolders aside
@@ -21,13 +22,13 @@ def _module_name(path: Path) -> str:
 def _imports(path: Path, modules: set[str]) -> set[str]:
     """Modules of the package that a file imports: lazily and for types, too."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
+    for node in iter_imports(path):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif node.module:
             submodules = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= submodules & modules
             found |= {node.module} if submodules - modules else set()
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
     return found & modules
 
 
@@ -50,7 +51,7 @@ def test_a_class_name_means_one_thing() -> None:
     """Public classes of modules that are not interfaces of one another have names of their own."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parse(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners[node.name].add(_module_name(path))
     assert {name: sorted(found) for name, found in owners.items() if len(found) > 1} == {}
