@@ -15,7 +15,7 @@ from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import Run
-from knowledge_pipeline_tests.cli.conftest import run_program as run_program  # a fixture
+from knowledge_pipeline_tests.cli.conftest import run as run  # a fixture
 from knowledge_pipeline_tests.fakes.bucket.s3_server import REGION, S3Bucket
 from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -114,7 +114,7 @@ def test_the_options_are_read_from_the_file_by_the_command_line(
     strict: S3Bucket,
     tmp_path: Path,
     embedding_server: OpenAIServer,
-    run_program: Run,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -138,15 +138,18 @@ embedding:
 sources:
   - {{id: docs, type: markdown, connection: {{type: local, path: read}}}}
 """
-    given = {"BUCKET_KEY": key, "BUCKET_SECRET": secret, "EMBEDDING_KEY": embedding_server.key}
+    monkeypatch.setenv("BUCKET_KEY", key)
+    monkeypatch.setenv("BUCKET_SECRET", secret)
+    monkeypatch.setenv("EMBEDDING_KEY", embedding_server.key)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "knowledge.yaml").write_text(file.replace("ENCRYPTION\n", ""))
-    refused = run_program("index", code=1, **given)
+    refused = run("index", code=1)
     assert "store_options.server_side_encryption" in refused.err
     assert secret not in refused.out + refused.err
     encryption = f"  server_side_encryption: aws:kms\n  sse_kms_key_id: {KEY}\n"
     (tmp_path / "knowledge.yaml").write_text(file.replace("ENCRYPTION\n", encryption))
-    run_program("index", **given)
-    assert "a.md" in run_program("search", "boats in the harbour", **given).out
+    run("index")
+    assert "a.md" in run("search", "boats in the harbour").out
 
 
 @pytest.mark.parametrize(
