@@ -41,16 +41,32 @@ def recorded(shown: Shown, job: str = "refresh", **how: Any) -> dict[str, int]:
     return dict(Counter(each.asset_key.path[-1] for each in made if each and each.partition))
 
 
-def test_a_second_refresh_records_the_reading_and_one_partition_of_each_stage(shown: Shown) -> None:
+def test_a_run_records_all_that_changed_and_of_the_rest_no_more_than_the_ui_needs(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One history: a run takes a second, and each part leaves behind what a refresh leaves."""
     assert recorded(shown) == EVERYTHING
-    assert recorded(shown) == recorded(shown) == UNCHANGED
+    each_stage_of_each_source_has_its_row_in_the_log_of_refreshes(shown, runs=1)
+    assert recorded(shown) == UNCHANGED
+    each_stage_of_each_source_has_its_row_in_the_log_of_refreshes(shown, runs=2)
     assert shown.stale(shown.project.definitions()) == {}
+    only_the_source_that_changed_is_recorded_in_full(shown)
+    a_changed_setting_is_recorded_where_it_changed_nothing(shown)
+    new_code_is_recorded_where_it_changed_nothing(shown, monkeypatch)
+    what_a_person_wiped_is_recorded_again(shown)
 
 
-def test_only_the_source_that_changed_is_recorded_in_full(shown: Shown) -> None:
-    recorded(shown)
+def each_stage_of_each_source_has_its_row_in_the_log_of_refreshes(shown: Shown, *, runs: int) -> None:
+    rows = open_log(shown.project.lake, "refreshes").read_rows(["source", "stage"]).to_pylist()
+    assert Counter((row["source"], row["stage"]) for row in rows) == {
+        (source, stage): runs for source in SOURCES for stage in STAGES
+    }
+
+
+def only_the_source_that_changed_is_recorded_in_full(shown: Shown) -> None:
     (shown.project.root / "folders" / "two" / "a.py").write_text("def two():\n    return 22\n")
     assert recorded(shown) == {**dict.fromkeys(STAGES, 1), "snapshot": 3}
+    the_log_of_a_run_names_what_changed_and_lists_the_rest_in_one_line(shown)
     index = dg.AssetKey(["code", "index"])
     newest = shown.instance.get_latest_materialization_event(index)
     assert newest is not None and newest.asset_materialization is not None
@@ -59,8 +75,24 @@ def test_only_the_source_that_changed_is_recorded_in_full(shown: Shown) -> None:
     assert recorded(shown) == UNCHANGED
 
 
-def test_new_code_is_recorded_where_it_changed_nothing(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded(shown)
+def the_log_of_a_run_names_what_changed_and_lists_the_rest_in_one_line(shown: Shown) -> None:
+    events = shown.instance.get_records_for_run(shown.instance.get_runs()[0].run_id).records
+    lines = "\n".join(record.event_log_entry.user_message for record in events).splitlines()
+    assert [line for line in lines if line.startswith("two: snapshot 1 changed, chunks 1 changed")]
+    assert sorted(", ".join(line[11:] for line in lines if line.startswith("unchanged: ")).split(", ")) == [
+        "one",
+        "three",
+    ]
+
+
+def a_changed_setting_is_recorded_where_it_changed_nothing(shown: Shown) -> None:
+    declared = shown.project.path.read_text()
+    shown.project.path.write_text(declared.replace("id: two, ", "id: two, chunking: {max_tokens: 300}, "))
+    assert recorded(shown)["chunks"] == 1
+    assert shown.stale(shown.project.definitions()) == {}
+
+
+def new_code_is_recorded_where_it_changed_nothing(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         provenance, "compute_code_versions", lambda type_: {**compute_code_versions(type_), "chunks": "new"}
     )
@@ -68,16 +100,7 @@ def test_new_code_is_recorded_where_it_changed_nothing(shown: Shown, monkeypatch
     assert recorded(shown) == UNCHANGED
 
 
-def test_a_changed_setting_is_recorded_where_it_changed_nothing(shown: Shown) -> None:
-    recorded(shown)
-    declared = shown.project.path.read_text()
-    shown.project.path.write_text(declared.replace("id: two, ", "id: two, chunking: {max_tokens: 300}, "))
-    assert recorded(shown)["chunks"] == 1
-    assert shown.stale(shown.project.definitions()) == {}
-
-
-def test_what_a_person_wiped_is_recorded_again(shown: Shown) -> None:
-    recorded(shown)
+def what_a_person_wiped_is_recorded_again(shown: Shown) -> None:
     shown.instance.wipe_assets([dg.AssetKey(["code", "embeddings"])])
     assert recorded(shown) == UNCHANGED | {"embeddings": 3}
 
@@ -110,28 +133,6 @@ def test_what_a_stopped_run_has_done_is_recorded(shown: Shown, monkeypatch: pyte
     monkeypatch.setitem(pipeline.STAGES, "embeddings", embed)
     recorded(shown)
     assert shown.stale(shown.project.definitions()) == {}
-
-
-def test_a_runs_log_names_what_changed_and_lists_the_rest_in_one_line(shown: Shown) -> None:
-    recorded(shown)
-    (shown.project.root / "folders" / "two" / "a.py").write_text("def two():\n    return 22\n")
-    recorded(shown)
-    events = shown.instance.get_records_for_run(shown.instance.get_runs()[0].run_id).records
-    lines = "\n".join(record.event_log_entry.user_message for record in events).splitlines()
-    assert [line for line in lines if line.startswith("two: snapshot 1 changed, chunks 1 changed")]
-    assert sorted(", ".join(line[11:] for line in lines if line.startswith("unchanged: ")).split(", ")) == [
-        "one",
-        "three",
-    ]
-
-
-def test_each_stage_of_each_source_has_its_row_in_the_log_of_refreshes(shown: Shown) -> None:
-    for runs in (1, 2):
-        recorded(shown)
-        rows = open_log(shown.project.lake, "refreshes").read_rows(["source", "stage"]).to_pylist()
-        assert Counter((row["source"], row["stage"]) for row in rows) == {
-            (source, stage): runs for source in SOURCES for stage in STAGES
-        }
 
 
 def test_a_slow_event_log_is_written_to_less_often_but_every_ten_seconds_at_least() -> None:
