@@ -15,7 +15,9 @@ less than 0.3 (see `edges`).
 
 from __future__ import annotations
 
-from knowledge_pipeline.code_graph.access_paths import split_steps
+from collections.abc import Callable, Iterable, Iterator
+
+from knowledge_pipeline.code_graph.access_paths import last_segment, split_steps
 from knowledge_pipeline.code_graph.entities import (
     DefinitionRef,
     EnclosingScope,
@@ -25,30 +27,24 @@ from knowledge_pipeline.code_graph.entities import (
     Meanings,
     Module,
     PathPrefix,
+    SuperRef,
     merge_meanings,
 )  # fmt: skip
-from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache
+from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache, EvaluationKey
 from knowledge_pipeline.code_graph.facts import Binding, Import
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
-from knowledge_pipeline.code_graph.members import (
-    find_extensions,
-    find_instance_member,
-    find_lineage,
-    find_member,
-    find_own_member,
-)
-from knowledge_pipeline.code_graph.method_resolution_order import Lineage
-from knowledge_pipeline.code_graph.names import (
-    evaluate_import,
-    resolve_enclosing,
-    resolve_head,
-    resolve_module_member,
-)
+from knowledge_pipeline.code_graph.method_resolution_order import Lineage, linearize
 from knowledge_pipeline.code_graph.traced_view import TracedView
 
 DECLARED_CONFIDENCE = 0.9
 INFERRED_CONFIDENCE = 0.8
+INHERITED_CONFIDENCE = 0.8  # what a base outside of the source may have
+EXTENSION_CONFIDENCE = 0.9  # what is called as a member of the type that it is declared to extend
 _MAX_MEANINGS = 24
+_MAX_SEGMENTS = 32  # of the name of a module that goes on into types
+_MAX_INCLUDED_FILES = 300
+_MAX_EXTENSION_FILES = 20
+_MAX_GENERATIONS = 30  # of classes
 
 
 class Evaluator:
@@ -59,9 +55,13 @@ class Evaluator:
         self.language = view.index(view.path).language
         self.cache = EvaluationCache()
         self.methods_by_name: dict[str, list[DefinitionRef]] = {}  # as `method_guesses` finds them
-        self.includes_by_file: dict[str, list[str]] = {}
-        self.lineages: dict[tuple[str, str], Lineage] = {}
-        self.lineage_depth = 0
+        self._includes_by_file: dict[str, list[str]] = {}
+        self._lineages: dict[tuple[str, str], Lineage] = {}
+        self._lineage_depth = 0
+
+    def get_or_compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
+        """The answer of a question, worked out once."""
+        return self.cache.get_or_compute(key, compute)
 
     def resolve_path(self, file: str, scope: str, path: str) -> Meanings:
         """What a path means within a scope of a file: a fresh question, with all the work allowed."""
@@ -71,7 +71,7 @@ class Evaluator:
     def resolve_import(self, imported: Import) -> Meanings:
         """What an import of the file brings: a fresh question."""
         self.cache.reset_budget()
-        return evaluate_import(self, self.view.index(self.view.path), imported)
+        return self.evaluate_import(self.view.index(self.view.path), imported)
 
     def evaluate_path(self, file: str, scope: str, path: str) -> Meanings:
         """The same as a part of another question."""
@@ -82,7 +82,7 @@ class Evaluator:
     def _compute_path(self, file: str, scope: str, path: str) -> Meanings:
         steps = split_steps(path)
         if len(steps) < 2:
-            return resolve_head(self, file, scope, path)
+            return self.resolve_head(file, scope, path)
         found, known = self._evaluate_prefix(file, scope, steps)
         for step in steps[known:]:
             found = self.follow_step(found, step)
@@ -100,21 +100,15 @@ class Evaluator:
         """What a step leads to from any of the meanings."""
         result: Meanings = {}
         for entity, confidence in list(meanings.items())[:_MAX_MEANINGS]:
-            merge_meanings(result, self.follow(entity, step), confidence)
+            merge_meanings(result, self._follow(entity, step), confidence)
         return result
 
     def evaluate_call(self, definition: DefinitionRef) -> Meanings:
         """What calling a function gives."""
         index = self.view.index(definition.path)
-        return self.evaluate_at(index, definition.name, "@()", definition.receiver_class)
-
-    def evaluate_at(
-        self, index: FileIndex, owner: str, path: str, receiver_class: tuple[str, str] | None = None
-    ) -> Meanings:
-        """What the bindings of a path give, and the path itself where longer ones are bound."""
-        found = self.evaluate_bindings(index, owner, path, receiver_class)
-        if (owner, path) in index.beneath:
-            found[PathPrefix(index.facts.path, owner, path)] = 1.0
+        found = self.evaluate_bindings(index, definition.name, "@()", definition.receiver_class)
+        if (definition.name, "@()") in index.beneath:
+            found[PathPrefix(definition.path, definition.name, "@()")] = 1.0
         return found
 
     def evaluate_bindings(
@@ -144,34 +138,369 @@ class Evaluator:
             return {Instance(*receiver_class): 1.0}
         return self.evaluate_path(index.facts.path, binding.scope, binding.value)
 
-    def follow(self, entity: Entity, step: str) -> Meanings:
-        """What a step leads to from one meaning."""
+    # Names
+
+    def resolve_head(self, file: str, scope: str, name: str) -> Meanings:
+        """What the first name of a path means within a scope."""
+        index = self.view.index(file)
+        name = index.language.receiver_keywords.get(name, name)
+        if name.startswith("@"):
+            return _resolve_special(index, scope, name) or self._resolve_receiver(index, scope, name)
+        return self._resolve_in_scopes(
+            index, name, ((each, each == scope) for each in index.iter_scopes(scope))
+        )
+
+    def _resolve_receiver(self, index: FileIndex, scope: str, name: str) -> Meanings:
+        """What `self` is in a member that is added to a type of another file; its class, for `Self`."""
+        holder = next(
+            (each for each in index.iter_scopes(scope) if (each, "@receiver") in index.tables), None
+        )
+        if holder is None or name == "@super":
+            return {}
+        found = self.evaluate_bindings(index, holder, "@receiver")
+        if name == "@class":
+            return {DefinitionRef(each.path, each.name): 1.0 for each in found if isinstance(each, Instance)}
+        return found
+
+    def resolve_enclosing(self, enclosing: EnclosingScope, name: str) -> Meanings:
+        """The same as `head`, but what is a variable of a function, or no type, is passed over."""
+        index = self.view.index(enclosing.path)
+        scopes = (
+            (each, True)
+            for each in index.iter_scopes(enclosing.scope)
+            if not each or _is_type(index, each) or f"{each}.{name}" in index.kinds
+        )
+        return self._resolve_in_scopes(index, name, scopes, only_types=enclosing.only_types)
+
+    def _is_value(self, entity: Entity) -> bool:
+        """Whether something is neither a type nor leads to one."""
+        if isinstance(entity, DefinitionRef):
+            return self.view.index(entity.path).kinds.get(entity.name) not in CLASS_KINDS | {"type"}
+        return isinstance(entity, Instance | PathPrefix)
+
+    def _resolve_in_scopes(
+        self, index: FileIndex, name: str, scopes: Iterable[tuple[str, bool]], *, only_types: bool = False
+    ) -> Meanings:
+        """What a name means by the innermost scope that knows it; at last, what an outside type may have."""
+        inherited: Meanings = {}
+        for each, own in scopes:
+            found = self._resolve_in_scope(index, each, name, is_starting_scope=own)
+            if found and only_types:
+                found = {one: sure for one, sure in found.items() if not self._is_value(one)} or None
+            if found and _is_type(index, each) and all(isinstance(entity, ExternalName) for entity in found):
+                inherited = inherited or found
+            elif found is not None:
+                return found
+        found = self._resolve_implicit(index, name)
+        return found or ({} if index.has_star_imports and name[:1].isupper() else inherited)
+
+    def _resolve_in_scope(
+        self, index: FileIndex, scope: str, name: str, *, is_starting_scope: bool
+    ) -> Meanings | None:
+        """What a name means by one scope alone; what is in a type, others than itself see as members."""
+        found: Meanings | None = None
+        of_type = _is_type(index, scope)
+        if of_type and not index.language.members_in_body and f"{scope}.{name}" in index.kinds:
+            return None
+        if is_starting_scope or not of_type:
+            found = self._resolve_local(index, scope, name)
+        if found is None and of_type and index.language.members_in_scope:
+            found = self.find_instance_member(index.facts.path, scope, name)
+        if found is None and index.language.receiver_in_scope and (scope, "@receiver") in index.tables:
+            received = self.follow_step(self.evaluate_bindings(index, scope, "@receiver"), f".{name}")
+            found = {one: sure for one, sure in received.items() if not isinstance(one, ExternalName)} or None
+        return self._resolve_star_imports(index, scope, name) if found is None else found
+
+    def _resolve_local(self, index: FileIndex, scope: str, name: str) -> Meanings | None:
+        """What a name means by definitions, imports and bindings of one scope; None: nothing."""
+        path = index.facts.path
+        qualified = f"{scope}.{name}" if scope else name
+        imports = index.imports.get((scope, name), ())
+        bound = (scope, name) in index.tables
+        beneath = (scope, name) in index.beneath
+        defined = qualified in index.kinds and not index.is_hidden(scope, qualified)
+        if not (defined or imports or bound or beneath):
+            return None
+        found: Meanings = {DefinitionRef(path, qualified): 1.0} if defined else {}
+        for each in imports:
+            merge_meanings(found, self.evaluate_import(index, each))
+        if bound:
+            merge_meanings(found, self.evaluate_bindings(index, scope, name))
+        if beneath:
+            found[PathPrefix(path, scope, name)] = 1.0
+        return found
+
+    def evaluate_import(self, index: FileIndex, imported: Import) -> Meanings:
+        """What an import brings."""
+        found = self._resolve_module(index, imported.module)
+        if not found:
+            language, path = index.language, index.facts.path
+            outside = language.external_name(
+                imported.module, imported.name, path, self.view.project_index.layout
+            )
+            return {ExternalName(outside): 1.0} if outside else {}
+        return self.follow_step(found, f".{imported.name}") if imported.name not in ("", "*") else found
+
+    def _resolve_module(self, index: FileIndex, name: str) -> Meanings:
+        """What the name of a module means: its files, or what is named within one of them."""
+        place = (
+            index.language.lookup_home(index.facts) if index.language.has_dotted_modules else index.facts.path
+        )
+        files = self.view.find_modules(index.language, place, name)
+        if files or not index.language.has_dotted_modules or not 0 < name.count(".") <= _MAX_SEGMENTS:
+            return {Module(file): 1.0 for file in files}
+        around, _, last = name.rpartition(".")
+        return self.follow_step(self._resolve_module(index, around), f".{last}")
+
+    def _resolve_star_imports(self, index: FileIndex, scope: str, name: str) -> Meanings | None:
+        included = index.language.has_includes
+        found = (
+            self._resolve_includes(index, name) if included and not scope and index.star_imports("") else {}
+        )
+        for each in index.star_imports(scope):
+            for entity in self._resolve_module(index, each.module):
+                if included and isinstance(entity, Module) and not entity.path.endswith("/"):
+                    continue
+                path = entity.path if isinstance(entity, Module) else ""
+                if not path or path.endswith("/") or self.view.index(path).is_star_exported(name):
+                    merge_meanings(found, self._follow(entity, f".{name}"))
+        return found or None
+
+    def _resolve_includes(self, index: FileIndex, name: str) -> Meanings:
+        """What the nearest of all files that a file includes, and that these include, define."""
+        defining = frozenset(self.view.files_defining(name))
+        found: Meanings = {}
+        for file in self._list_includes(index) if defining else ():
+            if file in defining:
+                merge_meanings(found, self._resolve_local(self.view.index(file), "", name) or {})
+        return found
+
+    def _list_includes(self, index: FileIndex) -> list[str]:
+        """The files that a file includes, directly or not, the nearest first; not more than are near."""
+        path = index.facts.path
+        if path not in self._includes_by_file:
+            near, known = [path], {path}
+            for file in near:  # grows meanwhile
+                if len(near) > _MAX_INCLUDED_FILES:
+                    break
+                here = self.view.index(file)
+                for each in here.star_imports(""):
+                    more = self.view.find_modules(here.language, file, each.module)
+                    near += [one for one in more if one not in known and not one.endswith("/")]
+                    known.update(more)
+            self._includes_by_file[path] = near[1:]
+        return self._includes_by_file[path]
+
+    def _resolve_implicit(self, index: FileIndex, name: str) -> Meanings:
+        """What a name means that a file does not mention: of its package, of the language."""
+        found: Meanings = {}
+        language, home = index.language, index.language.lookup_home(index.facts)
+        for file in self.view.find_siblings(language, home, name):
+            other = self.view.index(file)
+            merge_meanings(found, {} if name in other.private else self._resolve_local(other, "", name) or {})
+        if not found and language.shared_imports:
+            found = self._resolve_shared_imports(index, name)
+        if not found and name in language.builtins:
+            found[ExternalName(name)] = 1.0
+        if not found and language.has_dotted_modules:
+            files = self.view.find_modules(language, home, name)
+            found = {Module(file): 1.0 for file in files}
+        return found
+
+    def _resolve_shared_imports(self, index: FileIndex, name: str) -> Meanings:
+        """What imports bring that another file makes for all."""
+        found: Meanings = {}
+        for file in self.view.files_defining(index.language.shared_imports):
+            other = self.view.index(file)
+            for each in other.imports.get(("", name), ()):
+                merge_meanings(found, self.evaluate_import(other, each) if each.exported else {})
+            if not found and any(each.exported for each in other.star_imports("")):
+                merge_meanings(found, self._resolve_star_imports(other, "", name) or {})
+        return found
+
+    def resolve_module_member(self, file: str, name: str) -> Meanings:
+        """What a module gives under a name: its own, what it re-exports, a module within it."""
+
+        def compute() -> Meanings:
+            found: Meanings | None = None
+            if not file.endswith("/"):
+                index = self.view.index(file)
+                found = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
+            if found := found or self._resolve_package_member(file, name):
+                return found
+            written = self.language.submodule_name(name)
+            files = self.view.find_modules(self.language, file, written) if written else ()
+            return {Module(each): 1.0 for each in files}
+
+        return self.get_or_compute((file, "@module", name), compute)
+
+    def _resolve_package_member(self, package: str, name: str) -> Meanings:
+        found: Meanings = {}
+        for file in self.view.find_siblings(self.language, package, name) if package.endswith("/") else ():
+            merge_meanings(found, self._resolve_local(self.view.index(file), "", name) or {})
+        return found
+
+    def iter_reexports(self, imported: Import) -> Iterator[tuple[str, Entity]]:
+        """What others can take from the file by an import of it, under which names."""
+        if imported.name != "*":
+            yield from (
+                (imported.local, entity) for entity in self.resolve_import(imported) if imported.local
+            )
+            return
+        for file in self.view.find_modules(self.language, self.view.path, imported.module):
+            if not file.endswith("/"):
+                index = self.view.index(file)
+                names = (name for name in index.definitions_within("") if index.is_star_exported(name))
+                yield from ((name, DefinitionRef(file, name)) for name in names)
+
+    # Members
+
+    def lineage(self, path: str, name: str) -> Lineage:
+        """A class and what it extends, nearest first; as text what is outside of the source."""
+        key = (path, name)
+        if key in self._lineages or self._lineage_depth >= _MAX_GENERATIONS:
+            return self._lineages.get(key, [key])
+        self._lineages[key] = [key]  # what a class reaches of itself, should it extend itself
+        self._lineage_depth += 1
+        line, is_whole = self.cache.compute_with_completeness(
+            lambda: linearize(key, self._resolve_bases, self.lineage)
+        )
+        self._lineage_depth -= 1
+        if is_whole:
+            self._lineages[key] = line
+        else:
+            del self._lineages[key]
+        return line
+
+    def find_member(self, lineage: Lineage, name: str, receiver_class: tuple[str, str]) -> Meanings:
+        """A member of the first class of a lineage that defines it, and what nearer ones put into it."""
+        found: Meanings = {}
+        for each in lineage:
+            if isinstance(each, str):
+                return found or {ExternalName(f"{each}.{name}"): INHERITED_CONFIDENCE}
+            merge_meanings(found, self.find_own_member(*each, name, receiver_class))
+            if any(
+                isinstance(entity, DefinitionRef) and last_segment(entity.name) == name for entity in found
+            ):
+                break
+        return found
+
+    def is_subclass_method(self, method: DefinitionRef, receivers: Meanings) -> bool:
+        """Whether a method's class extends one of some classes, or instances of them."""
+        line = self.lineage(method.path, method.name.rpartition(".")[0])
+        wanted = ((each.path, each.name) for each in receivers if isinstance(each, Instance | DefinitionRef))
+        return any(each in line for each in wanted)
+
+    def find_instance_member(self, path: str, name: str, member: str) -> Meanings | None:
+        """A member of an instance of a class; None where it has none."""
+        key = (path, f"@in {name}", member)
+        here = (path, name)
+        return self.get_or_compute(key, lambda: self.find_member(self.lineage(*here), member, here)) or None
+
+    def find_own_member(
+        self, path: str, owner: str, name: str, receiver_class: tuple[str, str] | None
+    ) -> Meanings:
+        """A member that a class defines, or is given, itself; in all files of its package if it may."""
+        index = self.view.index(path)
+        found = self._find_member_in_file(index, owner, name, receiver_class)
+        if not found and index.language.has_scattered_members:
+            for file in self.view.find_siblings(
+                index.language, index.language.member_home(index.facts), name
+            ):
+                if file != path and self._names_same_type(file, owner, (path, owner)):
+                    merge_meanings(
+                        found, self._find_member_in_file(self.view.index(file), owner, name, receiver_class)
+                    )
+        return found
+
+    def _names_same_type(self, file: str, name: str, type_key: tuple[str, str]) -> bool:
+        """Whether a name means a type in another file, too; taken for granted where a package has one."""
+        if not self.view.index(file).language.has_duplicate_type_names:
+            return True
+        found = self.evaluate_path(file, "", name)
+        return any(isinstance(each, DefinitionRef) and (each.path, each.name) == type_key for each in found)
+
+    def _find_member_in_file(
+        self, index: FileIndex, owner: str, name: str, receiver_class: tuple[str, str] | None
+    ) -> Meanings:
+        """A member of a type as one file says."""
+        path = index.facts.path
+        qualified = f"{owner}.{name}"
+        found: Meanings = (
+            {DefinitionRef(path, qualified, receiver_class): 1.0} if qualified in index.kinds else {}
+        )
+        merge_meanings(found, self.evaluate_bindings(index, owner, name))
+        if (owner, name) in index.beneath:
+            found[PathPrefix(path, owner, name)] = 1.0
+        return found
+
+    def find_extensions(self, receiver: Instance | ExternalName, name: str) -> Meanings:
+        """A function that is called as a member of a type, by the name of its receiver's type."""
+        if not self.language.has_extensions or name.startswith("@"):
+            return {}
+        line: Lineage = (
+            [receiver.name]
+            if isinstance(receiver, ExternalName)
+            else self.lineage(receiver.path, receiver.name)
+        )
+        names = {last_segment(each if isinstance(each, str) else each[1]) for each in line}
+        return {
+            DefinitionRef(index.facts.path, each): EXTENSION_CONFIDENCE
+            for index in map(self.view.index, self.view.files_defining(name)[:_MAX_EXTENSION_FILES])
+            for each in index.definitions_named(name)
+            for binding in index.bindings_of(each, "@receiver")
+            if last_segment(binding.value) in names
+        }
+
+    def _expand_alias(self, definition: DefinitionRef) -> Lineage:
+        """The type that a definition is, or those that it is another name for."""
+        kind = self.view.index(definition.path).kinds.get(definition.name)
+        if kind == "type":
+            meant = self.evaluate_call(definition)
+            return [(each.path, each.name) for each in meant if isinstance(each, DefinitionRef | Instance)]
+        return [(definition.path, definition.name)] if kind in CLASS_KINDS else []
+
+    def _resolve_bases(self, key: tuple[str, str]) -> Lineage:
+        index = self.view.index(key[0])
+        scope = key[1].rpartition(".")[0]
+        bases: Lineage = []
+        for written in index.bases.get(key[1], ()):
+            for entity in self.evaluate_path(key[0], scope, written):
+                if isinstance(entity, DefinitionRef):
+                    bases += [each for each in self._expand_alias(entity) if each != key]
+                elif isinstance(entity, ExternalName):
+                    bases.append(entity.name)
+        return bases
+
+    # Steps
+
+    def _follow(self, entity: Entity, step: str) -> Meanings:
         if isinstance(entity, DefinitionRef):
             return self._follow_from_definition(entity, step)
         if isinstance(entity, Instance):
             language = self.view.index(entity.path).language
             if step[0] == ".":
-                found = find_instance_member(self, entity.path, entity.name, step[1:]) or {}
-                return _require_internal(found) or find_extensions(self, entity, step[1:]) or found
+                found = self.find_instance_member(entity.path, entity.name, step[1:]) or {}
+                return _require_internal(found) or self.find_extensions(entity, step[1:]) or found
             reads = (language.call_method,) if step == "()" else language.element_accessors
             key = (entity.path, f"@in {entity.name}", step)
-            return self.cache.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
+            return self.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
         if isinstance(entity, PathPrefix):
             return self._follow_from_prefix(entity, step)
         if isinstance(entity, Module):
-            return resolve_module_member(self, entity.path, step[1:]) if step[0] == "." else {}
+            return self.resolve_module_member(entity.path, step[1:]) if step[0] == "." else {}
         if isinstance(entity, ExternalName):
-            if step[0] == "." and (found := find_extensions(self, entity, step[1:])):
+            if step[0] == "." and (found := self.find_extensions(entity, step[1:])):
                 return found
             name = self.language.extend_external_name(entity.name, step)
             return {ExternalName(name): 1.0} if name and len(name) < 200 else {}
         if isinstance(entity, EnclosingScope):
-            return resolve_enclosing(self, entity, step[1:]) if step[0] == "." else {}
+            return self.resolve_enclosing(entity, step[1:]) if step[0] == "." else {}
         if step == "()":
             return {entity: 1.0}
-        line = find_lineage(self, *entity.receiver_class)
+        line = self.lineage(*entity.receiver_class)
         place = line.index((entity.path, entity.name)) + 1 if (entity.path, entity.name) in line else 0
-        return find_member(self, line[place:], step[1:], entity.receiver_class)
+        return self.find_member(line[place:], step[1:], entity.receiver_class)
 
     def _follow_from_definition(self, definition: DefinitionRef, step: str) -> Meanings:
         index = self.view.index(definition.path)
@@ -185,23 +514,23 @@ class Evaluator:
             if step[:2] == ".@":
                 # what a type's constructor is given; without one, what the field of that name is
                 language = self.view.index(here[0]).language
-                found = find_member(self, find_lineage(self, *here), language.constructor, here)
+                found = self.find_member(self.lineage(*here), language.constructor, here)
                 makers: Meanings = {each: sure for each, sure in found.items() if self._is_function(each)}
                 if not makers and language.has_memberwise_constructor:
-                    return find_instance_member(self, *here, step[2:]) or {}
+                    return self.find_instance_member(*here, step[2:]) or {}
                 return self.follow_step(makers, step)
-            return find_member(self, find_lineage(self, *here), step[1:], here)
+            return self.find_member(self.lineage(*here), step[1:], here)
         if index.is_computed(definition.name):
             return self._follow_from_computed(definition, step)
         if step[:2] == ".@":
-            return self.evaluate_at(index, definition.name, step[1:])
+            return self._evaluate_at(index, definition.name, step[1:])
         if step[:1] == "." and kind in ("function", "method"):
             member = f"{definition.name}{step}"
             return (
                 {DefinitionRef(definition.path, member): 1.0} if index.kinds.get(member) == "method" else {}
             )
         if step[:1] == ".":
-            return find_own_member(self, definition.path, definition.name, step[1:], None)
+            return self.find_own_member(definition.path, definition.name, step[1:], None)
         return (
             self.evaluate_call(definition) if step == "()" and kind in ("function", "method", "type") else {}
         )
@@ -214,7 +543,7 @@ class Evaluator:
             return self.follow_step(result, step) if step else result
 
         of = "\t".join(definition.receiver_class or ())
-        return self.cache.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
+        return self.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
 
     def _is_function(self, entity: Entity) -> bool:
         if not isinstance(entity, DefinitionRef):
@@ -234,30 +563,57 @@ class Evaluator:
     def _follow_from_prefix(self, prefix: PathPrefix, step: str) -> Meanings:
         index = self.view.index(prefix.path)
         at = prefix.prefix + step
-        found = self.evaluate_at(index, prefix.owner, at)
+        found = self._evaluate_at(index, prefix.owner, at)
         if found:
             return found
         if step[0] == "[":
             others = ["[]"] if step != "[]" else [f"[{each}]" for each in range(8)]
             for each in others:
-                merge_meanings(found, self.evaluate_at(index, prefix.owner, prefix.prefix + each))
+                merge_meanings(found, self._evaluate_at(index, prefix.owner, prefix.prefix + each))
             return found
         containers = index.language.container_methods
         indexed = index.language.calls_index and step == "()"
-        if indexed and (found := self.evaluate_at(index, prefix.owner, f"{prefix.prefix}[]")):
+        if indexed and (found := self._evaluate_at(index, prefix.owner, f"{prefix.prefix}[]")):
             return found
         if step[1:] in index.language.container_properties:
             held = prefix.prefix + index.language.container_properties[step[1:]]
-            found = self.evaluate_at(index, prefix.owner, held) or (
+            found = self._evaluate_at(index, prefix.owner, held) or (
                 {prefix: 1.0} if held == prefix.prefix else {}
             )
             return found | {PathPrefix(prefix.path, prefix.owner, at): 1.0}
         if step == "()" and (last := split_steps(prefix.prefix)[-1])[1:] in containers:
             base = prefix.prefix[: -len(last)]
-            return self.evaluate_at(index, prefix.owner, base + containers[last[1:]]) or {
+            return self._evaluate_at(index, prefix.owner, base + containers[last[1:]]) or {
                 PathPrefix(prefix.path, prefix.owner, base): 1.0
             }
         return {PathPrefix(prefix.path, prefix.owner, at): 1.0} if step[1:] in containers else {}
+
+    def _evaluate_at(self, index: FileIndex, owner: str, path: str) -> Meanings:
+        found = self.evaluate_bindings(index, owner, path)
+        if (owner, path) in index.beneath:
+            found[PathPrefix(index.facts.path, owner, path)] = 1.0
+        return found
+
+
+def _is_type(index: FileIndex, scope: str) -> bool:
+    return index.kinds.get(scope) in CLASS_KINDS
+
+
+def _resolve_special(index: FileIndex, scope: str, name: str) -> Meanings:
+    path = index.facts.path
+    if name == "@":
+        return {DefinitionRef(path, scope): 1.0}
+    if name in ("@around", "@type"):
+        return {EnclosingScope(path, scope, name == "@type"): 1.0}
+    if name == "@file":
+        return {Module(path): 1.0}
+    owner = index.enclosing_class(scope)
+    if owner is None or name == "@receiver":
+        holder = index.enclosing_object(scope) if name == "@self" else None
+        return {DefinitionRef(path, holder): 1.0} if holder else {}
+    if name == "@super":
+        return {SuperRef(path, owner, (path, owner)): 1.0}
+    return {DefinitionRef(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
 
 
 def _require_internal(meanings: Meanings) -> Meanings:

@@ -6,7 +6,6 @@ from knowledge_pipeline.code_graph.access_paths import split_steps
 from knowledge_pipeline.code_graph.entities import DefinitionRef, Instance, Meanings
 from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.facts import Use
-from knowledge_pipeline.code_graph.members import is_subclass_method
 from knowledge_pipeline.code_graph.traced_view import TracedView
 
 SUBCLASS_CONFIDENCE = 0.7
@@ -30,7 +29,7 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
     if methods is None:
         methods = evaluator.methods_by_name[name] = _list_methods(name, view)
     if any(isinstance(each, Instance | DefinitionRef) for each in receivers):
-        below = [each for each in methods if is_subclass_method(evaluator, each, receivers)]
+        below = [each for each in methods if evaluator.is_subclass_method(each, receivers)]
         own = view.index(view.path).enclosing_class(scope)
         if below or Instance(view.path, own or "") not in receivers:
             return dict.fromkeys(
@@ -42,7 +41,7 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
 def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
     classes = (DefinitionRef(each.path, each.name.rpartition(".")[0]) for each in methods if each != method)
     others: Meanings = dict.fromkeys(classes, 1.0)
-    return is_subclass_method(evaluator, method, others)
+    return evaluator.is_subclass_method(method, others)
 
 
 def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:

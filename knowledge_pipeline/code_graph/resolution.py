@@ -14,7 +14,6 @@ from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Import, Use
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.languages.registry import get_language
 from knowledge_pipeline.code_graph.method_guesses import guess_methods
-from knowledge_pipeline.code_graph.names import iter_reexports
 from knowledge_pipeline.code_graph.project_layout import Project
 from knowledge_pipeline.code_graph.traced_view import Trace, TracedView, project_index_of
 
@@ -134,7 +133,7 @@ class _Resolver:
         for each in self.index.facts.imports:
             if not each.exported:
                 continue
-            for name, entity in iter_reexports(self.evaluator, each):
+            for name, entity in self.evaluator.iter_reexports(each):
                 if isinstance(entity, DefinitionRef):
                     yield Alias(
                         self.view.full_name(name), entity.name, entity.path, self._exported_members(entity)
