@@ -31,7 +31,6 @@ from knowledge_pipeline_tests.serve.test_mcp_http import ACCEPTED, INITIALIZE
 from knowledge_pipeline_tests.serve.world import SEERS, World
 
 API = "/api/v1/knowledge"
-NOW = int(time.time())
 SEED = 11
 
 
@@ -103,7 +102,7 @@ def test_an_address_is_a_principal_where_it_is_verified(
     identity: IdentityServer, claims: dict[str, Any], settings: dict[str, Any], expected: set[str]
 ) -> None:
     trust = trusting(identity, **settings)("https://knowledge.test")
-    given = {"sub": "1", "org": "acme", "exp": NOW, "email": "ann@example.org", **claims}
+    given = {"sub": "1", "org": "acme", "exp": int(time.time()), "email": "ann@example.org", **claims}
     assert resolve_subject(trust, given, "1").access.principals == expected
 
 
@@ -132,12 +131,12 @@ def unsigned(claims: dict[str, Any], header: dict[str, Any], key: bytes | None) 
 
 def forge(identity: IdentityServer, how: str) -> str:
     """A token of somebody who may see everything of acme, with one thing wrong."""
-    pair, other = identity.keys[-1], create_pair()
-    claims = {"iss": identity.issuer, "aud": AUDIENCE, "iat": NOW, "exp": NOW + 300, **claims_of("ann")}
+    pair, other, now = identity.keys[-1], create_pair(), int(time.time())
+    claims = {"iss": identity.issuer, "aud": AUDIENCE, "iat": now, "exp": now + 300, **claims_of("ann")}
     changed: dict[str, dict[str, Any]] = {
-        "expired": {"exp": NOW - 60, "iat": NOW - 400},
-        "not yet valid": {"nbf": NOW + 300},
-        "of the future": {"iat": NOW + 300},
+        "expired": {"exp": now - 60, "iat": now - 400},
+        "not yet valid": {"nbf": now + 300},
+        "of the future": {"iat": now + 300},
         "of another audience": {"aud": "https://other.test"},
         "with the audience as a prefix": {"aud": f"{AUDIENCE}/more"},
         "of another issuer": {"iss": "https://evil.test"},

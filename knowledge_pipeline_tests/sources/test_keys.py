@@ -49,6 +49,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "columns": ({"text": "body"}, ("table",)),
     "attachments": ({"include": ["*.pdf"]}, CONVERSATIONS),
     "files": ({"extractor": "knowledge_pipeline_tests.sources.test_keys:shout"}, ("files", *CONVERSATIONS)),
+    "branches": (["release/*"], ("code", "markdown", "openapi")),
     "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),
@@ -62,13 +63,17 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
 OF_ATTACHMENTS = ("attachments", "files")
 """Keys that an export of Slack, which has no files, refuses."""
 
+IN_GIT: dict[str, object] = {"type": "git", "url": "https://example.org/app.git"}
+
 OTHER_PLACES: dict[str, dict[str, object]] = {
     "github_pr": {"type": "gitlab", "project": "ann/app"},
     "github_issues": {"type": "gitlab", "project": "ann/app"},
     "releases": {"type": "gitlab", "project": "ann/app"},
     "slack": {"type": "slack", "token": "t0ken"},
-    "git_history": {"type": "git", "url": "https://example.org/app.git"},
-    "code": {"type": "git", "url": "https://example.org/app.git"},
+    "git_history": IN_GIT,
+    "code": IN_GIT,
+    "markdown": IN_GIT,
+    "openapi": IN_GIT,
 }
 
 OF_ALL = {"id", "type", "namespace", "connection", "access"}
@@ -112,7 +117,8 @@ def test_a_key_is_read_or_refused(key, source_type, tmp_path):
         return
     more = {"attachments": True} if key == "files" and source_type in CONVERSATIONS else {}
     for place in (connection(source_type, str(tmp_path)), OTHER_PLACES.get(source_type)):
-        if place is not None and not (key in OF_ATTACHMENTS and place["type"] == "slack_export"):
+        has_it = place is not None and (key != "branches" or place is IN_GIT)
+        if has_it and not (key in OF_ATTACHMENTS and place["type"] == "slack_export"):
             source = source_of(
                 source_type, tmp_path, RecordedSource, connection=place, **{key: value}, **more
             )
