@@ -124,7 +124,7 @@ class Session:
         settings = self.settings
         for embedding in settings.list_embeddings():
             if embedding.provider == "local":
-                Thread(target=_embed, args=(embedding, text), name="preload").start()
+                Thread(target=_warm_model, args=(embedding, text), name="preload").start()
 
     def use_config(self, path: Path) -> None:
         """Use another file, or the same one after this run has edited it."""
@@ -133,7 +133,7 @@ class Session:
             self.__dict__.pop(name, None)
 
 
-def _embed(embedding: EmbeddingSettings, text: str) -> None:
+def _warm_model(embedding: EmbeddingSettings, text: str) -> None:
     from knowledge_pipeline.embedding.registry import open_embedder
 
     with suppress(KnowledgeError):  # the command reports it, or does without

@@ -80,8 +80,8 @@ def select_stages(source_type: SourceType) -> dict[str, Callable[[RefreshContext
 class SourceRefresh:
     """One source on its way through the stages, in two steps: until words find it, and to the end.
 
-    `read` may do the first stage before them. Each step yields the statistics of a stage as soon as that is
-    done. Without `releases` nothing is indexed or released before its time.
+    `read_source` may do the first stage before them. Each step yields the statistics of a stage as soon as
+    that is done. Without `releases` nothing is indexed or released before its time.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class SourceRefresh:
         self._idle = idle if can_be_idle else None
         self._version_stamps: Mapping[str, VersionStamp] = {}
 
-    def read(self) -> None:
+    def read_source(self) -> None:
         """List the source and read what changed, alone: this waits for a service. Raises as the next step."""
         with self._begin_step():
             self._run("snapshot")
 
     def cut_and_index_words(self) -> Iterator[Stats]:
-        """List the source, if `read` has not; cut it, and index its words where it takes long to embed.
+        """List the source, if `read_source` has not; cut it; index its words where embedding takes long.
 
         Raises:
             Busy: another process refreshes the same source.
@@ -256,15 +256,15 @@ def refresh(
 def _read_side_by_side(runs: Sequence[SourceRefresh]) -> dict[str, KnowledgeError]:
     """Read sources that mostly wait for their services; what failed, by source."""
 
-    def read(run: SourceRefresh) -> KnowledgeError | None:
+    def find_failure(run: SourceRefresh) -> KnowledgeError | None:
         try:
-            run.read()
+            run.read_source()
         except KnowledgeError as error:
             return error
         return None
 
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="read") as threads:
-        errors = list(threads.map(read, runs))
+        errors = list(threads.map(find_failure, runs))
     return {run.ctx.source.id: error for run, error in zip(runs, errors, strict=True) if error}
 
 
