@@ -31,7 +31,8 @@ def copy_world(world: World, root: Path, monkeypatch: pytest.MonkeyPatch) -> Wor
     """The same in another folder."""
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
-    shutil.copytree(world.root, root, ignore=shutil.ignore_patterns("logs"))  # what other tests asked
+    of_other_tests = shutil.ignore_patterns("logs", "refreshes")  # their questions, and what they refreshed
+    shutil.copytree(world.root, root, ignore=of_other_tests)
     settings = file.load_settings(root / "knowledge.yaml")
     return World(root, settings, world.environment, world.tokens, world.ids)
 
