@@ -76,9 +76,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.folder: Path = options.envs.resolve()
         self.options = options
-        self.corpus = peers_corpus.corpus(self.folder / "corpus")
-        self.questions = self.folder / "questions.json"
-        self.questions.write_text(json.dumps(peers_corpus.questions(self.corpus)), encoding="utf-8")
+        self.corpus, self.questions = peers_corpus.prepare(self.folder / "corpus")
 
     def figures(self) -> Iterator[dict[str, Any]]:
         """Those of every tool that was asked for; of one that failed its name and `failed`."""

@@ -1,12 +1,14 @@
 """The files and the questions of `benchmarks.peers`: those of a source distribution.
 
 A question is the first line of the docstring of a function, class or module, of four words or more, that
-stands in one file only; that file answers it. The line stays where it is.
+stands in one file only; that file answers it. The line is taken out of the file: who finds a text word for
+word finds nothing.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -21,9 +23,13 @@ _LEAST_WORDS = 4
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def corpus(folder: Path, package: str = PACKAGE) -> Path:
-    """The Python and Markdown files of a source distribution, fetched once, below `folder`."""
-    files = folder / package.replace("==", "-")
+def prepare(folder: Path, package: str = PACKAGE) -> tuple[Path, Path]:
+    """The Python and Markdown files of a source distribution, and the questions, made once below `folder`.
+
+    The second is a JSON list: `text`, and `path` of the file that answers.
+    """
+    files = folder / f"{package.replace('==', '-')}-asked"
+    asked = folder / f"{files.name}.json"
     if not files.is_dir():
         fetched = folder / "fetched"
         _fetch(package, fetched)
@@ -32,8 +38,17 @@ def corpus(folder: Path, package: str = PACKAGE) -> Path:
             packed.extractall(fetched, filter="data")
         (unpacked,) = (path for path in fetched.iterdir() if path.is_dir())
         _copy(unpacked, folder / "copied")
+        questions = _choose_questions(folder / "copied", QUESTIONS)
+        _take_out(folder / "copied", questions)
+        asked.write_text(json.dumps(questions), encoding="utf-8")
         (folder / "copied").rename(files)
-    return files
+    return files, asked
+
+
+def _take_out(files: Path, questions: list[dict[str, str]]) -> None:
+    for question in questions:
+        path = files / question["path"]
+        path.write_text(path.read_text("utf-8").replace(question["text"], ""), "utf-8")
 
 
 def _fetch(package: str, folder: Path) -> None:
@@ -51,8 +66,8 @@ def _copy(unpacked: Path, target: Path) -> None:
             shutil.copyfile(path, place)
 
 
-def questions(files: Path, count: int = QUESTIONS) -> list[dict[str, str]]:
-    """So many questions, drawn evenly over all there are: `text`, and `path` of the file that answers."""
+def _choose_questions(files: Path, count: int) -> list[dict[str, str]]:
+    """So many, drawn evenly over all there are."""
     found = [
         (line, path.relative_to(files).as_posix())
         for path in sorted(files.rglob("*.py"))

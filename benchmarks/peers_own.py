@@ -10,6 +10,7 @@ the same question is asked twice.
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,11 +118,12 @@ def _look_up(embedder: Any, vectors: Vectors) -> None:
             each.usage = replace(each.usage, texts=before + len(texts))
         return made
 
-    asked = Vectors()
+    asked: defaultdict[str, Vectors] = defaultdict(Vectors)  # by space
 
     def looked_up_query(self: Any, text: str) -> Any:
-        asked.looked_up = vectors.looked_up
-        return asked.of([text], lambda _: embed_query(self, text)[None])[0]
+        known = asked[self.space.name]
+        known.looked_up = vectors.looked_up
+        return known.of([text], lambda _: embed_query(self, text)[None])[0]
 
     embedder.embed, embedder.embed_query = looked_up, looked_up_query
 
