@@ -1,8 +1,8 @@
 """The files and the questions of `benchmarks.peers`: those of a source distribution.
 
-A question is the first line of the docstring of a function, class or module, of four words or more, that
-stands in one file only; that file answers it. The line is taken out of the file: who finds a text word for
-word finds nothing.
+A question is the first line of the docstring of a function, class or module outside the tests, of four
+words or more, that stands in one file only; that file answers it. The line is taken out of the file: who
+finds a text word for word finds nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from knowledge_pipeline.file_roles import classify_file
 
 PACKAGE = "structlog==25.5.0"
 QUESTIONS = 100
@@ -71,6 +73,7 @@ def _choose_questions(files: Path, count: int) -> list[dict[str, str]]:
     found = [
         (line, path.relative_to(files).as_posix())
         for path in sorted(files.rglob("*.py"))
+        if classify_file(path.relative_to(files).as_posix()) != "test"
         for line in _first_lines(path)
     ]
     whole = [path.read_text("utf-8") for path in sorted(files.rglob("*")) if path.is_file()]
