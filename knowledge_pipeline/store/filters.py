@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -74,6 +74,14 @@ MATCH_NONE = Filter("false")
 MATCH_ALL = Filter("true")
 
 
+def any_of(conditions: Sequence[Filter]) -> Filter:
+    """At least one of them holds. Nested as flat as can be: Lance reads no more than some fifty levels."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else MATCH_NONE
+    half = len(conditions) // 2
+    return any_of(conditions[:half]) | any_of(conditions[half:])
+
+
 def _require_column_name(name: str) -> str:
     if not _COLUMN.match(name):
         raise ValueError(f"{name!r} is not a column name")
@@ -136,6 +144,12 @@ def has_any(column: str, values: Iterable[str]) -> Filter:
     """The list column holds at least one of the values; no values match nothing."""
     listed = ", ".join(format_literal(value) for value in values)
     return Filter(f"array_has_any({_require_column_name(column)}, [{listed}])") if listed else MATCH_NONE
+
+
+def has_all(column: str, values: Iterable[str]) -> Filter:
+    """The list column holds each of the values; it always holds none."""
+    listed = ", ".join(format_literal(value) for value in values)
+    return Filter(f"array_has_all({_require_column_name(column)}, [{listed}])") if listed else MATCH_ALL
 
 
 def starts_with(column: str, value: str) -> Filter:

@@ -70,6 +70,15 @@ def test_a_column_name_cannot_carry_a_condition() -> None:
         filters.eq("path = '' OR id", "x")
 
 
+def test_all_values_have_to_be_there(table: Table) -> None:
+    first, second = NASTY[:2]
+    found = table.read_rows(["path"], filters.has_all("tags", [first, "all"]))
+    assert found["path"].to_pylist() == [first]
+    assert table.count_rows(filters.has_all("tags", [first, second])) == 0
+    assert table.count_rows(filters.has_all("tags", [])) == table.count_rows()
+    assert table.count_rows(filters.any_of([filters.eq("path", each) for each in NASTY])) == len(NASTY)
+
+
 def test_no_values_match_nothing(table: Table) -> None:
     assert table.count_rows(filters.one_of("path", [])) == table.count_rows(filters.has_any("tags", [])) == 0
 

@@ -86,6 +86,22 @@ def test_several_stores_have_one_source_on_several_branches(
     assert asyncio.run(search()) == [expected] * 4
 
 
+@pytest.mark.parametrize(
+    ("sources", "branches"), [(150, 1), (1, 150)], ids=["of many sources", "of one source"]
+)
+def test_a_pattern_may_fit_many_branches(lakes: dict[str, Lake], sources: int, branches: int) -> None:
+    table = lakes["main"].index("space", rows.DIMENSIONS)
+    for source in ("app", *(f"s{at}" for at in range(1, sources))):
+        names = tuple(f"release/{source}.{at}" for at in range(branches))
+        write_location(table, source, SourceLocation("main", None, names))
+    where = on_branch(["release/*"], eq("archived", False))
+
+    async def count() -> int:
+        return await (await open_reader(lakes["main"])).count_rows(where)
+
+    assert asyncio.run(count()) == 1
+
+
 def test_a_location_is_noted_once_and_belongs_to_a_version(lakes: dict[str, Lake]) -> None:
     table = lakes["main"].index("space", rows.DIMENSIONS)
     version, noted = table.version, read_locations(table)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -23,6 +22,8 @@ from knowledge_pipeline.store.filters import (
     VARIANT_TAG,
     BranchCondition,
     Filter,
+    any_of,
+    has_all,
     has_any,
     one_of,
 )
@@ -150,13 +151,12 @@ class Locations:
                 on_main.append(source)
             if names := tuple(name for name in location.branches if matches_any(name, asked.branches)):
                 further[names].append(source)
-        found = one_of("source", on_main) & asked.own
+        found = [one_of("source", on_main) & asked.own]
         for names, sources in further.items():
-            absent = [has_any("tags", [f"{ABSENT_TAG}:{name}"]) for name in names]  # in all of them
-            own = asked.own & ~reduce(Filter.__and__, absent)
+            own = asked.own & ~has_all("tags", [f"{ABSENT_TAG}:{name}" for name in names])
             variants = has_any("tags", [f"{VARIANT_TAG}:{name}" for name in names])
-            found |= one_of("source", sources) & (own | variants)
-        return found
+            found.append(one_of("source", sources) & (own | variants))
+        return any_of(found)
 
 
 def build_branch_tags(metadata: Mapping[str, Any]) -> list[str]:
