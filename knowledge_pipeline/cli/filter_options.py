@@ -28,7 +28,7 @@ class FilterOptions:
     source: Annotated[Names, _repeatable("ID", "this source", autocompletion=complete_source_ids)] = None
     source_type: Annotated[Names, _repeatable("TYPE", "this type of source")] = None
     repo: Annotated[Names, _repeatable("NAME", "this repository: flask, pallets/flask")] = None
-    branch: Annotated[Names, _repeatable("NAME", "this branch: main, 'release/*'")] = None
+    branch: Annotated[Names, _repeatable("NAME", "this branch: main, 'release/*', pull/12")] = None
     author: Annotated[Names, _repeatable("NAME", "this author, matched by whole words")] = None
     tag: Annotated[Names, _repeatable("TAG", "this tag")] = None
     label: Annotated[Names, _repeatable("NAME", "this label of tickets, pull requests and pages")] = None

@@ -37,7 +37,8 @@ class Filters:
         "Repositories: `pallets/flask`, or the last part: `flask`.", default=()
     )
     branches: tuple[Name, ...] = described(
-        "Branches, by name or pattern: `release/*`. Without any, the main branch of each source.", default=()
+        "Branches, by name or pattern: `release/*`, `pull/12`. Without any, the main branch of each source.",
+        default=(),
     )
     paths: tuple[Name, ...] = described(
         "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Where types of sources "

@@ -19,6 +19,7 @@ _INCOMING_KINDS = {
 }
 _SURE = 0.95  # in a line of a result, the others alone say how they were resolved
 _NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports")
+_MAX_SHOWN_BRANCHES = 5
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
     "hyde": "Searched without a hypothetical answer: the language model did not write one.",
@@ -89,4 +90,8 @@ def _format_neighbour(neighbour: CodeNeighbour) -> str:
 
 def describe_branches(result: SearchResult) -> str:
     """`in release/1, release/2`: where a result stands that the main branch has not; else nothing."""
-    return f"in {', '.join(result.metadata.get('branches', ()))}" if is_variant_uri(result.span.uri) else ""
+    if not is_variant_uri(result.span.uri):
+        return ""
+    names = result.metadata.get("branches", ())
+    more = len(names) - _MAX_SHOWN_BRANCHES
+    return f"in {', '.join(names[:_MAX_SHOWN_BRANCHES])}" + (f" and {more} more" if more > 0 else "")

@@ -35,6 +35,7 @@ from knowledge_pipeline.sources.files.notebook import NOTEBOOK_VERSION, is_noteb
 from knowledge_pipeline.sources.files.trees import FileTree
 from knowledge_pipeline.sources.git.history import FolderHistory, GitHistorySource, MirrorHistory
 from knowledge_pipeline.sources.git.mirror import Mirror
+from knowledge_pipeline.sources.git.open_pulls import find_pull_lister
 from knowledge_pipeline.sources.git.remote import build_remote
 from knowledge_pipeline.sources.git.tree import GitTree
 from knowledge_pipeline.sources.git.wiki import WikiPages
@@ -144,4 +145,5 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
 
         return ArchiveTree(connection, selection, cache=cache)
     assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
-    return GitTree(Mirror(build_remote(connection), cache), connection.branch, selection, source.branches)
+    mirror = Mirror(build_remote(connection), cache)
+    return GitTree(mirror, connection.branch, selection, source.branches, find_pull_lister(source))

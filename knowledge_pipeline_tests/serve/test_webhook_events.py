@@ -234,6 +234,30 @@ def test_an_event_is_a_look_at_what_it_names(
     assert looked_at(read(SIGN[service](SECRET, event, payload))) == expected
 
 
+def test_an_event_of_a_pull_request_refreshes_what_reads_its_head() -> None:
+    reads = {
+        name: source(name, "code", connection, branches=[pattern])
+        for name, connection, pattern in [
+            ("hub-heads", HUB_SHOP, "pull/*"),
+            ("hub-other-number", HUB_SHOP, "pull/9"),
+            ("hub-branches", HUB_SHOP, "*"),
+            ("hub-other", HUB_SHOP | {"repository": "acme/other"}, "pull/*"),
+            ("lab-heads", LAB_SHOP, "merge-requests/4"),
+        ]
+    }
+
+    def refreshed(service: str, event: str, payload: dict[str, Any]) -> set[str]:
+        found = read(SIGN[service](SECRET, event, payload)).changes
+        return {name for name, each in reads.items() if any(change.is_of(each) for change in found)}
+
+    for action in ("opened", "synchronize", "reopened", "closed"):
+        assert refreshed(*on_hub("pull/8", "pull_request", action)) == {"hub-heads"}
+    assert refreshed(*on_hub("pull/8", "pull_request", "labeled")) == set()
+    assert refreshed(*on_hub("pull/8", "pull_request_review", "submitted")) == set()
+    merge = gitlab.conversation_event(LAB, "acme/web/shop", "merge_request/4")
+    assert refreshed("gitlab", "Merge Request Hook", merge) == {"lab-heads"}
+
+
 def test_the_kind_of_an_event_is_what_its_service_calls_it() -> None:
     sent = [
         ("github", "push", {}, "push"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -159,6 +160,16 @@ def test_a_result_says_in_which_branches_it_stands(shop: Project, base: Knowledg
         assert is_variant_uri(uri) and base.get(f"shop:{uri}").results == (chunk,)
 
 
+def test_a_text_names_the_first_of_many_branches(
+    shop: Project, base: KnowledgeBase, repository: Repository
+) -> None:
+    for number in range(3, 8):
+        repository.git("branch", f"release/{number}", "release/1")
+    shop.refresh()
+    text = render_answer(base.search("albatross_stable branch:release/1"))
+    assert "in release/1, release/2, release/3, release/4, release/5 and 2 more" in text
+
+
 def test_the_same_file_is_stored_once(shop: Project) -> None:
     rows = index_table(shop).read_rows(["path", "text_key", "archived"]).to_pylist()
     assert sorted(row["path"] for row in rows if row["archived"]) == [CHANGED, ADDED]
@@ -247,6 +258,50 @@ def test_the_code_graph_is_of_the_main_branch(shop: Project, base: KnowledgeBase
     assert stable.graph is None
 
 
+def propose(repository: Repository, files: dict[str, str], ref: str = "refs/pull/7/head") -> None:
+    repository.git("checkout", "-q", "--detach", "main")
+    repository.git("update-ref", ref, repository.write(dict(files)).commit())
+    repository.git("checkout", "-q", "main")
+
+
+@pytest.mark.parametrize(
+    ("url", "head", "page"),
+    [
+        (URL, "pull/7", f"{PAGES}refs/pull/7/head/{CHANGED}#L1-L2"),
+        (
+            "https://gitlab.com/ann/shop.git",
+            "merge-requests/7",
+            "https://gitlab.com/ann/shop/-/merge_requests/7/diffs#L1-L2",
+        ),
+    ],
+)
+def test_the_head_of_a_pull_request_is_a_branch(
+    project: Project,
+    repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    head: str,
+    page: str,
+) -> None:
+    rewritten = Path(os.environ["GIT_CONFIG_GLOBAL"])
+    rewritten.write_text(rewritten.read_text().replace(URL, url))
+    propose(repository, {CHANGED: body("proposed")}, f"refs/{head}/head")
+    declare(project, url, branches=["release/1", f"{head.partition('/')[0]}/*"])
+    project.refresh()
+    with KnowledgeBase(project.settings) as base:
+        assert search(base).keys() == MAIN
+        found = search(base, head)
+        assert found.keys() == MAIN - {"3"} | {"proposed"}
+        assert found["proposed"].metadata["branches"] == [head]
+        assert found["proposed"].metadata["branch"] == head
+        assert found["proposed"].citation.url == page
+        assert found["0"].metadata["branches"] == ["main", "release/1", head]
+        assert f"in {head}" in render_answer(base.search(f"albatross_proposed branch:{head}"))
+        repository.git("merge", "-q", "--no-ff", "-m", "merge", f"refs/{head}/head")
+        project.refresh()
+        assert search(base, head) == {} and "proposed" in search(base)
+
+
 def test_models_read_the_branch_of_a_variant(shop: Project) -> None:
     select = "select path, branch, url, archived from raw_index where archived order by path"
     rows = run_query(shop.lake, [], select, limit=None).rows.to_pylist()
@@ -280,7 +335,11 @@ def test_the_default_branch_is_called_head(project: Project, repository: Reposit
 
 NAMES = ("main", "one", "two", "three")
 PATHS = ("a.py", "b.py", "100%.py")
-ACTIONS = ("write", "write", "write", "delete", "branch", "drop", "refresh", "refresh", "crash", "patterns")
+PULLS = ("pull/1", "pull/2")
+ACTIONS = (
+    *("write", "write", "write", "delete", "branch", "drop", "refresh", "refresh", "crash", "patterns"),
+    *("propose", "propose", "merge", "close"),
+)
 Step = tuple[str, str, str, int]
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(
@@ -306,6 +365,22 @@ MOVES: list[Step] = [  # what a branch lacks and has moves, in each direction
     ("refresh", "", "", 1),
     ("write", "main", "a.py", 1),
 ]
+PROPOSALS: list[Step] = [  # a head is pushed to, and main beside it; then it is merged, another one closed
+    ("propose", "main", "a.py", 1),
+    ("propose", "main", "b.py", 2),
+    ("refresh", "", "", 1),
+    ("propose", "pull/1", "a.py", 3),
+    ("refresh", "", "", 1),
+    ("write", "main", "stays.py", 2),
+    ("refresh", "", "", 1),
+    ("merge", "", "", 1),
+    ("refresh", "", "", 1),
+    ("close", "", "", 2),
+    ("refresh", "", "", 1),
+    ("propose", "one", "a.py", 2),
+    ("patterns", "", "", 3),
+    ("refresh", "", "", 1),
+]
 
 
 def take(step: Step, project: Project, repository: Repository) -> None:
@@ -327,8 +402,10 @@ def take(step: Step, project: Project, repository: Repository) -> None:
             repository.git("checkout", "-q", "main")
             repository.git("branch", "-D", name)
         case "patterns":
-            patterns = ([], ["t*"], ["*"], ["one", "three"])[number % 4]
+            patterns = ([], ["t*", "pull/2"], ["*"], ["one", "three", "pull/*"])[number % 4]
             declare(project, repository.root.as_uri(), branches=patterns)
+        case "propose" | "merge" | "close":
+            take_of_pull(action, PULLS[number % 2], name, {path: body(f"{number % 4}")}, repository)
         case "refresh":
             refresh_and_compare(project, repository)
         case "crash":
@@ -338,10 +415,38 @@ def take(step: Step, project: Project, repository: Repository) -> None:
             pass
 
 
+def take_of_pull(action: str, pull: str, base: str, files: dict[str, str], repository: Repository) -> None:
+    """Open a pull request on a branch, or push to it; merge it into main; or close it."""
+    head = f"refs/{pull}/head"
+    exists = bool(repository.git("for-each-ref", head))
+    repository.git("checkout", "-q", "main")
+    if action == "propose":
+        on_branch = bool(repository.git("for-each-ref", f"refs/heads/{base}"))
+        repository.git("checkout", "-q", "--detach", base if on_branch else head if exists else "main")
+        repository.git("update-ref", head, repository.write(dict(files)).commit())
+        repository.git("checkout", "-q", "main")
+    elif action == "merge" and exists:
+        parents = ["-p", "main", "-p", head]
+        merged = repository.git("commit-tree", f"{head}^{{tree}}", *parents, "-m", "merge")
+        repository.git("reset", "-q", "--hard", merged)
+    elif action == "close" and exists:
+        repository.git("update-ref", "-d", head)
+
+
+def is_open(repository: Repository, pull: str) -> bool:
+    """Whether it has a head with commits that main has not."""
+    head = f"refs/{pull}/head"
+    return bool(repository.git("for-each-ref", head)) and bool(repository.git("log", f"main..{head}"))
+
+
 def refresh_and_compare(project: Project, repository: Repository) -> None:
     """What is found in each branch is what git has there, and nothing in those that are not read."""
     assert not project.refresh(allow_empty=True).failures
     patterns = [pattern.removesuffix("*") for pattern in project.sources["shop"]["branches"]]
+    for pull in PULLS:
+        is_read = any(each and pull.startswith(each) for each in patterns) and is_open(repository, pull)
+        expected = read_branch(repository, f"{pull}/head") if is_read else {}
+        assert read_index(project, branches=(pull,)) == expected, pull
     names = repository.git("branch", "--format=%(refname:short)").splitlines()
     for name in NAMES:
         is_read = name in names and (name == "main" or name.startswith(tuple(patterns)))
@@ -357,7 +462,7 @@ def each_branch_is_what_git_has(embedding_server: OpenAIServer, steps: list[Step
         repository = Repository(Path(root) / "repository")
         repository.write({"stays.py": body("stays")}).commit()
         project = Project(Path(root), embedding_by(embedding_server))
-        declare(project, repository.root.as_uri(), branches=["*"])
+        declare(project, repository.root.as_uri(), branches=["*", "pull/*"])
         for step in steps:
             take(step, project, repository)
         refresh_and_compare(project, repository)
@@ -378,8 +483,9 @@ def test_after_any_history_each_branch_is_what_git_has(
     each_branch_is_what_git_has(embedding_server, steps)
 
 
-def test_what_a_branch_lacks_and_has_follows_it(embedding_server: OpenAIServer) -> None:
-    each_branch_is_what_git_has(embedding_server, MOVES)
+@pytest.mark.parametrize("steps", [MOVES, PROPOSALS], ids=["branches", "pull requests"])
+def test_what_a_branch_lacks_and_has_follows_it(embedding_server: OpenAIServer, steps: list[Step]) -> None:
+    each_branch_is_what_git_has(embedding_server, steps)
 
 
 def _leave_out_archived(held: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
@@ -418,13 +524,16 @@ def test_a_crash_before_each_single_write_is_healed(
 
 def test_a_variant_is_seen_by_those_who_see_the_source(project: Project, repository: Repository) -> None:
     access = {"visibility": "private", "tenant": "acme", "principals": ["ann"]}
-    declare(project, branches=["*"], access=access)
+    propose(repository, {"goods/pull.py": body("pull")})
+    declare(project, branches=["*", "pull/*"], access=access)
     project.refresh()
     ann, bob = Access("acme", frozenset({"ann"})), Access("acme", frozenset({"bob"}))
     with KnowledgeBase(project.settings) as base:
         filters = Filters(branches=("*",), include_archived=True)
         found = base.search("albatross", filters=filters, limit=20, access=ann).results
-        assert {each.citation.path for each in found} >= {ADDED, CHANGED} and len(found) == FILES + 3
+        assert {each.citation.path for each in found} >= {ADDED, CHANGED, "goods/pull.py"} and len(
+            found
+        ) == FILES + 4
         for other in (bob, Access.public(), Access("other", frozenset({"ann"}))):
             assert not base.search("albatross", filters=filters, access=other).results
             with pytest.raises(NotFound):

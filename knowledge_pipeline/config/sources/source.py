@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from knowledge_pipeline.branch_names import PULL_PREFIXES, is_wrong_pattern
 from knowledge_pipeline.config.connections.connection import Connection
 from knowledge_pipeline.config.connections.repositories import (
     CodeHostConnection,
@@ -150,6 +151,13 @@ class SourceConfig(SourceTemplate):
             )
         if isinstance(self.connection, CodeHostConnection) and self.connection.wiki:
             raise ValueError("branches does not apply to a wiki: remove the key")
+        if wrong := [each for each in self.branches if is_wrong_pattern(each, self.connection.type)]:
+            service = self.connection.type
+            heads = [f"{prefix}*" for each, prefix in PULL_PREFIXES.items() if service in (each, "git")]
+            raise ValueError(
+                f"branches has {wrong[0]!r}, which names no branch: write names or patterns such as "
+                f"'release/*', and {' or '.join(map(repr, heads))} for the heads of pull requests"
+            )
 
     def _connect(self, connection: Connection) -> SourceConfig:
         self._permission_connection = find_permission_connection(self.type, connection, self.access)

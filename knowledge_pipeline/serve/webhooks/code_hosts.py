@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from knowledge_pipeline.branch_names import PULL_PREFIXES, select_pull_patterns
 from knowledge_pipeline.config.connections.repositories import (
     GitConnection,
     GithubConnection,
@@ -25,6 +26,7 @@ from knowledge_pipeline.serve.webhooks.events import (
 )
 from knowledge_pipeline.serve.webhooks.pushes import Push, parse_push, repository_key
 from knowledge_pipeline.serve.webhooks.verification import Headers
+from knowledge_pipeline.strings import matches_any
 
 _PING_REASON = "a ping: the webhook works"
 
@@ -42,6 +44,9 @@ _REPOSITORY_EVENTS = frozenset(
 )
 """Events after which sources of the repository are looked at as a whole: updates and permissions."""
 _ORGANIZATION_EVENTS = frozenset({"membership", "organization"})
+
+_HEAD_ACTIONS = frozenset({"opened", "reopened", "synchronize", "closed"})
+"""Of events of pull requests, those after which another head is read, or another commit of it."""
 
 _GITLAB_PUSHES = frozenset({"push", "tag_push"})
 _GITLAB_PROJECT_EVENTS = frozenset(
@@ -71,7 +76,9 @@ def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
         return ServiceEvent.of([Change(lambda source: bool(owner) and _has_owner(source, owner))])
     keys = _list_github_keys(payload)
     if event in _PULL_REQUEST_EVENTS:
-        return ServiceEvent.of(_name_document(keys, "pull", "github_pr", descend(payload, "pull_request")))
+        pull = descend(payload, "pull_request")
+        moved = _name_head(keys, "github", pull) if read_text(payload.get("action")) in _HEAD_ACTIONS else ()
+        return ServiceEvent.of([*_name_document(keys, "pull", "github_pr", pull), *moved])
     if event in ("issues", "issue_comment"):
         issue = descend(payload, "issue")
         if "pull_request" in issue:
@@ -113,7 +120,10 @@ def _name_gitlab_document(kind: str, keys: frozenset[str], payload: Payload) -> 
     """The issue or merge request that an event is about, also by a comment on it."""
     for name, source_type in (("issue", "github_issues"), ("merge_request", "github_pr")):
         if kind in (name, "work_item" if name == "issue" else name):
-            yield from _name_document(keys, name, source_type, descend(payload, "object_attributes"))
+            facts = descend(payload, "object_attributes")
+            yield from _name_document(keys, name, source_type, facts)
+            if name == "merge_request":
+                yield from _name_head(keys, "gitlab", facts)
         elif kind == "note" and name in payload:
             yield from _name_document(keys, name, source_type, descend(payload, name))
 
@@ -123,6 +133,17 @@ def _name_document(keys: frozenset[str], kind: str, source_type: str, facts: Pay
     reads = _Reads(keys)
     if number := read_number(facts.get("iid") or facts.get("number")):
         yield Change(lambda source: source.type == source_type and reads(source), (f"{kind}/{number}",))
+
+
+def _name_head(keys: frozenset[str], service: str, facts: Payload) -> Iterator[Change]:
+    """A change of the sources that read the head of a pull request as a branch."""
+    reads, prefix = _Reads(keys), PULL_PREFIXES[service]
+    if number := read_number(facts.get("iid") or facts.get("number")):
+        yield Change(
+            lambda source: (
+                reads(source) and matches_any(prefix + number, select_pull_patterns(source.branches))
+            )
+        )
 
 
 def _list_github_keys(payload: Payload) -> frozenset[str]:

@@ -9,15 +9,22 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 
 from filelock import FileLock, Timeout
 
+from knowledge_pipeline.branch_names import parse_pull_ref, select_pull_patterns, sort_pulls
 from knowledge_pipeline.errors import Busy, SourceRefused, SourceUnavailable
 from knowledge_pipeline.sources.git.command import GitError, resolve_commit, run_git
 from knowledge_pipeline.sources.git.remote import FETCH_TIMEOUT_S, Remote, may_pass, to_source_error
+from knowledge_pipeline.strings import matches_any
+
+MAX_PULLS = 100
+"""Of so many pull requests, those with the highest numbers, the heads are read."""
 
 _HEAD_REF = "refs/knowledge/head"
 _BROKEN_MARKER = "broken"  # a file whose presence asks for a new clone
@@ -46,12 +53,37 @@ class Mirror:
             SourceRefused, SourceUnavailable: as git reports.
             Busy: another process has been fetching for longer than a fetch may take.
         """
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(f"{self.folder}.lock", timeout=FETCH_TIMEOUT_S):
-                self._update()
-        except Timeout as error:
-            raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
+        with self._lock():
+            self._update()
+
+    def update_pulls(
+        self, patterns: Sequence[str], *, tip: str, open_names: Sequence[str] | None
+    ) -> dict[str, str]:
+        """Fetch what is new of the heads of pull requests; the commits of those that are read, by name.
+
+        Args:
+            patterns: of their names, among other patterns.
+            tip: the newest commit of the branch that they are compared with.
+            open_names: those that are open; None: it is not known, and whatever is not merged counts.
+
+        Raises as `update`.
+        """
+        wanted = select_pull_patterns(patterns)
+        with self._lock():
+            listed = self._list_remote_pulls()
+            found = listed if open_names is None else listed.keys() & open_names
+            chosen = sort_pulls(name for name in found if matches_any(name, wanted))[-MAX_PULLS:]
+            held = self._list_pulls()
+            refs = [f"refs/{name}/head" for name in chosen if held.get(name) != listed[name]]
+            try:
+                if refs:
+                    self._fetch_refs(self.repository, *(f"+{ref}:{ref}" for ref in refs))
+            except GitError as failure:
+                raise to_source_error(self.remote, failure) from failure
+            if gone := "".join(f"delete refs/{name}/head\n" for name in held.keys() - chosen):
+                run_git(["update-ref", "--stdin"], repository=self.repository, stdin=gone.encode("ascii"))
+            unmerged = [f"--no-merged={tip}"] if open_names is None else []
+            return self._list_pulls(*unmerged)
 
     def resolve_tip(self, branch: str | None) -> str | None:
         """The newest commit of a branch, or of the remote's HEAD; None: nothing was ever committed.
@@ -74,9 +106,7 @@ class Mirror:
 
     def list_branches(self) -> dict[str, str]:
         """The newest commits of the remote's branches, by name."""
-        arguments = ["for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads/"]
-        lines = run_git(arguments, repository=self.repository).decode("utf-8", "replace").splitlines()
-        return {name: commit for commit, _, name in (line.partition(" ") for line in lines)}
+        return {ref.removeprefix("refs/heads/"): commit for ref, commit in self._iter_refs("refs/heads/")}
 
     def mark_broken(self, failure: GitError) -> SourceUnavailable:
         """The error to raise for a damaged mirror; the next fetch clones it again."""
@@ -87,6 +117,38 @@ class Mirror:
             f"the mirror of git repository {self.remote.url} is damaged ({reason}): "
             "try again, it will be cloned anew"
         )
+
+    def _list_pulls(self, *options: str) -> dict[str, str]:
+        """The heads of pull requests that are here, by number."""
+        held = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
+        commits = {name: commit for ref, commit in held if (name := parse_pull_ref(ref))}
+        return {name: commits[name] for name in sort_pulls(commits)}
+
+    def _iter_refs(self, *arguments: str) -> Iterator[tuple[str, str]]:
+        """Names and commits of refs that are here."""
+        listing = ["for-each-ref", "--format=%(objectname) %(refname)", *arguments]
+        for line in run_git(listing, repository=self.repository).decode("utf-8", "replace").splitlines():
+            commit, _, ref = line.partition(" ")
+            yield ref, commit
+
+    def _list_remote_pulls(self) -> dict[str, str]:
+        """The heads of all pull requests that the remote ever had, in one call."""
+        arguments = ["ls-remote", "--", self.remote.url, "refs/pull/*/head", "refs/merge-requests/*/head"]
+        try:
+            listed = self._run_remote(self.repository, arguments).decode("utf-8", "replace").splitlines()
+        except GitError as failure:
+            raise to_source_error(self.remote, failure) from failure
+        lines = (line.partition("\t") for line in listed)
+        return {name: commit for commit, _, ref in lines if (name := parse_pull_ref(ref))}
+
+    @contextmanager
+    def _lock(self) -> Generator[None]:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(f"{self.folder}.lock", timeout=FETCH_TIMEOUT_S):
+                yield
+        except Timeout as error:
+            raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
 
     def _update(self) -> None:
         for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
@@ -129,19 +191,24 @@ class Mirror:
     def _fetch_refs(self, repository: Path, *refs: str) -> None:
         options = ("--quiet", "--prune", "--no-tags", "--force")
         scope = ("--no-recurse-submodules", "--no-write-fetch-head")
-        arguments = ["fetch", *options, *scope, "--", self.remote.url, *refs]
+        self._run_remote(repository, ["fetch", *options, *scope, "--", self.remote.url, *refs])
+
+    def _run_remote(self, repository: Path, arguments: Sequence[str]) -> bytes:
+        """The output of a command that asks the remote, tried again after errors that may pass."""
         for attempt in range(1, _MAX_ATTEMPTS):
             try:
-                return self._run_fetch(repository, arguments)
+                return self._run_once(repository, arguments)
             except GitError as failure:
                 if not may_pass(failure):
                     raise
             _pause(attempt)
-        self._run_fetch(repository, arguments)
+        return self._run_once(repository, arguments)
 
-    def _run_fetch(self, repository: Path, arguments: list[str]) -> None:
+    def _run_once(self, repository: Path, arguments: Sequence[str]) -> bytes:
         environment = self.remote.build_environment()
-        run_git(arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S)
+        return run_git(
+            arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S
+        )
 
     def _is_usable(self) -> bool:
         """Whether it is a repository in which every branch leads to a commit."""

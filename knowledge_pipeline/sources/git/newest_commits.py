@@ -41,17 +41,25 @@ def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache
     known_tip, known = _load_cache(file)
     if known_tip == tip:
         return known
-    since = [f"^{known_tip}"] if known_tip and _is_ancestor(repository, known_tip, tip) else []
-    newest = known if since else {}
-    for path, when, commit in _iter_touches(repository, tip, since):
-        if (when, commit) > newest.get(path, (-(1 << 63), "")):
-            newest[path] = (when, commit)
+    base = known_tip if known_tip and _is_ancestor(repository, known_tip, tip) else None
+    newest = read_newest_commits(repository, tip, base=base, known=known if base else None)
     _save_cache(file, tip, newest)
     return newest
 
 
-def _iter_touches(repository: Path, tip: str, since: list[str]) -> Iterator[tuple[str, int, str]]:
-    return iter_touched_paths(repository, ["-c", tip, *since])
+def read_newest_commits(
+    repository: Path, tip: str, *, base: str | None, known: NewestCommits | None = None
+) -> NewestCommits:
+    """The newest commit of every path, of `known`, which it adds to, and of the commits since `base`.
+
+    Raises GitError where the history cannot be read.
+    """
+    newest = known or {}
+    since = [f"^{base}"] if base else []
+    for path, when, commit in iter_touched_paths(repository, ["-c", tip, *since]):
+        if (when, commit) > newest.get(path, (-(1 << 63), "")):
+            newest[path] = (when, commit)
+    return newest
 
 
 def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from knowledge_pipeline.branch_names import is_pull_name, select_pull_patterns
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings
 from knowledge_pipeline.sources.files.local import SUBMODULE_REASON, SYMLINK_REASON
 from knowledge_pipeline.sources.files.trees import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.sources.git.command import GitError, stream_git
 from knowledge_pipeline.sources.git.mirror import Mirror
-from knowledge_pipeline.sources.git.newest_commits import NewestCommits, load_newest_commits
+from knowledge_pipeline.sources.git.newest_commits import (
+    NewestCommits,
+    load_newest_commits,
+    read_newest_commits,
+)
 from knowledge_pipeline.sources.git.objects import ObjectReader, Signature, parse_signature
 from knowledge_pipeline.sources.path_encoding import decode_path
 from knowledge_pipeline.sources.patterns import FileSelection
@@ -26,17 +31,24 @@ class GitTree:
     """The files of a branch's tip; author and date of a file are of the newest commit that touched it.
 
     Of further branches, what the branch has not with this content at this path is listed once for all, as a
-    variant; author and date are of the first of them, by name.
+    variant; author and date are of the first of them, by name. Heads of pull requests come after branches,
+    and know author and date of what their own commits touched: more were a walk through all history for each.
     """
 
     def __init__(
-        self, mirror: Mirror, branch: str | None, selection: FileSelection, further: Sequence[str] = ()
+        self,
+        mirror: Mirror,
+        branch: str | None,
+        selection: FileSelection,
+        further: Sequence[str] = (),
+        list_open_pulls: Callable[[], Sequence[str]] | None = None,
     ) -> None:
-        """`further`: patterns of the names of other branches."""
+        """`further`: patterns of the names of other branches; `list_open_pulls`: names of heads."""
         self._mirror = mirror
         self._branch = branch
         self._selection = selection
         self._further = further
+        self._list_open_pulls = list_open_pulls
         self._objects = ObjectReader(mirror.repository)
         self._signatures: dict[str, Signature] = {}
         self.branches: tuple[str, ...] = ()
@@ -92,8 +104,7 @@ class GitTree:
 
     def _list_branches(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch, then the variants of further branches, each once."""
-        tips = self._mirror.list_branches()
-        tips = {name: tips[name] for name in sorted(tips) if self._is_further(name)}
+        tips = self._list_further_tips(tip)
         self.branches = tuple(tips)
         own = {_identify(line): line for line in self._stream_tree(tip)}
         absent, present = defaultdict[bytes, list[str]](list), defaultdict[bytes, list[str]](list)
@@ -111,12 +122,25 @@ class GitTree:
             yield from self._to_entries(line, newest, absent=absent.get(file, ()))
         for name, commit in tips.items():
             firsts = sorted(file for file, names in present.items() if names[0] == name)
-            newest = self._load_newest_commits(commit, name) if firsts else {}
+            newest = self._find_newest_commits(commit, name, tip) if firsts else {}
             for file in firsts:
                 yield from self._to_entries(variants[file], newest, present=present[file])
 
-    def _is_further(self, name: str) -> bool:
-        return name != self._branch and matches_any(name, self._further)
+    def _list_further_tips(self, tip: str) -> dict[str, str]:
+        """The newest commits of further branches, by name, then of pull requests, by number."""
+        branches = self._mirror.list_branches()
+        further = [name for name in sorted(branches) if matches_any(name, self._further)]
+        tips = {name: branches[name] for name in further if name != self._branch}
+        if not select_pull_patterns(self._further):
+            return tips
+        open_names = self._list_open_pulls() if self._list_open_pulls else None
+        pulls = self._mirror.update_pulls(self._further, tip=tip, open_names=open_names)
+        return tips | {name: commit for name, commit in pulls.items() if name not in branches}
+
+    def _find_newest_commits(self, commit: str, name: str, tip: str) -> NewestCommits:
+        if is_pull_name(name):
+            return read_newest_commits(self._mirror.repository, commit, base=tip)
+        return self._load_newest_commits(commit, name)
 
     def _stream_tree(self, commit: str) -> Iterator[bytes]:
         arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", commit]

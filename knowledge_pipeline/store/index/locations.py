@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
+from knowledge_pipeline.branch_names import is_pull_name
 from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings
 from knowledge_pipeline.store.filters import (
     ABSENT_TAG,
@@ -66,10 +67,14 @@ class SourceLocation(NamedTuple):
         """The page of a file, in this or in a further branch."""
         if not self.web_prefix:
             return None
-        prefix = self.web_prefix
-        if branch:
-            prefix = f"{prefix.removesuffix(f'{quote(self.branch or _HEAD)}/')}{quote(branch)}/"
-        return prefix + quote(path)
+        if not branch:
+            return self.web_prefix + quote(path)
+        pages = self.web_prefix.removesuffix(f"{quote(self.branch or _HEAD)}/")
+        if not is_pull_name(branch):
+            return f"{pages}{quote(branch)}/{quote(path)}"
+        if (site := pages.removesuffix("/-/blob/")) != pages:  # GitLab has no page of a file in such a head
+            return f"{site}/-/{branch.replace('-', '_')}/diffs"
+        return f"{pages}refs/{branch}/head/{quote(path)}"
 
 
 class Locations:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
@@ -161,3 +162,33 @@ def test_further_branches_are_read_where_there_are_files_of_branches(kind, rest,
     hosted = source("code", branches=["release/*"], connection={"type": "gitlab", "project": "team/app"})
     assert hosted.branches == ("release/*",)
     assert "branches" not in dump_filters(source("code", connection={"type": "git", "url": "x"}))
+
+
+GIT, HUB, LAB = (
+    {"type": "git", "url": "x"},
+    {"type": "github", "repository": "ann/app"},
+    {"type": "gitlab", "project": "team/app"},
+)
+
+
+@pytest.mark.parametrize(
+    ("connection", "pattern", "remedy"),
+    [
+        (GIT, "refs/pull/*", "'pull/*' or 'merge-requests/*' for the heads of pull requests"),
+        (GIT, "refs/heads/next", "'pull/*'"),
+        (GIT, "pull/12/head", "'pull/*'"),
+        (GIT, "pull/*/merge", "'pull/*'"),
+        (GIT, "pulls/12", "'pull/*'"),
+        (GIT, "merge_requests/*", "'merge-requests/*'"),
+        (LAB, "merge-request/12", "and 'merge-requests/*' for"),
+        (LAB, "pull/12", "and 'merge-requests/*' for"),
+        (HUB, "merge-requests/12", "and 'pull/*' for"),
+    ],
+)
+def test_what_names_no_branch_is_refused(connection, pattern, remedy):
+    with pytest.raises(
+        ValidationError, match=f"branches has '{re.escape(pattern)}', which names no branch"
+    ) as raised:
+        source("code", branches=["next", pattern], connection=connection)
+    assert remedy in str(raised.value)
+    source("code", branches=["pulls", "pulls/next", "pull-request/12"], connection=connection)
