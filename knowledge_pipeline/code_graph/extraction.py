@@ -10,9 +10,9 @@ from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.languages.registry import MANIFESTS, get_extraction
 from knowledge_pipeline.languages import GRAPH_LANGUAGES
-from knowledge_pipeline.syntax.grammars import parse, run_queries
+from knowledge_pipeline.syntax.grammars import run_queries
 from knowledge_pipeline.syntax.nodes import part_of
-from knowledge_pipeline.syntax.outline import Outline
+from knowledge_pipeline.syntax.outline import open_outline
 
 FACTS_VERSION = 1
 """Part of the fingerprint of each file's facts: raise it when the same text gives other facts."""
@@ -30,11 +30,12 @@ def extract(path: str, text: str, language: str) -> FileFacts:
     for is_one, settings_of in MANIFESTS:
         if is_one(path):
             return FileFacts(path, language, settings=settings_of(path, text))
-    syntax = parse(text, language) if language in GRAPH_LANGUAGES else None
-    if syntax is None:
+    outline = open_outline(text, language) if language in GRAPH_LANGUAGES else None
+    if outline is None:
         return FileFacts(path, language)
+    syntax = outline.tree
     rules = get_extraction(language)
-    builder = FactsBuilder(path, syntax, Outline(syntax), rules or ExtractionRules.definitions_only())
+    builder = FactsBuilder(path, syntax, outline, rules or ExtractionRules.definitions_only())
     if rules is not None:
         _run_handlers(builder, run_queries(syntax, "knowledge_pipeline.code_graph"))
     return builder.build_facts()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from cachetools import LRUCache
 from tree_sitter import Node
 
+from knowledge_pipeline.languages import GRAPH_LANGUAGES
 from knowledge_pipeline.syntax.definition_names import body_start, head_start, name_of
-from knowledge_pipeline.syntax.grammars import SyntaxTree
+from knowledge_pipeline.syntax.grammars import SyntaxTree, parse
 from knowledge_pipeline.syntax.imports import parse_import
 
 TYPE_KINDS = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "object", "extension"})
@@ -42,6 +45,7 @@ _SIGNATURE_END = re.compile(r"(?<![\s{=:;])(?:=>|[\s{=:;])++$")
 _MAX_SIGNATURE = 120
 _MAX_SCOPE = 20
 _MAX_BASES = 20
+_MAX_KEPT_CHARS = 1_000_000  # of texts whose outlines are kept: a tree takes about thirty bytes for each
 
 
 @dataclass(slots=True, eq=False)
@@ -147,6 +151,33 @@ class Outline:
         )
         named = (key or child for key, child in zip(keys, node.children, strict=True) if child.is_named)
         return [self.tree.slice(key) for key in named]
+
+
+_kept: LRUCache[tuple[str, str], Outline] = LRUCache(
+    _MAX_KEPT_CHARS, getsizeof=lambda each: len(each.tree.text)
+)
+_kept_lock = threading.Lock()
+
+
+def open_outline(text: str, language: str) -> Outline | None:
+    """The outline of a text in a language of `GRAMMARS`; None where no sensible tree can be had.
+
+    A file is cut, then its facts are read for the code graph: it is parsed once for both, as the outline is
+    kept until it is asked for the second time.
+    """
+    key = language, text
+    with _kept_lock:
+        known = _kept.pop(key, None)
+    if known is not None:
+        return known
+    syntax = parse(text, language)
+    if syntax is None:
+        return None
+    outline = Outline(syntax)
+    if language in GRAPH_LANGUAGES and len(text) <= _MAX_KEPT_CHARS:
+        with _kept_lock:
+            _kept[key] = outline
+    return outline
 
 
 def parse_base_names(clause: str) -> list[str]:

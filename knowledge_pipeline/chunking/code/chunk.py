@@ -22,13 +22,14 @@ from knowledge_pipeline.chunking.sentences import Range
 from knowledge_pipeline.chunking.syntax_pieces import SyntaxPiece, build_pieces, open_piece
 from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.strings import truncate
-from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
+from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar
 from knowledge_pipeline.syntax.outline import (
     CALLABLE_KINDS,
     STATEMENT_KINDS,
     TYPE_KINDS,
     Outline,
     OutlineDefinition,
+    open_outline,
 )
 
 VERSION = 1
@@ -51,12 +52,12 @@ def chunk_code(
     if language not in GRAMMARS:
         yield from chunk_lines(measured, chunking, limits)
         return
-    syntax = parse(document.text, choose_grammar(language, document.path))
-    if syntax is None:
+    outline = open_outline(document.text, choose_grammar(language, document.path))
+    if outline is None:
         note = {"note": f"could not be parsed as {language}; cut by lines"}
         yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
         return
-    cutter = _CodeSplitter(measured, Outline(syntax), chunking, limits)
+    cutter = _CodeSplitter(measured, outline, chunking, limits)
     yield from number_duplicate_anchors(document.text, cutter.build_spans())
 
 
