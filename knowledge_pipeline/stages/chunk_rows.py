@@ -196,5 +196,23 @@ def _build_chunk_row(
         "metadata": json.dumps(metadata, sort_keys=True, default=str),
         "skipped": None,
     }
-    row["row_hash"] = hash_strings(*(f"{name}={row[name]}" for name in sorted(row) if name != "fingerprint"))
+    row["row_hash"] = _hash_row(row)
     return row
+
+
+def _hash_row(row: Mapping[str, Any]) -> str:
+    return hash_strings(*(f"{name}={row[name]}" for name in sorted(row) if name != "fingerprint"))
+
+
+def flip_archived(rows: Sequence[dict[str, Any]], fingerprints: Mapping[str, str]) -> pa.RecordBatch:
+    """Stored rows of documents that are archived now, or are no more: they would be cut as they are.
+
+    Args:
+        rows: all of these documents.
+        fingerprints: their new ones, by uri.
+    """
+    for row in rows:
+        del row["row_hash"]
+        row |= {"archived": not row["archived"], "fingerprint": fingerprints[row["uri"]]}
+        row["row_hash"] = _hash_row({**row, "skipped": None})  # as before a reason is given
+    return pa.RecordBatch.from_pylist(list(rows), schema=CHUNKS)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +22,12 @@ from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.relations import mentions as relations
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.stages.chunk_rows import ChunkedDocuments, ChunkRowBuilder, build_name_scope
+from knowledge_pipeline.stages.chunk_rows import (
+    ChunkedDocuments,
+    ChunkRowBuilder,
+    build_name_scope,
+    flip_archived,
+)
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
@@ -49,14 +56,17 @@ def refresh(ctx: RefreshContext) -> Stats:
         )
         changed = tracker.find_changed_values("uri", "uri")
         where = None if changed is None else one_of("uri", sorted(changed))
-        desired = _compute_fingerprints(snapshot, chunker, where)
+        documents = _load_documents(snapshot, where)
+        desired = {uri: _compute_fingerprint(each, chunker) for uri, each in documents.items()}
         actual = load_fingerprints(table, "uri", "fingerprint", where)
         plan = plan_changes(desired, actual, full=ctx.options.full)
         if changed is not None:
             others = snapshot.count_rows(is_null("skipped")) - len(desired)
             plan = replace(plan, unchanged=plan.unchanged + others)
         if plan:
-            builder = _ChunkBatchBuilder(ctx, snapshot, desired, stats)
+            kept = [uri for uri in plan.changed if actual[uri] == _flip_archived(documents[uri], chunker)]
+            builder = _ChunkBatchBuilder(ctx, snapshot, table, desired, stats)
+            builder.kept = frozenset(() if ctx.options.full else kept)
             reconcile(table, plan, builder.build_batches, group_column="uri")
             ctx.upkeep.tend(table)
         tracker.remember(has_written=bool(plan))
@@ -78,38 +88,52 @@ def _compute_chunker_digest(ctx: RefreshContext) -> str:
     )
 
 
-def _compute_fingerprints(snapshot: Table, chunker: str, where: Filter | None) -> dict[str, str]:
-    """Fingerprints of the chunks of the documents that match, by uri."""
+def _load_documents(snapshot: Table, where: Filter | None) -> dict[str, dict[str, Any]]:
+    """What decides the chunks of the documents that match, by uri."""
     readable = is_null("skipped")
     names = ["uri", "content_hash", "archived_at", "language"]
     rows = snapshot.read_rows(names, where & readable if where else readable).to_pylist()
-    return {
-        row["uri"]: hash_strings(
-            row["content_hash"],
-            str(row["archived_at"] is not None),
-            chunker,
-            *chunking.fingerprint_language(row["language"]),
-        )
-        for row in rows
-    }
+    return {row["uri"]: row for row in rows}
+
+
+def _compute_fingerprint(document: dict[str, Any], chunker: str) -> str:
+    """The fingerprint of a document's chunks."""
+    return hash_strings(
+        document["content_hash"],
+        str(document["archived_at"] is not None),
+        chunker,
+        *chunking.fingerprint_language(document["language"]),
+    )
+
+
+def _flip_archived(document: dict[str, Any], chunker: str) -> str:
+    """The fingerprint that its chunks had before it was archived, or while it was."""
+    other = None if document["archived_at"] is not None else datetime.now(UTC)
+    return _compute_fingerprint({**document, "archived_at": other}, chunker)
 
 
 class _ChunkBatchBuilder:
     """Builds the chunk rows of chosen documents; many are cut by a process for each core."""
 
-    def __init__(self, ctx: RefreshContext, snapshot: Table, fingerprints: dict[str, str], stats: Stats):
-        self._ctx, self._snapshot, self._fingerprints, self._stats = ctx, snapshot, fingerprints, stats
+    kept: frozenset[str] = frozenset()  # documents that are archived, or are no more, and otherwise the same
+
+    def __init__(
+        self, ctx: RefreshContext, snapshot: Table, table: Table, fingerprints: dict[str, str], stats: Stats
+    ) -> None:
+        self._ctx, self._snapshot, self._table = ctx, snapshot, table
+        self._fingerprints, self._stats = fingerprints, stats
 
     def build_batches(self, uris: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some documents; each batch is one commit."""
         cut = _CutDocuments(self._ctx.source, self._ctx.settings.resolve_embedding(self._ctx.source))
-        portions = self._iter_portions(uris)
+        to_cut = [uri for uri in uris if uri not in self.kept]
+        portions = self._iter_portions(to_cut)
         done, waiting = 0, list[pa.RecordBatch]()
         with WorkerPool("cuts documents", max_processes=MAX_PROCESSES) as pool:
-            is_shared = len(uris) >= MIN_DOCUMENTS
+            is_shared = len(to_cut) >= MIN_DOCUMENTS
             chunked = pool.map(cut, portions, _describe_portion) if is_shared else map(cut, portions)
             since_commit = 0
-            for portion in chunked:
+            for portion in chain(self._iter_kept(uris), chunked):
                 self._stats.found.update(portion.found)
                 self._stats.notes.update(portion.notes)
                 self._stats.tokens += portion.tokens
@@ -121,6 +145,13 @@ class _ChunkBatchBuilder:
                     waiting, since_commit = [], 0
             if waiting:
                 yield _concat(waiting)
+
+    def _iter_kept(self, uris: list[str]) -> Iterator[ChunkedDocuments]:
+        """The stored rows of documents that need not be cut again."""
+        for keys in split_batches((uri for uri in uris if uri in self.kept), _DOCUMENTS_PER_COMMIT):
+            found = pa.concat_tables(self._table.iter_rows_by_values("uri", keys, self._table.schema.names))
+            rows = flip_archived(found.to_pylist(), self._fingerprints)
+            yield ChunkedDocuments(len(keys), rows, Counter(), Counter(), 0)
 
     def _iter_portions(self, uris: list[str]) -> Iterator[Portion]:
         """Rows of the snapshot, and the fingerprints of theirs."""

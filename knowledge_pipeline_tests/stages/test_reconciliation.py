@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.stages import early_release, embeddings
+from knowledge_pipeline.stages import chunk_rows, early_release, embeddings
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -248,6 +248,25 @@ def test_one_edit_costs_one_document_and_its_vectors(project: Project, tmp_path:
     stats = {one.stage: one for one in project.refresh().stats}
     assert (stats["snapshot"].changed, stats["chunks"].changed, stats["embeddings"].added) == (1, 1, 1)
     assert (stats["index"].added, stats["index"].removed, stats["index"].unchanged) == (1, 1, 39)
+
+
+def test_a_file_that_is_gone_is_archived_without_cutting_it_again(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    for name, body in zip(["a.py", "b.py", "c.py"], [BODIES[1], BODIES[2], FEW_CHUNKS], strict=True):
+        (folder / name).write_text(body)
+    project.declare("main", "code", folder)
+    project.refresh()
+    for name in ("b.py", "c.py"):
+        (folder / name).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(chunk_rows.chunking, "chunk_document", lambda *_, **__: pytest.fail("it is cut"))
+        assert project.refresh().failures == {}
+    archived = tables(project)
+    project.refresh(full=True)
+    assert tables(project) == archived
 
 
 def test_an_edit_that_only_moves_a_function_embeds_nothing(project: Project, tmp_path: Path) -> None:
