@@ -7,7 +7,12 @@
 from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_manifest
 from knowledge_pipeline.code_graph.facts import Edge, FileFacts
 from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.project_layout import Project, find_changed_names, list_defined_names
+from knowledge_pipeline.code_graph.project_layout import (
+    ChangedNames,
+    Project,
+    find_changed_names,
+    list_defined_names,
+)
 from knowledge_pipeline.code_graph.resolution import (
     RESOLVER_VERSION,
     Alias,
@@ -19,7 +24,7 @@ from knowledge_pipeline.code_graph.resolution import (
 from knowledge_pipeline.code_graph.traced_view import Trace, interface_digest
 
 __all__ = [
-    "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "Edge", "FileFacts", "Project", "ResolvedFile", "Trace",
-    "extract", "find_changed_names", "from_json", "full_name", "interface_digest", "is_manifest",
-    "list_defined_names", "renew_trace", "resolve", "to_json",
+    "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "ChangedNames", "Edge", "FileFacts", "Project",
+    "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json", "full_name", "interface_digest",
+    "is_manifest", "list_defined_names", "renew_trace", "resolve", "to_json",
 ]  # fmt: skip

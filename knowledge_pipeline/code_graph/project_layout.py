@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 
 Built = TypeVar("Built")
 Arguments = TypeVarTuple("Arguments")
+
+_NO_NAMES = frozenset[str]()
 
 
 def list_defined_names(facts: FileFacts) -> frozenset[str]:
@@ -27,22 +29,23 @@ def list_defined_names(facts: FileFacts) -> frozenset[str]:
     return frozenset(names)
 
 
-def find_changed_names(
-    before: Mapping[str, FileFacts], after: Mapping[str, FileFacts]
-) -> frozenset[str] | None:
-    """The names that some files, by path, define either now or before.
+class ChangedNames(NamedTuple):
+    """What some edits can have changed in the answers about a project."""
 
-    None where more may have changed than answers about these names: a file came or went, or where modules
-    lie.
-    """
-    names: set[str] = set()
-    if before.keys() != after.keys():
-        return None
-    for path, facts in after.items():
-        if _module_identity(facts) != _module_identity(before[path]):
-            return None
-        names |= list_defined_names(facts) ^ list_defined_names(before[path])
-    return None if any(" " in name for name in names) else frozenset(names)  # "package com.acme"
+    names: frozenset[str] = frozenset()  # that other files define now than before
+    moves_modules: bool = False  # whether other files are there, or modules lie elsewhere
+
+
+def find_changed_names(before: Mapping[str, FileFacts], after: Mapping[str, FileFacts]) -> ChangedNames:
+    """What the difference between some files before and after, by path, can have changed."""
+    names, moves_modules = set[str](), before.keys() != after.keys()
+    for path in before.keys() | after.keys():
+        old, new = before.get(path), after.get(path)
+        moves_modules |= bool(old and new and _module_identity(old) != _module_identity(new))
+        names |= (list_defined_names(old) if old else _NO_NAMES) ^ (
+            list_defined_names(new) if new else _NO_NAMES
+        )
+    return ChangedNames(frozenset(names), moves_modules or any(" " in name for name in names))  # a package
 
 
 def _module_identity(facts: FileFacts) -> object:

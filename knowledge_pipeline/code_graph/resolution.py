@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Import, Use
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.languages.registry import get_language
 from knowledge_pipeline.code_graph.method_guesses import guess_methods
-from knowledge_pipeline.code_graph.project_layout import Project
+from knowledge_pipeline.code_graph.project_layout import ChangedNames, Project
 from knowledge_pipeline.code_graph.traced_view import Trace, TracedView, project_index_of
 
 RESOLVER_VERSION = 1
@@ -65,7 +65,7 @@ def renew_trace(
     trace: Trace,
     project: Project,
     interfaces: Mapping[str, str],
-    changed_names: Collection[str] | None = None,
+    changes: ChangedNames | None = None,
 ) -> Trace | None:
     """The trace that resolving the file would leave now; None: one of its questions has another answer.
 
@@ -73,15 +73,14 @@ def renew_trace(
         trace: of a file that did not change itself.
         project: as it is now.
         interfaces: the `interface_digest` of all files; only the facts of those with another one are read.
-        changed_names: of the files that changed, as `find_changed_names` gives them: only questions about
-            these names are asked again; None: all.
+        changes: in the project: only questions that these concern are asked again; None: all.
     """
     world = project_index_of(project)
     found: Trace = {}
     for question, answer in trace.items():
         now = (
             answer
-            if _is_unaffected(question, changed_names)
+            if changes is not None and _is_unaffected(question, changes)
             else world.renew_entry(question, answer, interfaces)
         )
         if now is None:
@@ -90,10 +89,12 @@ def renew_trace(
     return found
 
 
-def _is_unaffected(question: str, changed_names: Collection[str] | None) -> bool:
+def _is_unaffected(question: str, changes: ChangedNames) -> bool:
     """Whether a question, its name last, has the answer that it had."""
     kind, _, rest = question.partition("\t")
-    return changed_names is not None and kind != "interface" and rest.rpartition("\t")[2] not in changed_names
+    if kind == "interface" or (changes.moves_modules and kind != "defining"):
+        return False
+    return rest.rpartition("\t")[2] not in changes.names
 
 
 def full_name(path: str, name: str, project: Project) -> str:

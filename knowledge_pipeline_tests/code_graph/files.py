@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.code_graph import (
+    ChangedNames,
     Edge,
     FileFacts,
     ResolvedFile,
@@ -83,22 +84,20 @@ class Kept:
 
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
-        names = find_changed_names(self._facts, {path: files.facts(path) for path in files.paths()})
+        changes = find_changed_names(self._facts, {path: files.facts(path) for path in files.paths()})
         for path in set(self.results) - files.paths():
             del self.results[path], self._facts[path]
         interfaces = files.interfaces()
-        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces, names)]
+        due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces, changes)]
         for path in due:
             self.results[path] = resolve(path, files)
             self._facts[path] = files.facts(path)
         self.resolved = due
 
-    def _is_due(
-        self, path: str, files: Files, interfaces: Mapping[str, str], names: Collection[str] | None
-    ) -> bool:
+    def _is_due(self, path: str, files: Files, interfaces: Mapping[str, str], changes: ChangedNames) -> bool:
         if self._facts.get(path) != files.facts(path):
             return True
         held = self.results[path]
-        now: Trace | None = renew_trace(held.trace, files, interfaces, names)
+        now: Trace | None = renew_trace(held.trace, files, interfaces, changes)
         self.results[path] = replace(held, trace=now or held.trace)
         return now is None

@@ -10,7 +10,8 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline_tests.code_graph.files import Kept, resolved
+from knowledge_pipeline.code_graph import find_changed_names, renew_trace
+from knowledge_pipeline_tests.code_graph.files import Files, Kept, resolved
 from knowledge_pipeline_tests.thoroughness import examples
 
 TEXTS = {
@@ -123,6 +124,19 @@ def test_nothing_is_redone_when_nothing_changed() -> None:
     kept.update(_package())
     kept.update(_package())
     assert kept.resolved == []
+
+
+def test_a_file_that_goes_concerns_those_who_asked_for_its_names_or_for_where_modules_lie() -> None:
+    before = Files({"a.py": "def f(): pass\n", "b.py": "def g(): pass\n", "c.py": "def f(): pass\n"})
+    after = Files({"b.py": "def g(): pass\n", "c.py": "def f(): pass\n"})
+    changes = find_changed_names({"a.py": before.facts("a.py")}, {})
+    assert "f" in changes.names and "g" not in changes.names and changes.moves_modules
+    interfaces = after.interfaces()
+    assert renew_trace({"defining\tg": "as it was"}, after, interfaces, changes) == {
+        "defining\tg": "as it was"
+    }
+    assert renew_trace({"defining\tf": "as it was"}, after, interfaces, changes) is None
+    assert renew_trace({"modules\tpython\tb.py\tg": "as it was"}, after, interfaces, changes) is None
 
 
 def test_a_definition_that_others_see_redoes_those_who_asked() -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.code_graph import (
     FACTS_VERSION,
+    ChangedNames,
     FileFacts,
     extract,
     find_changed_names,
@@ -49,8 +50,8 @@ _LIVE = _READABLE & is_null("archived_at")
 class FactsRefresh:
     """The facts that a refresh has extracted again."""
 
-    old_fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])  # of the facts, by path
-    changed_names: frozenset[str] | None = frozenset()  # as `find_changed_names`; None if there are many
+    old_fingerprints: Mapping[str, str | None] = field(default_factory=dict[str, str | None])  # by path
+    changes: ChangedNames | None = field(default_factory=ChangedNames)  # None if there are many
 
 
 def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
@@ -68,14 +69,15 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     if not planned:
         tracker.remember()
         return FactsRefresh()
-    edited = not planned.added and not planned.removed and len(planned.changed) <= _COMPARED_FILES_MAX
-    before = _load_facts(table, planned.changed, held) if edited else {}
+    written, gone = planned.keys_to_write, [*planned.changed, *planned.removed]
+    are_few = len(written) + len(planned.removed) <= _COMPARED_FILES_MAX
+    before = _load_facts(table, gone, held) if are_few else {}
     builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
     ctx.upkeep.tend(table)
     tracker.remember(has_written=True)
-    names = find_changed_names(before, _load_facts(table, planned.changed, desired)) if edited else None
-    return FactsRefresh({path: held[path] for path in planned.changed}, names)
+    changes = find_changed_names(before, _load_facts(table, written, desired)) if are_few else None
+    return FactsRefresh({path: held.get(path) for path in (*written, *planned.removed)}, changes)
 
 
 def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, FileFacts]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute
 from cachetools import LRUCache
 
-from knowledge_pipeline.code_graph import FileFacts, Trace, from_json, renew_trace
+from knowledge_pipeline.code_graph import ChangedNames, FileFacts, Trace, from_json, renew_trace
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 
@@ -90,9 +90,9 @@ class StoredProject:
             self._name_index = _NameIndex(self._table.read_rows(["path", "defines"]))
         return self._name_index.find_paths(name)
 
-    def renew_trace(self, trace: Trace, names: Collection[str] | None = None) -> Trace | None:
+    def renew_trace(self, trace: Trace, changes: ChangedNames | None = None) -> Trace | None:
         """The trace that resolving a file would leave now; see `code_graph.renew_trace`."""
-        return renew_trace(trace, self, self.interfaces, names)
+        return renew_trace(trace, self, self.interfaces, changes)
 
     def _load_text(self, path: str) -> str:
         if self.preloads and not self._texts:

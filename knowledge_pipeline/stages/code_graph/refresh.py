@@ -72,9 +72,9 @@ def refresh(ctx: RefreshContext) -> Stats:
         if planned or has_moved or _has_stray_edges(ctx, desired, held, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
-            before = {path: hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
+            before = {path: old and hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
             if before != resolved:
-                read = replace(read, changed_names=None)  # a refresh was killed between facts and edges
+                read = replace(read, changes=None)  # a refresh was killed between facts and edges
             touched = _find_indirect_changes(ctx, project, {*planned.keys_to_write, *planned.removed}, read)
             if where is not None:  # of others that are written too
                 affected = one_of("path", touched.affected)
@@ -145,7 +145,7 @@ def _find_indirect_changes(
             if path in changed or not may_matter(trace):
                 continue
             before: Trace = json.loads(trace)
-            now = project.renew_trace(before, facts_refresh.changed_names)
+            now = project.renew_trace(before, facts_refresh.changes)
             if now is None:
                 found.affected.append(path)
             elif now != before:
@@ -155,9 +155,9 @@ def _find_indirect_changes(
 
 def _build_trace_filter(facts_refresh: FactsRefresh) -> Callable[[str], bool]:
     """Whether a trace, as it is stored, names a file or a definition that an edit touched; or any may."""
-    if facts_refresh.changed_names is None:
+    if facts_refresh.changes is None or facts_refresh.changes.moves_modules:
         return lambda trace: True
-    named = (*facts_refresh.old_fingerprints, *facts_refresh.changed_names)
+    named = (*facts_refresh.old_fingerprints, *facts_refresh.changes.names)
     escaped = [json.dumps(each)[1:-1] for each in named]
     return lambda trace: any(each in trace for each in escaped)
 
