@@ -14,6 +14,7 @@ from functools import lru_cache
 _WORD = re.compile(r"([^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
 _LETTER_RUN = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CASE_PART = re.compile(r"u+(?=ul)|ul+|u+|l+")
+_MAX_KEPT_CHARS = 4_000  # of a text that is kept with its parts
 
 
 def split_identifier(word: str) -> list[str]:
@@ -39,6 +40,13 @@ def _expand_identifier(word: str) -> str:
 
 def expand_identifiers(text: str) -> str:
     """`text` with every compound identifier followed by its parts."""
+    return _recall_expanded(text) if len(text) <= _MAX_KEPT_CHARS else _expand(text)
+
+
+def _expand(text: str) -> str:
     parts: list[str] = _WORD.split(text)  # every other one is a word
     parts[1::2] = map(_expand_identifier, parts[1::2])
     return "".join(parts)
+
+
+_recall_expanded = lru_cache(2_048)(_expand)  # most chunks of a file that is edited are as they were

@@ -25,6 +25,8 @@ MAX_HEADER_TOKENS = 48
 
 VERSION = 2
 
+_MAX_ADDED_TOKENS = 4  # of the empty line after a header, and of what a tokenizer puts before a text
+
 _ChunkerName = ChunkingStrategy | Literal["lines", "notebook"]
 
 
@@ -222,8 +224,12 @@ def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -
     """Cut a header at its end where header and text together exceed the limit."""
     token_starts: dict[str, list[int]] = {}
     for chunk in chunks:
+        room = max(0, total - chunk.tokens)
+        if len(chunk.header) + _MAX_ADDED_TOKENS <= room and chunk.header.isascii():
+            yield chunk  # without asking: no token is shorter than a character
+            continue
         if chunk.header not in token_starts:
             token_starts[chunk.header] = list(tokenize(build_embedded_text(chunk.header, "")))
-        starts, room = token_starts[chunk.header], max(0, total - chunk.tokens)
+        starts = token_starts[chunk.header]
         fits = len(starts) <= room
         yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from knowledge_pipeline.records import Mention, Metadata
@@ -15,6 +16,7 @@ KINDS = ("closes", "implements", "supersedes", "duplicates", "changes", "attache
 
 MAX_MENTIONS = 300  # of one text, or of one document's metadata
 _MAX_TARGET_CHARS = 500  # of a target
+_MAX_KEPT_CHARS = 4_000  # of a text whose mentions are kept
 
 _TARGET = re.compile(
     rf"(?P<url>{URL})|(?<![\w/&.-])(?P<number>{NUMBER})\b|(?<![\w-])(?P<key>{KEY})(?![\w-])"
@@ -41,10 +43,18 @@ _SOURCE_TYPES_WITHOUT_SHAS = frozenset({"code", "openapi"})
 _NUMBER_IN_CODE = re.compile(r"(?:issue|bug|pr|pull request|gh-?|see|clos\w+|fix\w*|resolv\w+)[\s:(]*$", re.I)
 
 
-def extract_mentions(text: str, context: DocumentContext, links: Iterable[str] = ()) -> list[Mention]:
+def extract_mentions(text: str, context: DocumentContext, links: Iterable[str] = ()) -> Sequence[Mention]:
     """What a text mentions, and the targets of its links; each name once, by its most telling kind."""
+    find = _recall_mentions if len(text) <= _MAX_KEPT_CHARS else _find_mentions
+    return find(text, context, tuple(links))
+
+
+def _find_mentions(text: str, context: DocumentContext, links: tuple[str, ...]) -> tuple[Mention, ...]:
     targets = [*_iter_targets(text, context), *(("references", link) for link in links)]
-    return _resolve_mentions(targets, context)
+    return tuple(_resolve_mentions(targets, context))
+
+
+_recall_mentions = lru_cache(2_048)(_find_mentions)  # most chunks of a file that is edited are as they were
 
 
 def extract_metadata_mentions(metadata: Metadata, context: DocumentContext) -> list[Mention]:

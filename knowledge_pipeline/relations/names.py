@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -101,6 +102,7 @@ def resolve_name(reference: str, context: DocumentContext) -> str | None:
     return _resolve_path(target, context)
 
 
+@lru_cache(4_096)  # files have the same addresses again and again
 def name_from_url(url: str) -> str:
     """The name of what an address shows, if its form tells; else the address itself."""
     try:
