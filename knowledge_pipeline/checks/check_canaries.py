@@ -35,6 +35,7 @@ from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
+from knowledge_pipeline.store.changes.held_columns import read_addresses
 from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of, starts_with
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.lake import Lake
@@ -46,7 +47,7 @@ MAX_CHANGED_SOURCES = 16  # of a type that are asked for one of their new rows, 
 MAX_OTHER_SOURCES = 2  # of a type that are asked for a row; each release asks the next ones
 MAX_RESULTS = 50  # of a source's, among which the chunk has to be
 _CANDIDATES = 8  # rows that are read to choose one, and to see which words are common
-_COLUMNS = ("id", "uri", "text", "content_hash", "visibility", "tenant", "principals", "unembedded", "_rowid")
+_COLUMNS = ("id", "uri", "text", "content_hash", "visibility", "tenant", "principals", "unembedded")
 _TURNS = "0123456789abcdef"  # first letters of chunk ids: each release looks at other ones
 
 
@@ -157,8 +158,7 @@ async def _choose_canaries(
     mine, chosen = eq("source", source.id) & eq("archived", False), dict[str, _Canary]()
     for condition in (*(mine & new for new in since), mine):
         wanted = condition & starts_with("id", _TURNS[turn % len(_TURNS)])
-        found = await reader.find_rows(wanted, limit=_CANDIDATES, columns=_COLUMNS)
-        found = found or await reader.find_rows(condition, limit=_CANDIDATES, columns=_COLUMNS)
+        found = await _find_candidates(reader, wanted) or await _find_candidates(reader, condition)
         rows = sorted(found, key=lambda row: row["id"])
         readable = [row for row in rows if source.access.visibility != "from_source" or row["principals"]]
         if readable:
@@ -166,6 +166,15 @@ async def _choose_canaries(
             others = [other for other in rows if other is not row]
             chosen.setdefault(row["id"], _Canary(source, reader, row, others))
     return list(chosen.values())
+
+
+async def _find_candidates(reader: IndexReader, condition: Filter) -> Sequence[Row]:
+    """A few rows that match; of a small table only they are read."""
+    held = read_addresses(reader.dataset, condition)
+    if held is None:
+        return await reader.find_rows(condition, limit=_CANDIDATES, columns=[*_COLUMNS, "_rowid"])
+    found = await reader.take_rows(held[:_CANDIDATES], _COLUMNS)
+    return [{**row, "_rowid": row_id} for row_id, row in found.items()]
 
 
 async def _find_problem(

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Literal
 
 Value = str | int | float | bool | datetime
 
@@ -44,6 +45,23 @@ class BranchCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class Test:
+    """A simple condition, or one of several, which can be asked of columns in memory too."""
+
+    kind: Literal["=", ">=", "in", "starts", "null", "and", "or", "not"]
+    column: str = ""
+    values: tuple[Value, ...] = ()
+    parts: tuple[Test, ...] = ()
+
+    __test__ = False  # of pytest
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that it is about."""
+        return {self.column, *(name for part in self.parts for name in part.columns)} - {""}
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """A condition on a row, already compiled; combine with `&`, `|` and `~`."""
 
@@ -51,23 +69,28 @@ class Filter:
     patterns: tuple[ColumnPattern | BranchCondition, ...] = field(
         default=(), compare=False
     )  # in `sql`, none of them negated
+    test: Test | None = field(default=None, compare=False)  # the same condition; None: in `sql` alone
 
     def __and__(self, other: Filter) -> Filter:
         if MATCH_NONE in (self, other):
             return MATCH_NONE
         if MATCH_ALL in (self, other):
             return other if self == MATCH_ALL else self
-        return Filter(f"({self.sql} AND {other.sql})", self.patterns + other.patterns)
+        test = Test("and", parts=(self.test, other.test)) if self.test and other.test else None
+        return Filter(f"({self.sql} AND {other.sql})", self.patterns + other.patterns, test)
 
     def __or__(self, other: Filter) -> Filter:
         if MATCH_ALL in (self, other):
             return MATCH_ALL
         if MATCH_NONE in (self, other):
             return other if self == MATCH_NONE else self
-        return Filter(f"({self.sql} OR {other.sql})", self.patterns + other.patterns)
+        test = Test("or", parts=(self.test, other.test)) if self.test and other.test else None
+        return Filter(f"({self.sql} OR {other.sql})", self.patterns + other.patterns, test)
 
     def __invert__(self) -> Filter:
-        return {MATCH_NONE: MATCH_ALL, MATCH_ALL: MATCH_NONE}.get(self, Filter(f"(NOT {self.sql})"))
+        test = Test("not", parts=(self.test,)) if self.test else None
+        negated = Filter(f"(NOT {self.sql})", test=test)
+        return {MATCH_NONE: MATCH_ALL, MATCH_ALL: MATCH_NONE}.get(self, negated)
 
 
 MATCH_NONE = Filter("false")
@@ -104,14 +127,19 @@ def format_literal(value: Value) -> str:
             return "'" + value.replace("\x00", "").replace("'", "''") + "'"
 
 
+def _clean(value: Value) -> Value:
+    """As a literal says it."""
+    return value.replace("\x00", "") if isinstance(value, str) else value
+
+
 def eq(column: str, value: Value) -> Filter:
     """The column holds exactly this value."""
-    return _compare(column, "=", value)
+    return replace(_compare(column, "=", value), test=Test("=", column, (_clean(value),)))
 
 
 def at_least(column: str, value: Value) -> Filter:
     """The column is not below the value."""
-    return _compare(column, ">=", value)
+    return replace(_compare(column, ">=", value), test=Test(">=", column, (_clean(value),)))
 
 
 def below(column: str, value: Value) -> Filter:
@@ -121,13 +149,17 @@ def below(column: str, value: Value) -> Filter:
 
 def is_null(column: str) -> Filter:
     """The column holds nothing."""
-    return Filter(f"({_require_column_name(column)} IS NULL)")
+    return Filter(f"({_require_column_name(column)} IS NULL)", test=Test("null", column))
 
 
 def one_of(column: str, values: Iterable[Value]) -> Filter:
     """The column holds one of the values; no values match nothing."""
-    listed = ", ".join(format_literal(value) for value in values)
-    return Filter(f"({_require_column_name(column)} IN ({listed}))") if listed else MATCH_NONE
+    values = tuple(values)
+    if not values:
+        return MATCH_NONE
+    listed = ", ".join(map(format_literal, values))
+    test = Test("in", column, tuple(map(_clean, values)))
+    return Filter(f"({_require_column_name(column)} IN ({listed}))", test=test)
 
 
 def on_branch(branches: Iterable[str], own: Filter = MATCH_ALL) -> Filter:
@@ -154,7 +186,8 @@ def has_all(column: str, values: Iterable[str]) -> Filter:
 
 def starts_with(column: str, value: str) -> Filter:
     """The text column begins with the value."""
-    return Filter(f"starts_with({_require_column_name(column)}, {format_literal(value)})")
+    sql = f"starts_with({_require_column_name(column)}, {format_literal(value)})"
+    return Filter(sql, test=Test("starts", column, (_clean(value),)))
 
 
 def starts_with_folded(column: str, value: str) -> Filter:

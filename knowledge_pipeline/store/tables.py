@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.changes.held_columns import count_held, read_matching
 from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
 from knowledge_pipeline.store.changes.row_replacement import StaleRows, find_fragments, stage_replacement
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
@@ -143,6 +144,8 @@ class Table:
         found = None if where == MATCH_NONE else self._open_cached(version)
         if found is None:
             return self.schema.empty_table().select(columns)
+        if (held := read_matching(found, columns, where)) is not None:
+            return held
         return found.to_table(columns=list(columns), filter=where.sql if where else None)
 
     def iter_rows_by_values(
@@ -186,7 +189,10 @@ class Table:
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
         found = self._open_cached(version)
-        return 0 if found is None else found.count_rows(where.sql if where else None)
+        if found is None or where is None:
+            return 0 if found is None else found.count_rows()
+        held = count_held(found, where)
+        return found.count_rows(where.sql) if held is None else held
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows whose keys the table does not hold, in one commit."""
@@ -259,7 +265,15 @@ class Table:
 
     def update_where(self, where: Filter, **values: str) -> None:
         """Set text columns of all rows that match, in one commit."""
-        if self.count_rows(where):
+        if 0 < (count := self.count_rows(where)) <= KEYS_PER_FILTER:  # takes a third of what Lance's takes
+            rows = self.read_rows(self.schema.names, where)
+            schema: Any = self.schema  # whose stubs give fields no type
+            for column, value in values.items():
+                place = schema.get_field_index(column)
+                rows = rows.set_column(place, schema.field(place), [[value] * count])
+            keys: list[Any] = rows[self.key].to_pylist()
+            self.replace_rows([StaleRows(self.key, keys, where)], rows.combine_chunks().to_batches())
+        elif count:
             literals = {column: format_literal(value) for column, value in values.items()}
             self._commit(lambda: self.open_newest().update(literals, where=where.sql))
 

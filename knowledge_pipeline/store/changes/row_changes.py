@@ -11,6 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from knowledge_pipeline.store.changes.held_columns import (
+    ADDRESS,
+    can_hold_changes,
+    list_fragments,
+    read_fragment,
+)
 
 
 class RowChanges(NamedTuple):
@@ -34,12 +42,14 @@ def find_changed_rows(
     Raises:
         OSError, ValueError: files of a version are gone.
     """
-    before, after = _list_fragments(then), _list_fragments(now)
+    before, after = list_fragments(then), list_fragments(now)
     gone = [before[files].fragment for files in before.keys() - after.keys()]
     new = [after[files].fragment for files in after.keys() - before.keys()]
     if max_rows is not None and sum(fragment.physical_rows for fragment in (*gone, *new)) > max_rows:
         return None
     names = list(columns)
+    if can_hold_changes((then, now), names):
+        return _find_held_changes(then, now, names)
     rows_before, rows_after = [_read_fragments(then, gone, names)], [_read_fragments(now, new, names)]
     for files in before.keys() & after.keys():
         if before[files].deletion_file != after[files].deletion_file:
@@ -50,24 +60,29 @@ def find_changed_rows(
     return RowChanges(pa.concat_tables(rows_before), pa.concat_tables(rows_after))
 
 
-class _ListedFragment(NamedTuple):
-    """A fragment of Lance, and the file that says which of its rows are deleted."""
+def _find_held_changes(then: Any, now: Any, columns: list[str]) -> RowChanges:
+    """The same of columns in memory."""
+    before, after = list_fragments(then), list_fragments(now)
+    empty = then.schema.empty_table().select(columns)
+    rows_before, rows_after = [empty], [empty]
+    for files in before.keys() | after.keys():
+        own, newer = before.get(files), after.get(files)
+        if own and newer and own.deletion_file == newer.deletion_file:
+            continue
+        held = read_fragment(then, files, own, columns) if own else None
+        other = read_fragment(now, files, newer, columns) if newer else None
+        rows_before += _leave_out(held, other, columns)
+        rows_after += _leave_out(other, held, columns)
+    return RowChanges(pa.concat_tables(rows_before), pa.concat_tables(rows_after))
 
-    fragment: Any
-    deletion_file: Any
 
-
-def _list_fragments(dataset: Any) -> dict[tuple[Any, ...], _ListedFragment]:
-    """By their files, whatever is deleted in them; once for each dataset, as their files have all columns."""
-    found: dict[tuple[Any, ...], _ListedFragment] | None = getattr(dataset, "listed_fragments", None)
-    if found is None:
-        found = {}
-        for fragment in dataset.get_fragments():
-            metadata = fragment.metadata
-            files = metadata.id, *(file.path for file in metadata.files)
-            found[files] = _ListedFragment(fragment, metadata.deletion_file)
-        dataset.listed_fragments = found
-    return found
+def _leave_out(rows: pa.Table | None, others: pa.Table | None, columns: list[str]) -> Iterator[pa.Table]:
+    """Rows of a fragment that another state of it lacks."""
+    if rows is not None and others is not None:
+        arrow: Any = pc  # whose stubs leave types out
+        rows = rows.filter(arrow.invert(arrow.is_in(rows[ADDRESS], value_set=others[ADDRESS])))
+    if rows is not None:
+        yield rows.select(columns)
 
 
 def _read_fragments(dataset: Any, fragments: list[Any], columns: list[str]) -> pa.Table:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knowledge_pipeline.store.changes.held_columns import WrittenRows, read_addresses
 from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.lance_storage import StorePath, write_fragments
 
@@ -61,9 +62,11 @@ def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]
     first = next(rows, None)
     if first is None:
         return []
-    return write_fragments(
-        pa.RecordBatchReader.from_batches(first.schema, chain([first], rows)), dataset, path
-    )
+    written = WrittenRows()
+    reader = pa.RecordBatchReader.from_batches(first.schema, written.pass_on(chain([first], rows)))
+    fragments = write_fragments(reader, dataset, path)
+    written.remember(fragments)
+    return fragments
 
 
 def _delete_rows(dataset: Any, stale: Iterable[StaleRows]) -> tuple[list[Any], list[int]]:
@@ -88,6 +91,9 @@ def _iter_addresses(dataset: Any, rows: StaleRows) -> Iterator[int]:
         if where is None:
             return
         where = rows.within & where if rows.within else where
+        if (held := read_addresses(dataset, where)) is not None:
+            yield from held
+            return
         yield from _read_addresses(dataset, [], where)["_rowaddr"].to_pylist()
         return
     found = _read_addresses(dataset, [rows.column], rows.within)

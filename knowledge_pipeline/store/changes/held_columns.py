@@ -1,0 +1,225 @@
+"""Small columns of small tables, held in memory by the files that they come from.
+
+A refresh asks the same keys and fingerprints of a table again and again, of version after version. Files of a
+table never change, so what was read of one is never read again; a new version costs its new files, and the
+marks of its deletions. A scan of Lance costs one to three milliseconds, whatever it finds.
+"""
+
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from cachetools import LRUCache
+
+from knowledge_pipeline.store.filters import Filter, Test
+
+MAX_TABLE_ROWS = 20_000  # of more, Lance reads what is asked for
+MAX_HELD_ROWS = 400_000  # of all tables: 100 MB at most
+MAX_TAKEN_ROWS = 2_000  # by their addresses
+ADDRESS = "_rowaddr"
+_HELD_COLUMNS = frozenset(
+    {"id", "uri", "path", "language", "source", "source_type", "kind", "archived", "skipped", "unembedded"}
+    | {"revision", "content_hash", "fingerprint", "row_hash", "text_key", "made_of", "interface"}
+    | {"node", "target_id", "archived_at", "indexed_at", "updated_at", "release"}
+)
+"""Keys, fingerprints, times: of each row some hundred bytes together."""
+
+
+class ListedFragment(NamedTuple):
+    """A fragment of Lance, and the file that says which of its rows are deleted."""
+
+    fragment: Any
+    deletion_file: Any
+
+
+_FragmentKey = tuple[Any, ...]
+_held: LRUCache[_FragmentKey, pa.Table] = LRUCache(MAX_HELD_ROWS, getsizeof=lambda rows: 64 + len(rows))
+_written: LRUCache[tuple[str, ...], pa.Table] = LRUCache(64)  # by their files, in no version that was read
+_asked: defaultdict[str, set[str]] = defaultdict(set)  # the columns of each table that were asked for
+_lock = threading.RLock()
+
+
+def list_fragments(dataset: Any) -> dict[tuple[Any, ...], ListedFragment]:
+    """By their files, whatever is deleted in them; once for each dataset, as their files have all columns."""
+    found: dict[tuple[Any, ...], ListedFragment] | None = getattr(dataset, "listed_fragments", None)
+    if found is None:
+        found = {}
+        for fragment in dataset.get_fragments():
+            metadata = fragment.metadata
+            files = metadata.id, *(file.path for file in metadata.files)
+            found[files] = ListedFragment(fragment, metadata.deletion_file)
+        dataset.listed_fragments = found
+    return found
+
+
+def read_held(dataset: Any, columns: Collection[str], where: Filter | None = None) -> pa.Table | None:
+    """Columns of the rows that match, `ADDRESS` among them if it is asked for.
+
+    Returns:
+        None where they are not held: the table or a column is large, or the condition is not simple.
+    """
+    test = where.test if where else None
+    if where and test is None:
+        return None
+    needed = {*columns, *(test.columns if test else ())} - {ADDRESS}
+    if not _can_hold(dataset, needed):
+        return None
+    parts = [
+        read_fragment(dataset, files, listed, needed) for files, listed in list_fragments(dataset).items()
+    ]
+    rows = pa.concat_tables(parts) if parts else _open_schema(dataset, needed).empty_table()
+    if test:
+        rows = rows.filter(_evaluate(rows, test))
+    return rows.select(list(columns))
+
+
+def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
+    """Any columns of the rows that match, from memory, or by their addresses: no other row is looked at.
+
+    Returns:
+        None where it is not held which rows match, or many do.
+    """
+    if (held := read_held(dataset, columns, where)) is not None:
+        return held
+    found = read_addresses(dataset, where) if where else None
+    if found is None or len(found) > MAX_TAKEN_ROWS:
+        return None
+    return dataset._take_rows(found, columns=list(columns))
+
+
+def read_addresses(dataset: Any, where: Filter) -> list[int] | None:
+    """Where the rows that match are; None where that is not held."""
+    found: Any = read_held(dataset, [ADDRESS], where)
+    return None if found is None else found[ADDRESS].to_pylist()
+
+
+def count_held(dataset: Any, where: Filter) -> int | None:
+    """How many rows match; None where that is not held."""
+    found = read_addresses(dataset, where)
+    return None if found is None else len(found)
+
+
+def can_hold_changes(datasets: Sequence[Any], columns: Collection[str]) -> bool:
+    """Whether the columns of all rows of some versions are held."""
+    return all(_can_hold(each, columns) for each in datasets)
+
+
+def read_fragment(
+    dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
+) -> pa.Table:
+    """These columns of the live rows of a fragment, by name, then their addresses."""
+    with _lock:
+        _asked[dataset.uri].update(columns)
+        asked = _asked[dataset.uri] & _list_names(dataset)
+        mark = listed.deletion_file
+        key = dataset.uri, files, mark and (mark.read_version, mark.id)
+        rows = _held.get(key)
+        if rows is None or not asked.issubset(rows.schema.names):
+            earlier = _held.get((dataset.uri, files)) if mark is not None else None
+            rows = _leave_deleted_out(listed.fragment, earlier, asked) if earlier is not None else None
+            if rows is None and mark is None:
+                rows = _recall_written(files, asked)
+            if rows is None:
+                rows = _scan(dataset, listed.fragment, asked)
+            _held[key] = rows
+            _held[dataset.uri, files] = rows
+        return rows.select([*sorted(columns), ADDRESS])
+
+
+class WrittenRows:
+    """Takes the small columns of rows that are about to be written, so that nobody has to read them."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._count = 0
+
+    def pass_on(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches as they are."""
+        for batch in batches:
+            self._count += batch.num_rows
+            if self._count <= MAX_TABLE_ROWS:
+                self._batches.append(batch.select([n for n in batch.schema.names if n in _HELD_COLUMNS]))
+            yield batch
+
+    def remember(self, fragments: Sequence[Any]) -> None:
+        """They are in these fragments now, which no version has yet."""
+        if len(fragments) == 1 and 0 < self._count <= MAX_TABLE_ROWS:
+            with _lock:
+                _written[tuple(file.path for file in fragments[0].files)] = pa.Table.from_batches(
+                    self._batches
+                )
+
+
+def _recall_written(files: tuple[Any, ...], columns: Collection[str]) -> pa.Table | None:
+    """The rows of a fragment that this process has written, as they are until one is deleted."""
+    number, *paths = files
+    rows = _written.pop(tuple(paths), None)
+    if rows is None or not set(columns).issubset(rows.schema.names):
+        return None
+    addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
+    return rows.append_column(ADDRESS, addresses)
+
+
+def _can_hold(dataset: Any, columns: Collection[str]) -> bool:
+    is_small = _HELD_COLUMNS.issuperset(columns) and dataset.count_rows() <= MAX_TABLE_ROWS
+    return is_small and _list_names(dataset).issuperset(columns)
+
+
+def _list_names(dataset: Any) -> frozenset[str]:
+    """Of its columns; asking Lance for them takes 0.1 ms."""
+    found: frozenset[str] | None = getattr(dataset, "column_names", None)
+    if found is None:
+        dataset.column_names = found = frozenset(dataset.schema.names)
+    return found
+
+
+def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
+    return dataset.scanner(columns=sorted(columns), fragments=[fragment], with_row_address=True).to_table()
+
+
+def _leave_deleted_out(fragment: Any, earlier: pa.Table, columns: Collection[str]) -> pa.Table | None:
+    """The rows of an earlier version that are still there; None where that has not all of them."""
+    if not set(columns).issubset(earlier.schema.names):
+        return None
+    live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS]
+    rows = earlier.filter(pc.is_in(earlier[ADDRESS], value_set=live))
+    return rows if len(rows) == len(live) else None
+
+
+def _open_schema(dataset: Any, columns: Collection[str]) -> pa.Schema:
+    fields: list[Any] = [dataset.schema.field(name) for name in sorted(columns)]
+    return pa.schema([*fields, pa.field(ADDRESS, pa.uint64())])
+
+
+def _evaluate(rows: pa.Table, test: Test) -> Any:
+    """What SQL says of each row: null where a column that is compared is null."""
+    arrow: Any = pc  # whose stubs leave types out
+    if test.kind in ("and", "or"):
+        join = arrow.and_kleene if test.kind == "and" else arrow.or_kleene
+        return reduce(join, [_evaluate(rows, part) for part in test.parts])
+    if test.kind == "not":
+        return arrow.invert(_evaluate(rows, test.parts[0]))
+    column: Any = rows[test.column]
+    to_array: Any = pa.array
+    values = to_array(test.values, column.type)
+    match test.kind:
+        case "null":
+            return arrow.is_null(column)
+        case "=":
+            return arrow.equal(column, values[0])
+        case ">=":
+            return arrow.greater_equal(column, values[0])
+        case "starts":
+            return arrow.starts_with(column, str(test.values[0]))
+        case _:
+            found = arrow.is_in(column, value_set=values)
+            return arrow.if_else(column.is_valid(), found, pa.scalar(None, pa.bool_()))

@@ -1,0 +1,136 @@
+"""What is held in memory is what Lance would read, at every version."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowledge_pipeline.store.changes import held_columns
+from knowledge_pipeline.store.changes.held_columns import ADDRESS, read_held, read_matching
+from knowledge_pipeline.store.changes.row_replacement import StaleRows
+from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of, starts_with
+from knowledge_pipeline.store.tables import Table
+from knowledge_pipeline_tests.thoroughness import examples
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("path", pa.string()),
+        pa.field("archived", pa.bool_()),
+        pa.field("updated_at", pa.timestamp("us", tz="UTC")),
+        pa.field("text", pa.large_string()),
+    ],
+    metadata={"knowledge_schema": "4"},
+)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PATHS = ["", "a", "a'b", "a\\b", "é😀", "%_", None]
+
+_path = st.sampled_from(PATHS)
+_written = st.sampled_from([path for path in PATHS if path is not None])
+_simple = st.one_of(
+    st.builds(eq, st.just("path"), _written),
+    st.builds(eq, st.just("archived"), st.booleans()),
+    st.builds(one_of, st.just("path"), st.lists(_written, max_size=3)),
+    st.builds(starts_with, st.just("path"), _written),
+    st.builds(is_null, st.sampled_from(["path", "archived", "updated_at"])),
+    st.builds(at_least, st.just("updated_at"), st.integers(0, 3).map(lambda n: START + timedelta(n))),
+)
+_filters: st.SearchStrategy[Filter] = st.recursive(
+    _simple,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1]),
+        st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1]),
+        inner.map(lambda each: ~each),
+    ),
+    max_leaves=5,
+)
+_row = st.tuples(
+    st.integers(0, 9).map(str),
+    _path,
+    st.sampled_from([True, False, None]),
+    st.sampled_from([None, *(START + timedelta(n) for n in range(3))]),
+)
+_commit = st.lists(_row, max_size=6, unique_by=lambda row: row[0])
+
+
+def write(table: Table, rows: list[tuple[Any, ...]]) -> None:
+    """Replace the rows that have the ids of these."""
+    given = [dict(zip(SCHEMA.names, (*row, f"text of {row}"), strict=True)) for row in rows]
+    batch = pa.RecordBatch.from_pylist(given, schema=SCHEMA)
+    table.replace_rows([StaleRows("id", [row[0] for row in rows])], [batch], create=True)
+
+
+def as_lance_reads(dataset: Any, columns: list[str], where: Filter) -> list[dict[str, Any]]:
+    return (
+        dataset.scanner(
+            columns=[each for each in columns if each != ADDRESS],
+            filter=where.sql,
+            with_row_address=ADDRESS in columns,
+        )
+        .to_table()
+        .to_pylist()
+    )
+
+
+def by_id(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_commit, min_size=1, max_size=4), st.lists(_filters, min_size=1, max_size=4), st.data())
+def test_every_version_is_held_as_it_is_stored(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[list[tuple[Any, ...]]],
+    filters: list[Filter],
+    data: st.DataObject,
+) -> None:
+    table = Table(tmp_path_factory.mktemp("held") / "t.lance", SCHEMA)
+    seen: list[int] = []
+    for rows in commits:
+        write(table, rows)
+        seen.append(table.version)
+        if data.draw(st.booleans()):  # else a version is read when later ones are there
+            table.read_rows(["id", "path"])
+        if data.draw(st.booleans()):
+            table.restore_version(data.draw(st.sampled_from(seen)))
+    for version in (*seen, table.version):
+        dataset = table.open_version(version)
+        for where in filters:
+            columns = ["id", "path", "archived", "updated_at", ADDRESS]
+            held, taken = read_held(dataset, columns, where), read_matching(dataset, ["id", "text"], where)
+            if where.test is None:  # all rows, or none
+                continue
+            assert held is not None and taken is not None
+            assert by_id(held.to_pylist()) == by_id(as_lance_reads(dataset, columns, where))
+            assert by_id(taken.to_pylist()) == by_id(as_lance_reads(dataset, ["id", "text"], where))
+
+
+def fail(*given: object) -> None:
+    raise AssertionError(f"a scan of {given}")
+
+
+def test_what_this_process_wrote_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    monkeypatch.setattr(held_columns, "_scan", fail)
+    write(table, [("1", "a", True, START), ("2", "b", None, None)])
+    assert by_id(table.read_rows(["id", "path"]).to_pylist()) == [
+        {"id": "1", "path": "a"},
+        {"id": "2", "path": "b"},
+    ]
+    write(table, [("2", "c", None, None), ("3", "d", None, None)])
+    assert table.read_rows(["path"], eq("id", "2")).to_pylist() == [{"path": "c"}]
+    assert table.count_rows(is_null("archived")) == 2
+
+
+def test_a_large_table_is_left_to_lance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    write(table, [(str(number), "a", True, START) for number in range(5)])
+    monkeypatch.setattr(held_columns, "MAX_TABLE_ROWS", 4)
+    assert read_held(table.open_version(), ["id"]) is None
+    assert table.count_rows(eq("path", "a")) == len(table.read_rows(["id"])) == 5
