@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.code_graph.row_lookup import KeyedTable, RowLookup
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.readers import Row
 from knowledge_pipeline.store.schemas import EDGES
 from knowledge_pipeline_tests.query.search.rows import MOMENT
 from knowledge_pipeline_tests.thoroughness import examples
@@ -37,18 +38,18 @@ edges = st.fixed_dictionaries(
     }
 )
 some = st.sets(st.sampled_from((*NAMES, "nowhere")), max_size=2)
-lines = st.dictionaries(st.just("line"), st.integers(1, 4), max_size=1)
+lines = st.dictionaries(st.sampled_from(NAMES), st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=2)
 kinds = st.sets(st.sampled_from((*KINDS, "unheard of")), max_size=2)
-lookups = st.builds(
-    RowLookup,
-    st.dictionaries(st.sampled_from(KEYS), some, min_size=1, max_size=2),
-    sources=st.sets(st.sampled_from((*SOURCES, "three")), max_size=2),
-    kinds=kinds,
-    excluded_kinds=kinds,
-    at_least=lines,
-    below=lines,
-    unbounded_kinds=kinds,
-    min_confidence=st.sampled_from((None, 0.5)),
+bounds: Any = {
+    "sources": st.sets(st.sampled_from((*SOURCES, "three")), max_size=2),
+    "kinds": kinds,
+    "excluded_kinds": kinds,
+    "unbounded_kinds": kinds,
+    "min_confidence": st.sampled_from((None, 0.5)),
+}
+by_key = st.dictionaries(st.sampled_from(KEYS), some, min_size=1, max_size=2)
+lookups = st.builds(RowLookup, by_key, **bounds) | lines.flatmap(
+    lambda lines: st.builds(RowLookup, st.just({"path": lines.keys()}), lines=st.just(lines), **bounds)
 )
 
 
@@ -67,8 +68,17 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Any:
     return dataset
 
 
-def list_ids(table: KeyedTable, lookup: RowLookup, visible: Filter) -> list[str]:
-    return [row["id"] for row in table.read(lookup, visible, limit=99, columns=["id"])]
+COLUMNS = ("id", "path", "kind", "line", "target_id", "target_name")
+
+
+def list_rows(table: KeyedTable, lookup: RowLookup, visible: Filter) -> list[Row]:
+    """The rows that a lookup means: from the store come some of other lines."""
+
+    def is_meant(row: Row) -> bool:
+        first, last = lookup.lines.get(row["path"], (0, 9))
+        return first <= row["line"] <= last or row["kind"] in lookup.unbounded_kinds
+
+    return list(filter(is_meant, table.read(lookup, visible, limit=99, columns=COLUMNS)))
 
 
 @settings(max_examples=examples(12), deadline=None)
@@ -78,13 +88,17 @@ def test_what_memory_finds_is_what_the_store_finds(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         dataset = write(Path(folder) / "edges.lance", rows)
-        stored, kept = KeyedTable(dataset, KEYS, NUMBERS, max_rows=-1), KeyedTable(dataset, KEYS, NUMBERS)
-        for _ in range(4):  # from then on it is in memory
-            kept.read(RowLookup({"path": ["a"]}), MATCH_ALL, limit=1, columns=["id"])
+        stored = KeyedTable(dataset, KEYS, NUMBERS, max_rows=-1)
+        keyed, whole = KeyedTable(dataset, KEYS, NUMBERS), KeyedTable(dataset, KEYS, NUMBERS, whole=COLUMNS)
+        for table in (keyed, whole) * 4:  # from then on it is in memory
+            table.read(RowLookup({"path": ["a"]}), MATCH_ALL, limit=1, columns=["id"])
         for lookup in asked:
             for visible in VISIBLE:
-                assert list_ids(kept, lookup, visible) == list_ids(stored, lookup, visible)
-            assert list_ids(kept, lookup, MATCH_NONE) == list_ids(stored, lookup, MATCH_NONE) == []
+                expected = list_rows(stored, lookup, visible)
+                assert list_rows(keyed, lookup, visible) == list_rows(whole, lookup, visible) == expected
+                assert not any(lookup.keys.values()) or whole.reads_nothing(visible, COLUMNS)
+                assert not keyed.reads_nothing(visible, COLUMNS)
+            assert keyed.read(lookup, MATCH_NONE, limit=99, columns=COLUMNS) == []
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Finds neighbours of code in the graph: what it calls, what calls it, imports and inheritance.
 
-The graph is read for all chunks at once, in two steps: what stands in their lines, then what is at the
-other end of their edges. The store narrows every read to what the caller may see.
+The graph is read for all chunks at once, in two pairs of steps beside each other: what their lines define,
+then who uses it; what their lines use, then where that is defined. The store narrows every read to what the
+caller may see.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from knowledge_pipeline.query.citations import parse_first_line
 from knowledge_pipeline.query.code_graph.constructors import class_of_constructor
 from knowledge_pipeline.query.code_graph.visible_graph import MIN_CONFIDENCE, VisibleGraph
 from knowledge_pipeline.query.search.hits import IndexedChunk
+from knowledge_pipeline.store.code_graph.reader import WHOLE_EDGE_COLUMNS
 from knowledge_pipeline.store.code_graph.row_lookup import RowLookup
 from knowledge_pipeline.store.readers import Row
 
@@ -22,10 +24,6 @@ MAX_PER_KIND = 5
 
 _INHERITANCE_KINDS = ("extends", "implements")
 _USE_KINDS = ("calls", "references", *_INHERITANCE_KINDS)
-_EDGE_COLUMNS = (
-    *("kind", "source", "path", "line", "confidence"),
-    *("source_id", "source_name", "target_id", "target_name", "target_path"),
-)
 
 
 async def find_neighbours(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[CodeNeighbours]:
@@ -69,14 +67,12 @@ class _ChunkInGraph:
     nodes: frozenset[str]  # that it shows the beginning of, or is a part of
     callable_nodes: frozenset[str]  # the same, and the class that one of them constructs
     names: Mapping[str, str]  # full name -> node, by which other sources may know it
-    use_edges: Sequence[Row]  # that go out from its lines
-    import_edges: Sequence[Row]  # of its file
+    use_edges: Sequence[Row] = ()  # that go out from its lines
+    import_edges: Sequence[Row] = ()  # of its file
 
     @classmethod
-    def build(
-        cls, chunk: IndexedChunk, definitions: Sequence[Row], outgoing: Sequence[Row], aliases: Sequence[Row]
-    ) -> _ChunkInGraph:
-        """Pick a chunk's own rows out of those of all chunks."""
+    def build(cls, chunk: IndexedChunk, definitions: Sequence[Row], aliases: Sequence[Row]) -> _ChunkInGraph:
+        """Pick a chunk's own rows out of those of all chunks; the edges are added later."""
         file = (chunk.source, chunk.path)
         first, last = chunk.start_line, chunk.end_line
         in_file = (row for row in definitions if (row["source"], row["path"]) == file)
@@ -86,16 +82,8 @@ class _ChunkInGraph:
         classes = {class_of_constructor(row["name"]) for row in shown}
         nodes = frozenset(row["node"] for row in shown)
         callable_nodes = nodes | {row["node"] for row in within if row["name"] in classes}
-        edges = [row for row in outgoing if (row["source"], row["path"]) == file]
         named = (row for row in (*within, *aliases) if row["node"] in callable_nodes)
-        return cls(
-            chunk,
-            nodes,
-            callable_nodes,
-            names={row["full_name"]: row["node"] for row in named},
-            use_edges=[row for row in edges if row["kind"] != "imports" and _is_in_lines(row, chunk)],
-            import_edges=[row for row in edges if row["kind"] == "imports"],
-        )
+        return cls(chunk, nodes, callable_nodes, {row["full_name"]: row["node"] for row in named})
 
     def is_used_by(self, row: Row) -> bool:
         """Whether an edge leads here from outside: by node, or by full name from another source."""
@@ -115,9 +103,8 @@ class _Definitions:
     by_full_name: Mapping[str, Sequence[CodeNeighbour]]  # of all sources
 
     @classmethod
-    async def read(cls, graph: VisibleGraph, chunks: Sequence[_ChunkInGraph]) -> _Definitions:
-        """The targets of the chunks' edges: those in the same source by node, others by full name."""
-        edges = [row for each in chunks for row in (*each.use_edges, *each.import_edges)]
+    async def read(cls, graph: VisibleGraph, edges: Sequence[Row]) -> _Definitions:
+        """The targets of edges: those in the same source by node, others by full name."""
         nodes = {row["target_id"] for row in edges if row["target_id"]}
         names = {row["target_name"] for row in edges if not row["target_id"]}
         rows, named = await asyncio.gather(
@@ -151,43 +138,69 @@ async def _read_graph(
     """The chunks in the graph, the edges of some kinds that lead to any of them, and what theirs lead to."""
     if not chunks:
         return [], [], _Definitions({}, {})
-    definitions, outgoing, aliases = await asyncio.gather(
-        _read_definitions(graph, chunks), _read_outgoing_edges(graph, chunks), _read_aliases(graph, chunks)
+    (found, incoming), (edges, targets) = await asyncio.gather(
+        _read_shown(graph, chunks, kinds), _read_used(graph, chunks)
     )
-    found = [_ChunkInGraph.build(chunk, definitions, outgoing, aliases) for chunk in chunks]
-    incoming, targets = await asyncio.gather(
-        _read_incoming_edges(graph, found, kinds), _Definitions.read(graph, found)
+    whole = [
+        replace(each, use_edges=uses, import_edges=imports)
+        for each, (uses, imports) in zip(found, edges, strict=True)
+    ]
+    return whole, incoming, targets
+
+
+async def _read_shown(
+    graph: VisibleGraph, chunks: Sequence[IndexedChunk], kinds: Sequence[str]
+) -> tuple[list[_ChunkInGraph], list[Row]]:
+    """What the chunks define, and the edges of some kinds that lead to it."""
+    definitions, aliases = await asyncio.gather(
+        _read_definitions(graph, chunks), _read_aliases(graph, chunks)
     )
-    return found, incoming, targets
+    found = [_ChunkInGraph.build(chunk, definitions, aliases) for chunk in chunks]
+    return found, await _read_incoming_edges(graph, found, kinds)
+
+
+async def _read_used(
+    graph: VisibleGraph, chunks: Sequence[IndexedChunk]
+) -> tuple[list[tuple[list[Row], list[Row]]], _Definitions]:
+    """For each chunk the edges that go out from its lines, and the imports of its file; and their targets."""
+    outgoing = await _read_outgoing_edges(graph, chunks)
+    edges: list[tuple[list[Row], list[Row]]] = []
+    for chunk in chunks:
+        file = (chunk.source, chunk.path)
+        own = [row for row in outgoing if (row["source"], row["path"]) == file]
+        uses = [row for row in own if row["kind"] != "imports" and _is_in_lines(row, chunk)]
+        edges.append((uses, [row for row in own if row["kind"] == "imports"]))
+    return edges, await _Definitions.read(
+        graph, [row for uses, imports in edges for row in (*uses, *imports)]
+    )
 
 
 async def _read_definitions(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Definitions in the chunks' files that may share lines with them."""
-    first, last = _span(chunks)
+    lines = _span_files(chunks)
     return await graph.look_up_symbols(
         RowLookup(
-            {"path": {chunk.path for chunk in chunks}},
+            {"path": lines.keys()},
             sources={chunk.source for chunk in chunks},
             excluded_kinds=("alias", "file"),
-            at_least={"end_line": first},
-            below={"start_line": last + 1},
+            lines=lines,
+            line_columns=("start_line", "end_line"),
         )
     )
 
 
 async def _read_outgoing_edges(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Sure uses in the chunks' files that may be in their lines, and the imports of these files."""
-    first, last = _span(chunks)
+    lines = _span_files(chunks)
     lookup = RowLookup(
-        {"path": {chunk.path for chunk in chunks}},
+        {"path": lines.keys()},
         sources={chunk.source for chunk in chunks},
         kinds=_USE_KINDS,
-        at_least={"line": first},
-        below={"line": last + 1},
+        lines=lines,
         unbounded_kinds=("imports",),
         min_confidence=MIN_CONFIDENCE,
     )
-    return await graph.look_up_edges(lookup, columns=_EDGE_COLUMNS)
+    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
 
 
 async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
@@ -208,12 +221,16 @@ async def _read_incoming_edges(
     if await graph.has_several_sources():
         targets["target_name"] = {name for each in chunks for name in each.names}
     lookup = RowLookup(targets, kinds=kinds, min_confidence=MIN_CONFIDENCE)
-    return await graph.look_up_edges(lookup, columns=_EDGE_COLUMNS)
+    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
 
 
-def _span(chunks: Sequence[IndexedChunk]) -> tuple[int, int]:
-    """The first and the last line of all."""
-    return min(chunk.start_line for chunk in chunks), max(chunk.end_line for chunk in chunks)
+def _span_files(chunks: Sequence[IndexedChunk]) -> dict[str, tuple[int, int]]:
+    """Path -> the first and the last line of the chunks there."""
+    spans: dict[str, tuple[int, int]] = {}
+    for chunk in chunks:
+        first, last = spans.get(chunk.path, (chunk.start_line, chunk.end_line))
+        spans[chunk.path] = min(first, chunk.start_line), max(last, chunk.end_line)
+    return spans
 
 
 def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
@@ -225,23 +242,12 @@ def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _D
         is_elsewhere = row["source"] != found.chunk.source
         return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
 
-    def list_used(edges: Iterable[Row]) -> list[CodeNeighbour]:
-        return _deduplicate(
-            replace(neighbour, edge_line=row["line"], confidence=round(row["confidence"], 3))
-            for row in edges
-            for neighbour in targets.resolve(row)
-        )
+    def list_used(edges: Iterable[Row]) -> list[tuple[CodeNeighbour, Row]]:
+        return _deduplicate((neighbour, row) for row in edges for neighbour in targets.resolve(row))
 
-    def list_users(kinds: Sequence[str]) -> list[CodeNeighbour]:
+    def list_users(kinds: Sequence[str]) -> list[tuple[CodeNeighbour, Row]]:
         return _deduplicate(
-            CodeNeighbour(
-                row["source_name"] or row["path"],
-                row["source"],
-                row["path"],
-                row["line"],
-                edge_line=row["line"],
-                confidence=round(row["confidence"], 3),
-            )
+            (CodeNeighbour(row["source_name"] or row["path"], row["source"], row["path"], row["line"]), row)
             for row in users
             if row["kind"] in kinds
         )
@@ -259,25 +265,33 @@ def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _D
         "implemented_by": list_users(_INHERITANCE_KINDS),
     }
     omitted = {kind: len(all_) - MAX_PER_KIND for kind, all_ in linked.items() if len(all_) > MAX_PER_KIND}
-    shown = {kind: tuple(all_[:MAX_PER_KIND]) for kind, all_ in linked.items()}
+    shown = {
+        kind: tuple(
+            replace(neighbour, edge_line=row["line"], confidence=round(row["confidence"], 3))
+            for neighbour, row in all_[:MAX_PER_KIND]
+        )
+        for kind, all_ in linked.items()
+    }
     return CodeNeighbours(**shown, omitted=omitted)
 
 
 def _order_imports(found: _ChunkInGraph) -> list[Row]:
     """What the file imports, what the chunk uses first; not the modules of what it imports by name."""
     exact = {row["target_path"] for row in found.import_edges if row["target_name"]} - {None}
-    names = [row["target_name"] for row in found.import_edges if row["target_id"] is None]
+    outer = (row["target_name"] for row in found.import_edges if row["target_id"] is None)
+    modules = set[str]().union(*map(_iter_modules, outer))
     ends = ("target_id", "target_path", "target_name")
     used = {row[end] for row in found.use_edges for end in ends} - {None}
+    used_names = used.union(*map(_iter_modules, used))
 
     def is_enclosing_module(row: Row) -> bool:
         if row["target_id"] is not None:
             return not row["target_name"] and row["target_path"] in exact
-        return any(name.startswith(f"{row['target_name']}.") for name in names)
+        return row["target_name"] in modules
 
     def order_by_use(row: Row) -> tuple[bool, int]:
         if row["target_id"] is None:
-            is_used = any(f"{name}.".startswith(f"{row['target_name']}.") for name in used)
+            is_used = row["target_name"] in used_names
         else:
             is_used = (row["target_id"] if row["target_name"] else row["target_path"]) in used
         return not (is_used or _is_in_lines(row, found.chunk)), row["line"]
@@ -285,8 +299,14 @@ def _order_imports(found: _ChunkInGraph) -> list[Row]:
     return sorted((row for row in found.import_edges if not is_enclosing_module(row)), key=order_by_use)
 
 
-def _deduplicate(neighbours: Iterable[CodeNeighbour]) -> list[CodeNeighbour]:
-    first: dict[tuple[str | None, str | None, str], CodeNeighbour] = {}
-    for neighbour in neighbours:
-        first.setdefault((neighbour.source, neighbour.path, neighbour.name), neighbour)
+def _iter_modules(name: str) -> Iterator[str]:
+    """What a dotted name is in: `a` and `a.b` of `a.b.c`."""
+    return (name[:at] for at, character in enumerate(name) if character == ".")
+
+
+def _deduplicate(found: Iterable[tuple[CodeNeighbour, Row]]) -> list[tuple[CodeNeighbour, Row]]:
+    """Each neighbour once, with the first edge that leads to it."""
+    first: dict[tuple[str | None, str | None, str], tuple[CodeNeighbour, Row]] = {}
+    for neighbour, row in found:
+        first.setdefault((neighbour.source, neighbour.path, neighbour.name), (neighbour, row))
     return list(first.values())

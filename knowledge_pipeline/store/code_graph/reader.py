@@ -24,6 +24,11 @@ MAX_CACHED_FILTERS = 1_000  # different access filters
 _MAX_CACHED_NODES = 20_000  # about 1 KB each
 _SYMBOL_KEYS, _SYMBOL_NUMBERS = ("path", "node", "simple"), ("start_line", "end_line")
 _EDGE_KEYS, _EDGE_NUMBERS = ("path", "target_id", "target_name"), ("line", "confidence")
+WHOLE_EDGE_COLUMNS = (
+    *("kind", "source", "path", "line", "confidence"),
+    *("source_id", "source_name", "target_id", "target_name", "target_path"),
+)
+"""Of edges, what is kept in memory once that pays: reads of nothing else wait for no thread."""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,8 @@ class GraphReader:
     ) -> list[Row]:
         """Rows of `schemas.EDGES` by path, or by the node or name of their target, as far as visible."""
         read, visible = self._keyed_edges.read, self._locations.resolve(visible)
+        if self._keyed_edges.reads_nothing(visible, columns):  # takes less than handing it to a thread
+            return read(lookup, visible, limit=limit, columns=columns)
         return await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns)
 
     def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
@@ -108,7 +115,7 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
             "run `knowledge index`, or `knowledge rollback`"
         ) from error
     keyed_symbols = KeyedTable(symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS)
-    keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS)
+    keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS, whole=WHOLE_EDGE_COLUMNS)
     locations = Locations(symbols.metadata)
     return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges, locations)
 

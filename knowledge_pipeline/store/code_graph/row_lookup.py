@@ -2,7 +2,7 @@
 
 A read of a table that its indexes answer takes Lance two to five milliseconds, and a search needs four of
 them. So the keys of a table are kept in memory, with the numbers that narrow what they find: then only the
-rows that match are read.
+rows that match are read. Of edges all that is read is kept: each value once, and in each row its number.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from cachetools import LRUCache
 
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter
 from knowledge_pipeline.store.readers import Row
 
-MAX_ROWS = 1_000_000  # of a table, about 70 bytes each; a larger one is read by its indexes
+MAX_ROWS = 1_000_000  # of a table, at most 85 bytes each; a larger one is read by its indexes
 MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
 _MIN_LOOKUPS = 4  # of one version, or more where reading takes longer: a process that asks once loses by it
 _ROWS_PER_LOOKUP = 20_000  # that are read in about the time that a lookup saves
@@ -28,22 +29,29 @@ _ROWS_PER_LOOKUP = 20_000  # that are read in about the time that a lookup saves
 
 @dataclass(frozen=True, slots=True)
 class RowLookup:
-    """Rows that have any of some keys, narrowed by what they are and where."""
+    """Rows that have any of some keys, narrowed by what they are and where.
+
+    `lines` has the first and the last line that count, of each of the paths, which are the only keys then.
+    From the store come the rows between the first and the last of all: it would search for each path.
+    """
 
     keys: Mapping[str, Collection[str]]  # column -> values; one of any column is enough
     sources: Collection[str] = ()  # none: of any source
     kinds: Collection[str] = ()  # none: of any kind
     excluded_kinds: Collection[str] = ()
-    at_least: Mapping[str, float] = field(default_factory=dict[str, float])
-    below: Mapping[str, float] = field(default_factory=dict[str, float])
-    unbounded_kinds: Collection[str] = ()  # that match as well, whatever the bounds
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    unbounded_kinds: Collection[str] = ()  # that match as well, whatever the lines and kinds
     min_confidence: float | None = None
+    line_columns: tuple[str, str] = ("line", "line")  # the first and the last of a row
 
     def to_filter(self) -> Filter:
         """The condition for the store."""
         keyed = (filters.one_of(column, sorted(values)) for column, values in self.keys.items())
-        bounds = [filters.at_least(column, value) for column, value in self.at_least.items()]
-        bounds += [filters.below(column, value) for column, value in self.below.items()]
+        bounds: list[Filter] = []
+        if self.lines:
+            first, last = self.line_columns
+            bounds.append(filters.at_least(last, min(start for start, _ in self.lines.values())))
+            bounds.append(filters.below(first, max(end for _, end in self.lines.values()) + 1))
         if self.kinds:
             bounds.append(filters.one_of("kind", sorted(self.kinds)))
         bounds += [~filters.eq("kind", kind) for kind in self.excluded_kinds]
@@ -65,65 +73,73 @@ class _KeyIndex:
     """Where the rows of each key are."""
 
     hashes: np.ndarray  # int64, ascending: of the keys
-    positions: np.ndarray  # int32: of a row with that key
+    starts: np.ndarray  # int32: where the rows of each key begin among the positions, and the end of all
+    positions: np.ndarray  # int32: of the rows that have a key, by key
 
     @classmethod
     def build(cls, column: Any) -> _KeyIndex:
-        """Of all rows of a column of Arrow that have a key."""
-        encoded = column.combine_chunks().dictionary_encode()
-        hashes = np.fromiter(map(hash, encoded.dictionary.to_pylist()), np.int64, len(encoded.dictionary))
-        codes = encoded.indices.fill_null(-1).to_numpy()
+        """Of all rows of an encoded column."""
+        hashes = np.fromiter(map(hash, column.dictionary.to_pylist()), np.int64, len(column.dictionary))
+        order = np.argsort(hashes)
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(order))
+        codes = column.indices.fill_null(-1).to_numpy()
         positions = np.flatnonzero(codes >= 0).astype(np.int32)
-        keys = hashes[codes[positions]]
-        order = np.argsort(keys, kind="stable")
-        return cls(keys[order], positions[order])
+        keys = ranks[codes[positions]]
+        counts = np.bincount(keys, minlength=len(order))
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return cls(hashes[order], starts, positions[np.argsort(keys, kind="stable")])
 
     def find(self, values: Collection[str]) -> list[np.ndarray]:
-        """The positions of rows with any of the keys."""
+        """The positions of the rows with each of the keys."""
         asked = np.fromiter(map(hash, values), np.int64, len(values))
-        starts = np.searchsorted(self.hashes, asked, "left")
-        ends = np.searchsorted(self.hashes, asked, "right")
+        starts = self.starts[np.searchsorted(self.hashes, asked, "left")]
+        ends = self.starts[np.searchsorted(self.hashes, asked, "right")]
         return [self.positions[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """The keys and numbers of all rows of one version of a table, in its order."""
+    """The keys and numbers of all rows of one version of a table, in its order, and some whole columns."""
 
     rows: np.ndarray  # int64: row ids
     indexes: Mapping[str, _KeyIndex]  # by column
     numbers: Mapping[str, np.ndarray]  # by column
     codes: Mapping[str, tuple[np.ndarray, Mapping[str, int]]]  # of `kind` and `source`
+    whole: Mapping[str, Any]  # by column: of Arrow, texts encoded
     _visible: LRUCache[str, np.ndarray] = field(
         default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
     )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def load(cls, dataset: Any, keys: Sequence[str], numbers: Sequence[str]) -> _Keys:
-        """Read all rows."""
-        rows: Any = dataset.to_table(columns=[*keys, *numbers, "kind", "source"], with_row_id=True)
+    def load(cls, dataset: Any, keys: Sequence[str], numbers: Sequence[str], whole: Collection[str]) -> _Keys:
+        """Read all rows, a column at a time: as texts, all of them take three times as much."""
+        columns: dict[str, Any] = {}
+        for name in dict.fromkeys((*keys, *numbers, "kind", "source", *whole)):
+            column = dataset.to_table(columns=[name])[name].combine_chunks()
+            columns[name] = column.dictionary_encode() if pa.types.is_string(column.type) else column
         codes: dict[str, tuple[np.ndarray, Mapping[str, int]]] = {}
-        for column in ("kind", "source"):
-            encoded = rows[column].combine_chunks().dictionary_encode()
-            known = {value: code for code, value in enumerate(encoded.dictionary.to_pylist())}
-            codes[column] = encoded.indices.to_numpy(zero_copy_only=False), known
+        for name in ("kind", "source"):
+            known = {value: code for code, value in enumerate(columns[name].dictionary.to_pylist())}
+            codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), known
         return cls(
-            rows["_rowid"].to_numpy().astype(np.int64),
-            {column: _KeyIndex.build(rows[column]) for column in keys},
-            {column: rows[column].to_numpy() for column in numbers},
+            dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
+            {name: _KeyIndex.build(columns[name]) for name in keys},
+            {name: columns[name].to_numpy() for name in numbers},
             codes,
+            {name: columns[name] for name in whole},
         )
 
     def find(self, lookup: RowLookup, visible: Filter, dataset: Any) -> np.ndarray:
-        """The ids of the rows that match and are visible, in the table's order."""
-        found = [each for column, values in lookup.keys.items() for each in self.indexes[column].find(values)]
-        at = np.unique(np.concatenate([np.empty(0, np.int32), *found]))
+        """The positions of the rows that match and are visible, ascending."""
+        found = [np.empty(0, np.int32)]
+        for column, values in lookup.keys.items():
+            for value, of_key in zip(values, self.indexes[column].find(values), strict=True):
+                bounds = lookup.lines.get(value)
+                found.append(of_key[self._is_in_lines(of_key, lookup, bounds)] if bounds else of_key)
+        at = np.unique(np.concatenate(found))
         narrowed = np.ones(len(at), bool)
-        for column, value in lookup.at_least.items():
-            narrowed &= self.numbers[column][at] >= value
-        for column, value in lookup.below.items():
-            narrowed &= self.numbers[column][at] < value
         if lookup.kinds:
             narrowed &= self._is_one_of("kind", at, lookup.kinds)
         if lookup.excluded_kinds:
@@ -135,23 +151,41 @@ class _Keys:
         if lookup.min_confidence is not None:
             narrowed &= self.numbers["confidence"][at] >= lookup.min_confidence
         if visible != MATCH_ALL:
-            narrowed &= self._find_visible(visible, dataset)[at]
-        return self.rows[at[narrowed]]
+            narrowed &= self._is_visible(visible, at, dataset)
+        return at[narrowed]
+
+    def knows(self, visible: Filter) -> bool:
+        """Whether it is known which rows are visible, so that finding reads nothing."""
+        return visible == MATCH_ALL or visible.sql in self._visible
+
+    def to_rows(self, at: np.ndarray, columns: Sequence[str]) -> list[Row]:
+        """Some whole columns of the rows at some positions."""
+        taken = [self.whole[name].take(pa.array(at)) for name in columns]
+        decoded = (each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in taken)
+        values = [each.to_pylist() for each in decoded]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+    def _is_in_lines(self, at: np.ndarray, lookup: RowLookup, bounds: tuple[int, int]) -> np.ndarray:
+        first, last = lookup.line_columns
+        within = (self.numbers[last][at] >= bounds[0]) & (self.numbers[first][at] <= bounds[1])
+        return (
+            within | self._is_one_of("kind", at, lookup.unbounded_kinds) if lookup.unbounded_kinds else within
+        )
 
     def _is_one_of(self, column: str, at: np.ndarray, values: Collection[str]) -> np.ndarray:
         codes, known = self.codes[column]
         return np.isin(codes[at], [known[value] for value in values if value in known])
 
-    def _find_visible(self, visible: Filter, dataset: Any) -> np.ndarray:
-        """Of each row, whether it matches: as the store says, for the last conditions."""
+    def _is_visible(self, visible: Filter, at: np.ndarray, dataset: Any) -> np.ndarray:
+        """Of some rows, whether they match: as the store says, for the last conditions."""
         with self._lock:
             packed = self._visible.get(visible.sql)
         if packed is None:
             matching = dataset.to_table(columns=[], filter=visible.sql, with_row_id=True)["_rowid"]
-            packed = np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)))
+            packed = np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)), bitorder="little")
             with self._lock:
                 self._visible[visible.sql] = packed
-        return np.unpackbits(packed, count=len(self.rows)).astype(bool)
+        return ((packed[at >> 3] >> (at & 7)) & 1).astype(bool)
 
 
 class KeyedTable:
@@ -161,13 +195,29 @@ class KeyedTable:
     """
 
     def __init__(
-        self, dataset: Any, keys: Sequence[str], numbers: Sequence[str], *, max_rows: int = MAX_ROWS
+        self,
+        dataset: Any,
+        keys: Sequence[str],
+        numbers: Sequence[str],
+        *,
+        whole: Collection[str] = (),
+        max_rows: int = MAX_ROWS,
     ) -> None:
-        self._dataset, self._keys, self._numbers, self._max_rows = dataset, keys, numbers, max_rows
+        """Read nothing yet; later, beside the keys and numbers, `whole` columns."""
+        self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
+        self._max_rows = max_rows
         self._lookups = 0
         self._loaded: _Keys | None = None
         self._rows: int | None = None
         self._reading = threading.Lock()
+
+    def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
+        """Whether the next read finds all in memory."""
+        return (
+            self._loaded is not None
+            and self._loaded.knows(visible)
+            and set(columns) <= self._loaded.whole.keys()
+        )
 
     def read(self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows that match and are visible, in no particular order."""
@@ -178,7 +228,10 @@ class KeyedTable:
             where = visible & lookup.to_filter()
             found = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
             return found.to_pylist()
-        rows = loaded.find(lookup, visible, self._dataset)[:limit].tolist()
+        at = loaded.find(lookup, visible, self._dataset)[:limit]
+        if set(columns) <= loaded.whole.keys():
+            return loaded.to_rows(at, columns)
+        rows = loaded.rows[at].tolist()
         return self._dataset._take_rows(rows, columns=list(columns)).to_pylist() if rows else []
 
     def _load_if_due(self) -> _Keys | None:
@@ -192,7 +245,7 @@ class KeyedTable:
             self._rows = rows
             is_due = rows <= min(self._max_rows, self._lookups * _ROWS_PER_LOOKUP)
             if is_due and self._loaded is None:
-                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers)
+                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers, self._whole)
             return self._loaded
         finally:
             self._reading.release()
