@@ -151,7 +151,7 @@ TIMES = ("indexed_at", "updated_at")
 def without_times(shown: str) -> str:
     """The column `shown` of an index, but for times of writing."""
     return str(
-        {name: value for name, value in index_payload.parse_payload(shown).items() if name not in TIMES}
+        {name: value for name, value in index_payload.parse_payloads([shown])[0].items() if name not in TIMES}
     )
 
 

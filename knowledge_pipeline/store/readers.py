@@ -22,7 +22,7 @@ from knowledge_pipeline.store.filters import MATCH_NONE, Filter, has_any
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.index.locations import Locations
-from knowledge_pipeline.store.index.payload import parse_payload
+from knowledge_pipeline.store.index.payload import parse_payloads
 from knowledge_pipeline.store.lance_storage import StorePath
 
 Row = Mapping[str, Any]
@@ -219,11 +219,13 @@ class IndexReader:
 
     def _to_rows(self, found: pa.Table) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = found.to_pylist()
-        for row in rows:
-            if "shown" in row:
-                row["shown"] = parse_payload(row["shown"])
-                self.locations.fill_row(row["shown"])
-            self.locations.fill_row(row)
+        if rows and "shown" in rows[0]:
+            for row, payload in zip(rows, parse_payloads(row["shown"] for row in rows), strict=True):
+                row["shown"] = payload
+                self.locations.fill_row(payload)
+        if rows and "source" in rows[0]:
+            for row in rows:
+                self.locations.fill_row(row)
         return rows
 
     @_translate_errors

@@ -63,30 +63,36 @@ async def _retrieve_from_space(
     reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
 ) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
     """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
+    searching = asyncio.ensure_future(_search_words(reader, scope, keywords))
+    matching = asyncio.ensure_future(_read_outlines_of(searching, scope, reader))
     if scope.mode == "words":
-        matches = await read_scored_outlines(
-            scope.cache, reader, await _search_words(reader, scope, keywords)
-        )
-        return SpaceCandidates(reader.space, None, matches), None
-    matching = asyncio.ensure_future(_search_words(reader, scope, keywords))
+        return SpaceCandidates(reader.space, None, await matching), None
+
+    async def score_others() -> list[ScoredRow]:
+        matched = {scored.row_id for scored in await searching}
+        return await score_rows(scope.cache, reader, vector, matched - {scored.row_id for scored in found})
+
     try:
         vector = await embed_query(reader)
-        nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
+        found = await reader.search_vector(vector, scope.condition, limit=scope.limit)
+        nearest, others, matches = await asyncio.gather(
+            read_scored_outlines(scope.cache, reader, found), score_others(), matching
+        )
     except VectorUnavailable as reason:
-        matches = await read_scored_outlines(scope.cache, reader, await matching)
-        return SpaceCandidates(reader.space, None, matches), reason
+        return SpaceCandidates(reader.space, None, await matching), reason
     except BaseException:
+        searching.cancel()
         matching.cancel()
         raise
-    matches = await matching
-    nearest_rows = {scored.row_id for scored in nearest}
-    matched_rows = {scored.row_id for scored in matches}
-    chunks, others = await asyncio.gather(
-        scope.cache.read_outlines(reader, nearest_rows | matched_rows),
-        score_rows(scope.cache, reader, vector, matched_rows - nearest_rows),
-    )
-    similar = _join_scores(chunks, [*nearest, *others])
-    return SpaceCandidates(reader.space, similar, _join_scores(chunks, matches)), vector
+    chunks = {match.row: match.chunk for match in matches}
+    return SpaceCandidates(reader.space, [*nearest, *_join_scores(chunks, others)], matches), vector
+
+
+async def _read_outlines_of(
+    searching: Awaitable[Sequence[ScoredRow]], scope: SearchScope, reader: IndexReader
+) -> list[ScoredChunk]:
+    """What a search finds, with outlines, which are read while others go on."""
+    return await read_scored_outlines(scope.cache, reader, await searching)
 
 
 async def _search_words(reader: IndexReader, scope: SearchScope, keywords: str) -> Sequence[ScoredRow]:
@@ -100,8 +106,7 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
     """The candidates with the matches of other keywords; those by vector stay."""
 
     async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
-        rows = await _search_words(reader, scope, keywords)
-        matches = await read_scored_outlines(scope.cache, reader, rows)
+        matches = await _read_outlines_of(_search_words(reader, scope, keywords), scope, reader)
         vector = candidates.query_vectors.get(reader.space)
         if vector is None:
             return replace(found, keyword_matches=matches)

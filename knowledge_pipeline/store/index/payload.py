@@ -7,7 +7,7 @@ long as the text and this one, and a search reads little else.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -36,6 +36,6 @@ def build_payload(row: Mapping[str, Any], metadata: Mapping[str, Any] | None = N
     return _ENCODER.encode(values)
 
 
-def parse_payload(text: str) -> dict[str, Any]:
-    """The columns that `shown` holds; the metadata as an object."""
-    return dict(zip(PAYLOAD_COLUMNS, json.loads(text), strict=True))
+def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """The columns that `shown` holds, of many rows, whose metadata are objects: together that is faster."""
+    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
