@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from os import cpu_count
 from weakref import WeakValueDictionary
 
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
-
 from knowledge_pipeline.errors import StoreUnavailable, TooManyRequests
-from knowledge_pipeline.store.shared_state import SharedState
+from knowledge_pipeline.store.shared_state import WINDOW_S, SharedState
 
 _log = logging.getLogger(__name__)
 
@@ -23,9 +20,9 @@ _log = logging.getLogger(__name__)
 class RequestLimiter:
     """Requests of the last minute, by who asked; of one process, or of all that share a state."""
 
-    def __init__(self, state: SharedState | None = None) -> None:
-        self._state = state
-        self._window = MovingWindowRateLimiter(MemoryStorage())
+    def __init__(self, state: SharedState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state, self._clock = state, clock
+        self._asked_s: dict[str, deque[float]] = {}  # by key, the one who asked last at the end
 
     def acquire(self, key: str, *, per_minute: int) -> None:
         """Count one request.
@@ -46,10 +43,20 @@ class RequestLimiter:
                 return self._state.count_request(key, per_minute=per_minute)
             except StoreUnavailable as error:  # a limit for each process, instead of none
                 _log.warning("rates are limited by each worker alone: %s", error)
-        limit = RateLimitItemPerMinute(per_minute)
-        if self._window.hit(limit, key):
-            return None
-        return max(0.0, self._window.get_window_stats(limit, key).reset_time - time.time())
+        now_s = self._clock()
+        asked_s = self._asked_s[key] = self._asked_s.pop(key, None) or deque[float]()
+        while asked_s and asked_s[0] <= now_s - WINDOW_S:
+            asked_s.popleft()
+        if len(asked_s) >= per_minute:
+            return asked_s[-per_minute] + WINDOW_S - now_s
+        asked_s.append(now_s)
+        self._forget(now_s - WINDOW_S)
+        return None
+
+    def _forget(self, before_s: float) -> None:
+        """Forget who has not asked since then."""
+        while (last := next(iter(self._asked_s.values()))) and last[-1] <= before_s:
+            del self._asked_s[next(iter(self._asked_s))]
 
 
 class CallerShares:
