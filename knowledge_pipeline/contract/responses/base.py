@@ -49,12 +49,13 @@ class Step:
 
 def to_json(value: Any) -> Any:
     """A value as JSON has it: objects for dataclasses, lists for tuples, text for times."""
-    if value is None or isinstance(value, (str, int, float)):
+    kind: type[Any] = type(value)
+    if kind in _PLAIN:
         return value
-    if is_dataclass(value):
+    if (json_fields := _list_json_fields(kind)) is not None:
         return {
-            name: to_json(inner)
-            for name, omits_none in _list_json_fields(type(value))
+            name: inner if type(inner) in _PLAIN else to_json(inner)
+            for name, omits_none in json_fields
             if (inner := getattr(value, name)) is not None or not omits_none
         }
     if isinstance(value, Mapping):
@@ -64,9 +65,17 @@ def to_json(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 @cache
-def _list_json_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
-    """The fields of a dataclass that JSON has, and whether one is left out where it is None."""
+def _list_json_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...] | None:
+    """The fields of a dataclass that JSON has, and whether one is left out where it is None.
+
+    None for other types.
+    """
+    if not is_dataclass(kind):
+        return None
     return tuple(
         (each.name, "omit_none" in each.metadata) for each in fields(kind) if "exclude" not in each.metadata
     )
