@@ -230,6 +230,27 @@ def show_ablation(batch: ExampleBatch, weights: Weights, factor: float) -> None:
     Console(width=150).print(table)
 
 
+def show_ceilings(examples: Sequence[Example], judged: Values) -> None:
+    """Print for each set what the best order of its hits would reach, and what each of both steps loses."""
+    table = Table("", "measure", "as ranked", "best order", "lost by order", "lost by what was not found")
+    names = np.array([each.set for each in examples])
+    for name in sorted(set(names.tolist())):
+        for measure in MEASURES.get(name, ("file",)):
+            chosen = names == name
+            view = measure.partition(",")[0]
+            best = np.mean([compute_ceiling(each, view) for each in examples if each.set == name])
+            ranked = judged[measure][chosen].mean()
+            table.add_row(name, measure, *(f"{each:.3f}" for each in (ranked, best, best - ranked, 1 - best)))
+    Console(width=150).print(table)
+
+
+def compute_ceiling(example: Example, name: str) -> float:
+    """nDCG@10 of the best order of a question's hits, in one view."""
+    view = next(each for each in example.views if each.name == name)
+    best = sorted(view.gains.tolist(), reverse=True)[:10]
+    return min(1.0, sum(gain / np.log2(rank + 1) for rank, gain in enumerate(best, 1)) / view.ideal)
+
+
 def main() -> None:
     """Train, print, and write the weights if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -240,7 +261,8 @@ def main() -> None:
     options = parser.parse_args()
     if not (options.sets / "repositories-dev" / "questions.jsonl").is_file():
         parser.error(f"there is no repositories-dev in {options.sets}: name the folder of the sets")
-    batch = ExampleBatch(collect_examples(options))
+    built = collect_examples(options)
+    batch = ExampleBatch(built)
     groups = _list_groups(batch)
     weights, factor = train(batch, groups)
     columns = {
@@ -250,6 +272,7 @@ def main() -> None:
     }
     show(batch, columns)
     show_ablation(batch, weights, factor)
+    show_ceilings(built, columns["trained"])
     content: dict[str, Any] = {
         "trained": datetime.now(UTC).date().isoformat(),
         "sets": {group: int((batch.groups == group).sum()) for group in groups},
