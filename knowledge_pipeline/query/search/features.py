@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import mul
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -32,7 +33,8 @@ from knowledge_pipeline.query.search.hits import Hit, RankedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
-COHERENT_CHUNKS = 4  # of a file: its best ones count
+COHERENCE_WEIGHTS = (1.0, 0.7, 0.49, 0.343)
+"""Of a file's best chunks: a file says less by each further one, and may have one chunk alone."""
 
 PATH_TYPES = frozenset({"code", "markdown", "files"})
 """Types of sources whose paths people chose."""
@@ -111,12 +113,15 @@ def has_path(chunk: RankedChunk) -> bool:
 def _measure_coherence(
     files: Sequence[FileKey], types: Sequence[str], fused: Sequence[float]
 ) -> Sequence[float]:
-    """For each hit the sum of the best chunks of its file of code, as a share of the best sum."""
+    """For each hit the weighted sum of the best chunks of its file of code, as a share of the best sum."""
     scores: defaultdict[FileKey, list[float]] = defaultdict(list)
     for file, type_, score in zip(files, types, fused, strict=True):
         if type_ == "code":
             scores[file].append(score)
-    sums = {file: math.fsum(heapq.nlargest(COHERENT_CHUNKS, found)) for file, found in scores.items()}
+    sums = {
+        file: math.fsum(map(mul, COHERENCE_WEIGHTS, heapq.nlargest(len(COHERENCE_WEIGHTS), found)))
+        for file, found in scores.items()
+    }
     best = max(sums.values(), default=0.0)
     if best <= 0:
         return [0.0] * len(files)

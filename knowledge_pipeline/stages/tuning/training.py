@@ -24,7 +24,7 @@ TRAINED = ("coherence", "symbol", "file_name", "role")
 TUNED = ("coherence", "symbol", "file_name")
 """What a corpus may change."""
 
-GRID = (0.0, 0.03, 0.06, 0.09, 0.12, 0.16, 0.2, 0.3)
+GRID = (0.0, 0.03, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3)
 REPEAT_FACTORS = (0.9, 1.0, 0.95)  # less would take from readers of a whole list what the first ten gain
 SIGNS: Mapping[str, int] = {"role": -1}
 PRIOR_PAIRS = 20.0  # answered at rank 1 instead of not at all: what a change of a weight by 1 has to bring

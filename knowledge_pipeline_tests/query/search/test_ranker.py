@@ -106,7 +106,12 @@ def test_a_file_of_which_more_was_found_is_more_coherent() -> None:
     found = features("anything", *many, hit("b.py", 0.5), hit("c.md", 0.9, source_type="markdown"))
     coherence = [each["coherence"] for each in found]
     assert coherence[:3] == [1.0] * 3
-    assert coherence[3:] == [pytest.approx(0.5 / 1.2), 0.0], "a page of prose stands alone"
+    assert coherence[3:] == [pytest.approx(0.5 / (0.4 * 2.19)), 0.0], "a page of prose stands alone"
+
+
+def test_one_good_chunk_is_more_coherent_than_two_poor_ones() -> None:
+    found = features("anything", hit("a.py", 0.3, id="a1"), hit("a.py", 0.3, id="a2"), hit("b.py", 0.55))
+    assert [each["coherence"] for each in found] == [pytest.approx(0.51 / 0.55)] * 2 + [1.0]
 
 
 def test_one_file_does_not_crowd_out_others_in_a_diverse_list() -> None:
