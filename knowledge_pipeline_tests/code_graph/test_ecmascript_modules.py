@@ -52,6 +52,17 @@ def test_names_of_modules_lead_to_files(written: str, path: str, expected: str) 
     assert found == ({f"{expected}:"} if expected else set())
 
 
+def test_of_several_aliases_that_fit_the_one_that_says_most_leads() -> None:
+    aliases = {"@/*": ["src/*"], "@/kit/*": ["kit/*"]}
+    texts = {
+        "tsconfig.json": json.dumps({"compilerOptions": {"paths": aliases}}),
+        "src/kit/saw.ts": "export const saw = 1;",
+        "kit/saw.ts": "export const saw = 2;",
+        "a.ts": "import '@/kit/saw';",
+    }
+    assert targets(texts, "imports", "a.ts:") == {"kit/saw.ts:"}
+
+
 def test_what_lies_outside_has_its_full_name() -> None:
     texts = {"a.ts": "import React, { useState } from 'react';\nimport { join } from 'node:path';\n"
              "useState(); React.memo(); join();"}  # fmt: skip

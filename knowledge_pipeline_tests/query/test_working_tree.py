@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline.query.working_tree import has_content
 from knowledge_pipeline.serve.text_renderer import render_answer
 from knowledge_pipeline_tests.conftest import Project
 
 PAY = "def pay(order):\n    return order.total\n"
 SHIP = "def ship(order):\n    return order.address\n"
+TEXT = "host = 'a'\nkey = 'secret'\nport = 1\n"
 
 
 @pytest.fixture
@@ -50,3 +52,17 @@ def test_a_document_and_a_context_say_it_too(project: Project, folder: Path):
         excerpts = base.context("pay or ship an order").excerpts
         found = {each.citation.path: each.file_state for each in excerpts}
         assert found == {"pay.py": "changed", "ship.py": "same"}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("host = 'a'\nkey = 'secret'", True),
+        ("host = 'b'", False),
+        ("host = 'a'\r\nkey = 'secret'", True),
+        ("host = 'a'\nkey = '[REDACTED:password]'\nport = 1", True),  # what is around it is compared
+        ("host = 'a'\nkey = '[REDACTED:password]'\nport = 2", False),
+    ],
+)
+def test_redacted_lines_are_not_compared_and_all_others_are(content: str, expected: bool) -> None:
+    assert has_content(TEXT, content) is expected

@@ -269,6 +269,11 @@ def test_python_refuses_what_asks_for_too_much(base, excess):
     assert str(refused.value) == excess.told
 
 
+def test_python_traces_no_id_that_is_too_long(base):
+    with pytest.raises(InvalidQuery, match="the id has 501 characters"):
+        base.trace("s:" + "x" * 499)
+
+
 @EACH
 def test_the_command_line_refuses_what_asks_for_too_much(limited, excess):
     arguments = ["--config", str(limited.config), "--json", *excess.cli]

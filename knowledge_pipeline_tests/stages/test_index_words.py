@@ -154,6 +154,7 @@ def test_a_document_whose_chunks_are_written_in_different_batches_is_whole(
 ) -> None:
     for at in range(5):
         write(folder, f"{at}.md", [f"{name}{at}" for name in names(3)])
+    monkeypatch.setattr("knowledge_pipeline.stages.index._MAX_ROWS_AT_ONCE", 0)  # more are read in batches
     monkeypatch.setattr("knowledge_pipeline.stages.index._BATCH_ROWS", 2)
     project.refresh()
     apart = tables(project)
