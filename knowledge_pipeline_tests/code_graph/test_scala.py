@@ -151,6 +151,12 @@ def test_companions_extensions_and_imports_lead_to_definitions() -> None:
     assert f"{TOOLS}:Helpers.help" in targets(SHOP, "imports", f"{MAIN}:")
 
 
+def test_members_of_a_value_are_imported_from_no_module() -> None:
+    taken = "import context._\n    import com.acme.tools.Helpers\n"
+    text = f"object A {{\n  def f(context: C): Unit = {{\n    {taken}  }}\n}}\n"
+    assert targets({"A.scala": text}, "imports", "A.scala:A.f") == {"com.acme.tools.Helpers"}
+
+
 def test_packages_around_are_seen() -> None:
     assert targets(SHOP, "calls", f"{STORE}:Store.tidy") == {"package.scala:shut"}
 

@@ -173,6 +173,13 @@ def test_merged_cells_are_said_in_every_row_they_span():
     ]
 
 
+def test_a_table_of_one_column_is_laid_out_and_one_of_two_is_a_table():
+    one = "<table><tbody><tr><td>a</td></tr><tr><td>b</td></tr></tbody></table>"
+    assert text_of(one) == "a\n\nb"
+    two = "<table><tbody><tr><th>key</th><th>value</th></tr><tr><td>a</td><td>b</td></tr></tbody></table>"
+    assert text_of(two) == "| key | value |\n| --- | --- |\n| a | b |"
+
+
 def test_a_table_with_code_is_laid_out_so_that_the_code_stays_whole():
     code = macro("code", plain("a\nb"))
     storage = f"<table><tbody><tr><td>how</td><td>{code}</td></tr></tbody></table>"
