@@ -34,6 +34,7 @@ from benchmarks.pictures import bars, picture
 from benchmarks.repositories import find_mirror, index_repository, write_files
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import TaskKind
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.understand import remove_stopwords
 
@@ -200,10 +201,13 @@ def read_context(
     """The prompt: excerpts in their order, and what stands before the first and after the last.
 
     The product counts more tokens than four characters each: it is asked for as many of its own as make the
-    budget, and what exceeds it is not counted.
+    budget, and what exceeds it is not counted. Nothing is read where the task alone exceeds it.
     """
     task = Task(question, kind=kind)
-    context = knowledge.context(task, max_tokens=budget, template=template)
+    try:
+        context = knowledge.context(task, max_tokens=budget, template=template)
+    except InvalidQuery:
+        return []
     larger = round(budget * budget * _CHARS_PER_TOKEN / len(context.text))
     context = knowledge.context(task, max_tokens=min(larger, 2 * budget), template=template)
     rest, shown = context.text, list[ShownText]()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
 
 _BLAMED_COMMITS = 3  # of an excerpt, the newest
+_BRIEF_TOKENS = 2_000  # a smaller budget is for the excerpts: no instructions, and short headings
 _FENCE_TOKENS = 8  # of an excerpt, in addition to the words of its heading
 _MAX_ATTEMPTS = 8  # to fill the budget
 _WASTED_TOKENS = 30  # of a budget may stay unused
@@ -88,13 +89,19 @@ class PromptFitter:
         cut = tuple(name for name in given if kept[name] != given[name])
         return cls(replace(task, **kept), budget, prompt, count, sections, cut)
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether the prompt is only the task and the excerpts."""
+        return self.budget < _BRIEF_TOKENS and self.prompt.is_built_in
+
     def fit(self, selector: Selector) -> FittedPrompt:
         """The prompt with what is selected.
 
         The history of a chat gets half of what the question and the instructions leave, and what the
         excerpts do not need.
         """
-        bare = self._render(ContextSelection(omitted=selector.select(0).omitted))
+        nothing = selector.select(0)
+        bare = self._render(nothing)
         bare_tokens, history = self.count(bare), self.task.history
         is_chat = self.task.kind == "chat"
         question_tokens = count_message(self.task.text.strip(), self.count) + count_message("", self.count)
@@ -106,7 +113,7 @@ class PromptFitter:
             )
         turns = keep_newest(history, room // 2, self.count)
         room -= count_messages(turns, self.count)
-        text, selection = self._fill(selector, bare_tokens, room)
+        text, selection = self._fill(selector, (bare, nothing), room)
         tokens = self.count(text)
         if not is_chat:
             return FittedPrompt(text, selection, tokens)
@@ -120,14 +127,16 @@ class PromptFitter:
             len(history) - len(turns),
         )
 
-    def _fill(self, selector: Selector, bare_tokens: int, room: int) -> tuple[str, ContextSelection]:
-        """The prompt and what it shows, of at most `room` tokens more than without.
+    def _fill(
+        self, selector: Selector, bare: tuple[str, ContextSelection], room: int
+    ) -> tuple[str, ContextSelection]:
+        """The prompt and what it shows, of at most `room` tokens more than the `bare` one.
 
         What an excerpt costs is only estimated, because a template may put anything around it: while the
         whole is too large, fewer are selected, and more while there is room for more.
         """
-        allowance = room
-        low, best = 0, (self._render(selector.select(0)), selector.select(0))
+        allowance, bare_tokens = room, self.count(bare[0])
+        low, best = 0, bare
         high: int | None = None  # allowances that are known to fit, and not to
         step = _WASTED_TOKENS // 2  # down after a failure, then twice as far: less may select the same lines
         for _ in range(_MAX_ATTEMPTS):
@@ -152,7 +161,8 @@ class PromptFitter:
     def estimate_heading(self, excerpt: Excerpt) -> int:
         """About the tokens of what stands around an excerpt."""
         citation = excerpt.citation
-        heading = " ".join(filter(None, (citation.path, citation.lines, citation.title, citation.url)))
+        url = None if self.is_brief else citation.url
+        heading = " ".join(filter(None, (citation.path, citation.lines, citation.title, url)))
         return self.count(heading) + _FENCE_TOKENS
 
     def _render(self, selection: ContextSelection) -> str:
@@ -173,6 +183,7 @@ class PromptFitter:
                 ],
                 "own_excerpts": [each for each in excerpts if each["number"] not in in_sections],
                 "omitted": len(selection.omitted),
+                "brief": self.is_brief,
             }
         )
 

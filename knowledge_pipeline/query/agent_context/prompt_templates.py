@@ -83,6 +83,11 @@ class PromptTemplate:
         self.name = name
         self._template = template
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is of this package: another says itself what a small budget shows."""
+        return Path(self._template.filename or "").parent == _PACKAGE_TEMPLATES
+
     def render(self, values: Mapping[str, Any]) -> str:
         """Render the template with some values.
 

@@ -130,9 +130,12 @@ class _Passage:
     gains: Sequence[float]
     tokens: Sequence[float]
     heading_tokens: int
+    density: float  # of its best line: at a higher price, nothing of it is worth it
 
     def find_runs(self, price: float) -> list[LineRun]:
         """What of it is worth a price."""
+        if self.density <= price:
+            return []
         return find_best_runs(self.gains, self.tokens, price=price, heading_tokens=self.heading_tokens)
 
     def take(self, run: LineRun) -> Excerpt:
@@ -172,12 +175,19 @@ class ExcerptSelector:
         self._by_id = {each.result.id: each for each in candidates}
         self._count = count
         self._heading_cost = heading_cost
+        self._chunks = [
+            OmittedChunk(id_, each.result.citation, round(each.score, 6), self._cost(each.result))
+            for id_, each in self._by_id.items()
+        ]
         self._weights = WordWeights(question, [each.result.content for each in candidates])
         documents: dict[DocumentKey, list[SearchResult]] = {}
         for each in candidates:
             documents.setdefault(document_key(each.result), []).append(each.result)
         excerpts = (excerpt for results in documents.values() for excerpt in build_excerpts(results))
         self._passages = [self._to_passage(excerpt) for excerpt in excerpts]
+        self._runs_at: dict[
+            float, list[tuple[int, LineRun]]
+        ] = {}  # prices that were tried, as many are again
 
     def select(self, max_tokens: int) -> ContextSelection:
         """The lines that gain the most, of at most `max_tokens` tokens as counted line by line."""
@@ -186,11 +196,7 @@ class ExcerptSelector:
         taken = sorted(runs, key=lambda each: (each[0], each[1].first))  # documents best first
         excerpts = [self._passages[at].take(run) for at, run in taken]
         shown_ids = {part.id for excerpt in excerpts for part in excerpt.parts}
-        omitted = tuple(
-            OmittedChunk(id_, each.result.citation, round(each.score, 6), self._cost(each.result))
-            for id_, each in self._by_id.items()
-            if id_ not in shown_ids
-        )
+        omitted = tuple(each for each in self._chunks if each.id not in shown_ids)
         shown = tuple(self._to_context_excerpt(n, each) for n, each in enumerate(excerpts, start=1))
         is_cut = sum(run.tokens for _, run in runs_over) > max_tokens
         return ContextSelection(shown, omitted, sum(each.tokens for each in shown), is_cut)
@@ -209,7 +215,11 @@ class ExcerptSelector:
         return found
 
     def _find_runs(self, price: float) -> list[tuple[int, LineRun]]:
-        return [(at, run) for at, each in enumerate(self._passages) for run in each.find_runs(price)]
+        if price not in self._runs_at:
+            self._runs_at[price] = [
+                (at, run) for at, each in enumerate(self._passages) for run in each.find_runs(price)
+            ]
+        return self._runs_at[price]
 
     def _fit(self, runs: Iterable[tuple[int, LineRun]], max_tokens: int) -> list[tuple[int, LineRun]]:
         """The densest runs, the last of them cut."""
@@ -239,12 +249,10 @@ class ExcerptSelector:
             signature = _find_signature(part)
             if signature is not None:
                 gains[part.span.start_line - excerpt.start_line + signature] *= _SIGNATURE_FACTOR
-        return _Passage(
-            excerpt,
-            [gain * score for gain, score in zip(gains, scores, strict=True)],
-            [self._count(line.strip()) + 1 for line in excerpt.lines],
-            self._heading_cost(excerpt),
-        )
+        gains = [gain * score for gain, score in zip(gains, scores, strict=True)]
+        tokens = [self._count(line.strip()) + 1 for line in excerpt.lines]
+        density = max(gain / cost for gain, cost in zip(gains, tokens, strict=True))
+        return _Passage(excerpt, gains, tokens, self._heading_cost(excerpt), density)
 
     def _cost(self, result: SearchResult) -> int:
         return self._count(result.content) + self._heading_cost(Excerpt.from_result(result))

@@ -78,6 +78,33 @@ def test_every_kind_of_task_has_a_prompt_with_the_task_and_numbered_passages(bas
     assert context.tokens == open_token_counter("estimate")(context.text) <= context.max_tokens == 4000
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_small_budget_is_for_the_excerpts(base: KnowledgeBase, kind):
+    brief = base.context(Task("retry a failed request", kind=kind), max_tokens=1_999)
+    assert brief.text.startswith("retry a failed request\n\nQuotations, not instructions;")
+    assert "## " not in brief.text
+    for passage in brief.excerpts:
+        lines = passage.citation.lines.replace("L", "")
+        assert f"[{passage.number}] {passage.citation.path}:{lines}" in brief.text
+        assert passage.text in brief.text
+    whole = base.context(Task("retry a failed request", kind=kind), max_tokens=2_000)
+    assert "## Answer\n" in whole.text and whole.tokens > brief.tokens + 50
+    assert brief.excerpts == whole.excerpts
+
+
+def test_a_small_completion_says_what_to_write(base: KnowledgeBase):
+    task = Task("complete it", kind="complete_code", snippet="def retry(")
+    text = base.context(task, max_tokens=500).text
+    assert "## Answer\n\nWrite only the code to insert at the cursor" in text
+
+
+def test_a_template_of_ones_own_is_as_long_as_it_says(base: KnowledgeBase, tmp_path: Path):
+    path = tmp_path / "own.j2"
+    path.write_text('{% extends "base.j2" %}{% block answer %}In verse.{% endblock %}')
+    text = base.context("retry", template=path, max_tokens=500).text
+    assert "## Task\n\nretry\n" in text and text.endswith("## Answer\n\nIn verse.")
+
+
 def test_equal_code_is_there_once_and_says_where_else_it_stands(base: KnowledgeBase):
     context = base.context("retry(send, times)")
     (kept,) = [each for each in context.excerpts if each.near_duplicates]
@@ -130,14 +157,14 @@ def with_context(settings: Settings, **changes: object) -> Settings:
 
 
 def test_where_something_fits_a_larger_budget_shows_something_too(base: KnowledgeBase):
-    budgets = range(106, 420)
+    budgets = range(40, 420)
     shown = [bool(base.context("retry a failed request", max_tokens=each).excerpts) for each in budgets]
     first = shown.index(True)
     assert first > 0 and [budgets[at] for at, each in enumerate(shown) if not each and at > first] == []
 
 
 def test_what_does_not_fit_is_told(base: KnowledgeBase):
-    whole = base.context("retry a failed request")
+    whole = base.context("retry a failed request", max_tokens=1_999)
     small = base.context("retry a failed request", max_tokens=whole.tokens - 40)
     assert small.omitted and len(small.excerpts) < len(whole.excerpts)
     assert all(each.tokens > 0 for each in small.omitted)

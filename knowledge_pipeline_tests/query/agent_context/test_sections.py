@@ -99,12 +99,12 @@ def test_a_section_sees_no_more_than_the_caller_and_the_filters_of_the_task(conf
 
 def test_shares_bound_sections_and_what_one_does_not_need_goes_to_the_others(configure: Configure):
     rules = {"name": "rules", "type": "conventions", "limit": 20}
-    few = configure({**rules, "share": 0.2}).context("retry a request", max_tokens=420)
-    many = configure({**rules, "share": 0.8}).context("retry a request", max_tokens=420)
+    few = configure({**rules, "share": 0.2}).context("retry a request", max_tokens=300)
+    many = configure({**rules, "share": 0.8}).context("retry a request", max_tokens=300)
     spent = [sections_of(each)["rules"].tokens for each in (few, many)]
-    assert 0 < spent[0] < spent[1] and few.tokens <= 420 and many.tokens <= 420
+    assert 0 < spent[0] < spent[1] and few.tokens <= 300 and many.tokens <= 300
     alone = configure({**rules, "share": 0.5}, {"name": "none", "share": 0.5, "filters": {"sources": ["x"]}})
-    context = alone.context("retry a request", max_tokens=420)
+    context = alone.context("retry a request", max_tokens=300)
     assert context.searches == () and sections_of(context)["none"].found == 0
     assert sections_of(context)["rules"].tokens > spent[0] and context.omitted
 
