@@ -86,7 +86,7 @@ def test_options_narrow_every_search(indexed: Path, run: Run):
         (["context", " "], "the task is empty"),
         (["context", "x", "--task", "dance"], "--task"),
         (["context", "x", "--max-tokens", "0"], "--max-tokens"),
-        (["context", "x", "--max-tokens", "20"], "max_tokens is 20: shorten the task, or allow more"),
+        (["context", "x", "--max-tokens", "10"], "max_tokens is 10: shorten the task, or allow more"),
         (["context", "x", "--template", "absent"], "there is no template 'absent': known are"),
         (["context", "x", "--template", "./absent.j2"], "no such file"),
         (["context", "-", "--snippet", "-"], "only one of TASK, --snippet, --suffix and --history"),
