@@ -49,7 +49,7 @@ class Step:
 
 def to_json(value: Any) -> Any:
     """A value as JSON has it: objects for dataclasses, lists for tuples, text for times."""
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     if kind in _PLAIN:
         return value
     if (json_fields := _list_json_fields(kind)) is not None:
