@@ -20,6 +20,8 @@ from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.server import build_server
 from knowledge_pipeline.serve.service import Service
 
+PATIENCE_S = 200.0  # for an answer: on a busy machine, a process of lower priority starts slowly
+
 
 class Running:
     """`with Running(settings, config=path) as server: server.client(token).get("/health")`."""
@@ -36,7 +38,7 @@ class Running:
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
         if oidc:
             serve["oidc"] = oidc(self.url)
-        changed = settings.serve.model_copy(update=serve)
+        changed = settings.serve.model_copy(update={"timeout_s": PATIENCE_S, **serve})
         settings = settings.model_copy(update={"serve": changed})
         self.service = Service(settings, config=config)
         self._server = build_server(self.service, refreshes)

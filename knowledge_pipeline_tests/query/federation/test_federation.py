@@ -67,13 +67,13 @@ def build_questions(world: World, *, count: int) -> list[str]:
 
 def require_same(found: SearchResponse, expected: SearchResponse) -> None:
     """The same results with the same scores; those of equal scores in any order."""
+    assert found.degraded == expected.degraded
     scores = [each.score for each in expected.results]
     assert [each.score for each in found.results] == pytest.approx(scores, abs=TOLERANCE)
     ours, last = {each.id: each.score for each in found.results}, min(scores, default=0.0)
     for each in expected.results:
         if each.score > last + TOLERANCE:  # else others, which are cut off, may have the same score
             assert ours[each.id] == pytest.approx(each.score, abs=TOLERANCE)
-    assert found.degraded == expected.degraded
 
 
 @pytest.mark.sampled

@@ -96,9 +96,8 @@ def write_project(world: World, project: Path, sources: tuple[str, ...], server:
 def write_federation(world: World, server: OpenAIServer, **changes: Any) -> None:
     """Write the knowledge.yaml that names the four stores."""
     stores = [{"name": source, "path": f"../only-{source}"} for source in SOURCES]
-    write_yaml(
-        world.federation, {"embedding": dump_embedding(server), "federation": {"stores": stores, **changes}}
-    )
+    federation = {"stores": stores, "timeout_s": 240.0, **changes}  # a busy machine is slow
+    write_yaml(world.federation, {"embedding": dump_embedding(server), "federation": federation})
 
 
 def dump_embedding(server: OpenAIServer) -> dict[str, Any]:
