@@ -11,7 +11,7 @@ ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-all test-postgres test-cluster check audit bench eval docs constraints format clean
+.PHONY: help setup demo dev test test-all test-postgres test-ray check audit bench eval docs constraints format clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,15 +54,15 @@ test: setup  ## run the tests of what every part promises, in minutes
 	$(BIN)/pytest -n $(BUSY) --dist loadscope
 
 test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m "not cluster"
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m ""
 
 test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, installed before; ONLY=storage: the long ones too
-	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow and not cluster)" \
+	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow)" \
 		knowledge_pipeline_tests/defs knowledge_pipeline_tests/cli/test_dagster_run.py
 
-test-cluster: setup  ## run the tests with workers of Celery (RabbitMQ must be installed) and Ray (installed first, 250 MB)
+test-ray: setup  ## run the tests with a cluster of Ray (installed first, 250 MB)
 	$(PIP) -e '.[ray]'
-	$(BIN)/pytest -m "cluster or slow" knowledge_pipeline_tests/stages/test_ray.py knowledge_pipeline_tests/defs/test_celery.py
+	$(BIN)/pytest -m "" knowledge_pipeline_tests/stages/test_ray.py
 
 check: setup  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""The same sources and jobs by Celery: a real broker and two workers, one of which is killed."""
+"""The same sources and jobs by Celery: a real broker and workers, some of which are killed."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,15 +19,39 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.rabbitmq import NotInstalled, RabbitServer
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.storage,
     pytest.mark.timeout(2400),
     pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources`:DeprecationWarning"),  # in Dagster
 ]
 
 WAIT_S = 400.0  # for what takes seconds where nothing else runs
-SOURCES = [f"s{number}" for number in range(4)]
-SOURCES_PER_RUN = 2
+COUNT, SOURCES_PER_RUN = 4, 2
 TEXTS_WITH_A_TURN = 70  # more than a source embeds without waiting for its turn
+
+
+def small(source: str) -> str:
+    """A function that is the only text of a source."""
+    return f"def {source}():\n    return {source!r}\n"
+
+
+def function(source: str, number: int) -> str:
+    """A function that is long enough to be a text of its own."""
+    lines = "".join(f"    value_{line} = compute_{source}({number}, {line})\n" for line in range(8))
+    return f"def f{number}():\n{lines}    return value_0\n\n\n"
+
+
+def large(source: str) -> str:
+    """So many functions that a source waits for its turn to embed them."""
+    return "".join(function(source, number) for number in range(TEXTS_WITH_A_TURN))
+
+
+def declare(place: Workplace, name: str, text: Callable[[str], str]) -> list[str]:
+    """Add some sources of one file, and return their ids."""
+    sources = [f"{name}{number}" for number in range(COUNT)]
+    for id_ in sources:
+        place.declare(id_, a_py=text(id_))
+    return sources
 
 
 @pytest.fixture
@@ -39,18 +63,17 @@ def server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def place(tmp_path: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Four small sources."""
+    """A project with small sources."""
     monkeypatch.setenv("TEST_EMBEDDING_KEY", server.key)
     (tmp_path / "project").mkdir()
     place = Workplace(tmp_path / "project", EMBEDDING.format(url=server.url, dimensions=server.dimensions))
-    for id_ in SOURCES:
-        place.declare(id_, a_py=f"def {id_}():\n    return {id_!r}\n")
+    declare(place, "shared", small)
     return place
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def broker() -> Iterator[RabbitServer]:
-    """One broker; where there is none, these tests skip; in CI they fail."""
+    """Where there is none, the test skips; in CI it fails."""
     try:
         server = RabbitServer()
     except NotInstalled as missing:
@@ -84,12 +107,6 @@ def daemon(place: Workplace, workers: Workers, dagster_home: Path, dagster_yaml:
         yield daemon
 
 
-def function(source: str, number: int) -> str:
-    """A function that is long enough to be a text of its own."""
-    lines = "".join(f"    value_{line} = compute_{source}({number}, {line})\n" for line in range(8))
-    return f"def f{number}():\n{lines}    return value_0\n\n\n"
-
-
 def told(instance: dg.DagsterInstance, run: str) -> list[str]:
     """What a run's log says of its engine and its failures, with the time of each entry."""
     kinds = {
@@ -103,10 +120,13 @@ def told(instance: dg.DagsterInstance, run: str) -> list[str]:
     ]
 
 
-def backfill(daemon: Daemon, place: Workplace, meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Ask for all sources and the release as the UI does, and wait until all of it succeeded."""
+def backfill(
+    daemon: Daemon, place: Workplace, sources: list[str], meanwhile: Callable[[], None] = lambda: None
+) -> set[str]:
+    """Ask for sources and the release as the UI does, wait until all of it succeeded, and return the runs."""
+    place.add_partitions(daemon.instance)
     shown = Partitions(place, daemon.instance)
-    asked = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], SOURCES)
+    asked = shown.launch([*KEYS.values(), dg.AssetKey(RELEASE)], sources)
     meanwhile()
     daemon.until(lambda: shown.ended(asked), "the backfill ends", WAIT_S)
     assert shown.ended(asked) == BulkActionStatus.COMPLETED_SUCCESS
@@ -114,51 +134,57 @@ def backfill(daemon: Daemon, place: Workplace, meanwhile: Callable[[], None] = l
     assert not failed, [told(daemon.instance, run) for run in failed]
     assert shown.missing_or_failed() == []
     assert shown.stale() == {}
+    return {run.run_id for run in shown.runs(asked)}
 
 
-@pytest.mark.slow
-def test_two_workers_leave_the_tables_of_one_process(
-    daemon: Daemon, place: Workplace, server: OpenAIServer, tmp_path: Path
+def test_workers_leave_the_tables_of_one_process_whichever_of_them_is_killed(
+    daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, tmp_path: Path
 ) -> None:
+    two_share_the_runs(daemon, place, server)
+    equals_a_plain_refresh(place, tmp_path / "shared")
+    gone = the_other_one_does_what_a_killed_one_had(daemon, place, server, workers)
+    equals_a_plain_refresh(place, tmp_path / "killed")
+    workers.start("three")
+    daemon.until(lambda: workers.ready("three"), "a third worker takes tasks", WAIT_S)
+    one_that_replaces_a_killed_one_takes_its_turn_over(daemon, place, server, workers, gone)
+    equals_a_plain_refresh(place, tmp_path / "replaced")
+
+
+def two_share_the_runs(daemon: Daemon, place: Workplace, server: OpenAIServer) -> None:
     server.wait_s = 0.5
-    backfill(daemon, place)
+    backfill(daemon, place, [source.id for source in place.settings.sources])
     done = begun(daemon.instance, "code")
-    assert len(done) == len({run for run, _ in done}) == len(SOURCES) / SOURCES_PER_RUN
+    assert len(done) == len({run for run, _ in done}) == COUNT / SOURCES_PER_RUN
     assert {worker for _, worker in done} == {"one", "two"}
     release = find_live_release(place.lake)
     assert release is not None
-    assert release.rows == len(SOURCES)
-    equals_a_plain_refresh(place, tmp_path)
+    assert release.rows == COUNT
 
 
-@pytest.mark.slow
-def test_what_a_killed_worker_had_is_done_by_the_other_one(
-    daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, tmp_path: Path
-) -> None:
+def the_other_one_does_what_a_killed_one_had(
+    daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers
+) -> str:
+    """Returns who was killed."""
     server.wait_s = 3.0
-    killed: list[str] = []
+    before, killed = set(begun(daemon.instance, "code")), list[str]()
 
     def kill_the_first() -> None:
-        daemon.until(lambda: begun(daemon.instance, "code"), "a worker begins", WAIT_S)
-        run, worker = begun(daemon.instance, "code")[0]
+        daemon.until(lambda: set(begun(daemon.instance, "code")) - before, "a worker begins", WAIT_S)
+        run, worker = min(set(begun(daemon.instance, "code")) - before)
         workers.kill(worker)
         killed.extend([run, worker])
         server.wait_s = 0.0
 
-    backfill(daemon, place, kill_the_first)
+    backfill(daemon, place, declare(place, "killed", small), kill_the_first)
     run, worker = killed
     of_the_run = [by for of, by in begun(daemon.instance, "code") if of == run]
-    assert of_the_run[0] == worker
-    assert of_the_run[1:] == [({"one", "two"} - {worker}).pop()]
-    equals_a_plain_refresh(place, tmp_path)
+    assert of_the_run == [worker, ({"one", "two"} - {worker}).pop()]
+    return worker
 
 
-@pytest.mark.cluster
-def test_a_turn_that_a_killed_worker_held_is_taken_over_by_the_one_that_replaces_it(
-    daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, tmp_path: Path
+def one_that_replaces_a_killed_one_takes_its_turn_over(
+    daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, gone: str
 ) -> None:
-    for id_ in SOURCES:
-        place.declare(id_, a_py="".join(function(id_, number) for number in range(TEXTS_WITH_A_TURN)))
     server.wait_s = 3.0
     places = daemon.instance.event_log_storage
 
@@ -170,11 +196,11 @@ def test_a_turn_that_a_killed_worker_held_is_taken_over_by_the_one_that_replaces
         daemon.until(holders, "a worker has its turn", WAIT_S)
         (held,) = holders()
         (worker,) = [by for run, by in begun(daemon.instance, "code") if run == held]
+        assert worker != gone
         workers.kill(worker)
         assert holders() == {held}
         server.wait_s = 0.0
-        workers.start("three")  # as whatever looks after the workers does
+        workers.start("four")  # as whatever looks after the workers does
 
-    backfill(daemon, place, kill_the_holder)
-    assert "three" in {by for _, by in begun(daemon.instance, "code")}
-    equals_a_plain_refresh(place, tmp_path)
+    runs = backfill(daemon, place, declare(place, "replaced", large), kill_the_holder)
+    assert "four" in {by for run, by in begun(daemon.instance, "code") if run in runs}

@@ -21,10 +21,10 @@ from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]', or make test-cluster")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]', or make test-ray")
 
 pytestmark = [
-    pytest.mark.cluster,
+    pytest.mark.slow,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore"),  # of Ray's own, in its threads too
 ]
