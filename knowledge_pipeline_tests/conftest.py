@@ -58,12 +58,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     if os.environ.get("KNOWLEDGE_TEST_STORAGE") == "postgres":
         items[:] = [item for item in items if not _STORAGES.isdisjoint(getattr(item, "fixturenames", ()))]
-    mark_further_parameters_slow(items)
-    longest: dict[Path, float] = {}
+    weights: dict[Path, tuple[float, bool]] = {}
     for item in items:
-        limit = item.get_closest_marker("timeout")
-        longest[item.path] = max(longest.get(item.path, 0.0), limit.args[0] if limit else 0.0)
-    items.sort(key=lambda item: longest[item.path], reverse=True)
+        limit, is_slow = item.get_closest_marker("timeout"), item.get_closest_marker("slow") is not None
+        weight = limit.args[0] if limit else 0.0, is_slow
+        weights[item.path] = max(weights.get(item.path, weight), weight)
+    items.sort(key=lambda item: weights[item.path], reverse=True)
+    mark_further_parameters_slow(items)
 
 
 @pytest.fixture(scope="session")
