@@ -45,15 +45,13 @@ class BranchCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class ColumnTest:
     """A simple condition, or one of several, which can be asked of columns in memory too."""
 
     kind: Literal["=", ">=", "in", "starts", "null", "and", "or", "not"]
     column: str = ""
     values: tuple[Value, ...] = ()
-    parts: tuple[Test, ...] = ()
-
-    __test__ = False  # of pytest
+    parts: tuple[ColumnTest, ...] = ()
 
     @property
     def columns(self) -> set[str]:
@@ -69,14 +67,14 @@ class Filter:
     patterns: tuple[ColumnPattern | BranchCondition, ...] = field(
         default=(), compare=False
     )  # in `sql`, none of them negated
-    test: Test | None = field(default=None, compare=False)  # the same condition; None: in `sql` alone
+    test: ColumnTest | None = field(default=None, compare=False)  # the same condition; None: in `sql` alone
 
     def __and__(self, other: Filter) -> Filter:
         if MATCH_NONE in (self, other):
             return MATCH_NONE
         if MATCH_ALL in (self, other):
             return other if self == MATCH_ALL else self
-        test = Test("and", parts=(self.test, other.test)) if self.test and other.test else None
+        test = ColumnTest("and", parts=(self.test, other.test)) if self.test and other.test else None
         return Filter(f"({self.sql} AND {other.sql})", self.patterns + other.patterns, test)
 
     def __or__(self, other: Filter) -> Filter:
@@ -84,11 +82,11 @@ class Filter:
             return MATCH_ALL
         if MATCH_NONE in (self, other):
             return other if self == MATCH_NONE else self
-        test = Test("or", parts=(self.test, other.test)) if self.test and other.test else None
+        test = ColumnTest("or", parts=(self.test, other.test)) if self.test and other.test else None
         return Filter(f"({self.sql} OR {other.sql})", self.patterns + other.patterns, test)
 
     def __invert__(self) -> Filter:
-        test = Test("not", parts=(self.test,)) if self.test else None
+        test = ColumnTest("not", parts=(self.test,)) if self.test else None
         negated = Filter(f"(NOT {self.sql})", test=test)
         return {MATCH_NONE: MATCH_ALL, MATCH_ALL: MATCH_NONE}.get(self, negated)
 
@@ -134,12 +132,12 @@ def _clean(value: Value) -> Value:
 
 def eq(column: str, value: Value) -> Filter:
     """The column holds exactly this value."""
-    return replace(_compare(column, "=", value), test=Test("=", column, (_clean(value),)))
+    return replace(_compare(column, "=", value), test=ColumnTest("=", column, (_clean(value),)))
 
 
 def at_least(column: str, value: Value) -> Filter:
     """The column is not below the value."""
-    return replace(_compare(column, ">=", value), test=Test(">=", column, (_clean(value),)))
+    return replace(_compare(column, ">=", value), test=ColumnTest(">=", column, (_clean(value),)))
 
 
 def below(column: str, value: Value) -> Filter:
@@ -149,7 +147,7 @@ def below(column: str, value: Value) -> Filter:
 
 def is_null(column: str) -> Filter:
     """The column holds nothing."""
-    return Filter(f"({_require_column_name(column)} IS NULL)", test=Test("null", column))
+    return Filter(f"({_require_column_name(column)} IS NULL)", test=ColumnTest("null", column))
 
 
 def one_of(column: str, values: Iterable[Value]) -> Filter:
@@ -158,7 +156,7 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
     if not values:
         return MATCH_NONE
     listed = ", ".join(map(format_literal, values))
-    test = Test("in", column, tuple(map(_clean, values)))
+    test = ColumnTest("in", column, tuple(map(_clean, values)))
     return Filter(f"({_require_column_name(column)} IN ({listed}))", test=test)
 
 
@@ -187,7 +185,7 @@ def has_all(column: str, values: Iterable[str]) -> Filter:
 def starts_with(column: str, value: str) -> Filter:
     """The text column begins with the value."""
     sql = f"starts_with({_require_column_name(column)}, {format_literal(value)})"
-    return Filter(sql, test=Test("starts", column, (_clean(value),)))
+    return Filter(sql, test=ColumnTest("starts", column, (_clean(value),)))
 
 
 def starts_with_folded(column: str, value: str) -> Filter:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from cachetools import LRUCache
 
-from knowledge_pipeline.store.filters import Filter, Test
+from knowledge_pipeline.store.filters import ColumnTest, Filter
 
 MAX_TABLE_ROWS = 20_000  # of more, Lance reads what is asked for
 MAX_HELD_ROWS = 400_000  # of all tables: 100 MB at most
@@ -200,7 +200,7 @@ def _open_schema(dataset: Any, columns: Collection[str]) -> pa.Schema:
     return pa.schema([*fields, pa.field(ADDRESS, pa.uint64())])
 
 
-def _evaluate(rows: pa.Table, test: Test) -> Any:
+def _evaluate(rows: pa.Table, test: ColumnTest) -> Any:
     """What SQL says of each row: null where a column that is compared is null."""
     arrow: Any = pc  # whose stubs leave types out
     if test.kind in ("and", "or"):
