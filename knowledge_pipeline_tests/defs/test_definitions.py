@@ -16,6 +16,7 @@ MODULE = "knowledge_pipeline.definitions"
 def load(workplace: Workplace, monkeypatch: pytest.MonkeyPatch):
     """Loads the code location as Dagster does, anew at each call."""
     monkeypatch.setenv("KNOWLEDGE_CONFIG", str(workplace.path))
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)  # of a run that another test launched here
     return lambda: runpy.run_module(MODULE)["defs"]
 
 

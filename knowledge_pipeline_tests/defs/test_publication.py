@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 
 import dagster as dg
 import pytest
@@ -16,6 +17,8 @@ from knowledge_pipeline_tests.stages.publish.conftest import Query
 from knowledge_pipeline_tests.stages.publish.conftest import dsn as dsn  # fixtures
 from knowledge_pipeline_tests.stages.publish.conftest import pgvector_server as pgvector_server
 from knowledge_pipeline_tests.stages.publish.conftest import query as query
+
+MODULE = "knowledge_pipeline.definitions"
 
 
 def tick(
@@ -68,7 +71,8 @@ def test_there_is_an_asset_where_the_environment_names_a_database(
     monkeypatch.setenv(DSN_VARIABLE, address)
     monkeypatch.setenv("KNOWLEDGE_CONFIG", str(workplace.path))
     workplace.declare("one", "code", a_py="x = 1\n")
-    definitions: dg.Definitions = runpy.run_module("knowledge_pipeline.definitions")["defs"]
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)  # of a run that another test launched here
+    definitions: dg.Definitions = runpy.run_module(MODULE)["defs"]
     assert (dg.AssetKey(PUBLICATION) in definitions.resolve_all_asset_keys()) == bool(address)
     names = {sensor.name for sensor in definitions.get_repository_def().sensor_defs}
     assert ("new_release" in names) == bool(address)
