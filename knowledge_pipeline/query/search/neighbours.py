@@ -103,7 +103,7 @@ class _Definitions:
     by_full_name: Mapping[str, Sequence[CodeNeighbour]]  # of all sources
 
     @classmethod
-    async def read(cls, graph: VisibleGraph, edges: Sequence[Row]) -> _Definitions:
+    async def read_targets(cls, graph: VisibleGraph, edges: Sequence[Row]) -> _Definitions:
         """The targets of edges: those in the same source by node, others by full name."""
         nodes = {row["target_id"] for row in edges if row["target_id"]}
         names = {row["target_name"] for row in edges if not row["target_id"]}
@@ -170,7 +170,7 @@ async def _read_used(
         own = [row for row in outgoing if (row["source"], row["path"]) == file]
         uses = [row for row in own if row["kind"] != "imports" and _is_in_lines(row, chunk)]
         edges.append((uses, [row for row in own if row["kind"] == "imports"]))
-    return edges, await _Definitions.read(
+    return edges, await _Definitions.read_targets(
         graph, [row for uses, imports in edges for row in (*uses, *imports)]
     )
 
