@@ -14,9 +14,16 @@ ALL_VARIABLE = "KNOWLEDGE_TEST_ALL"
 _PART, _LEAST = 5, 4
 
 
-def examples(count: int) -> int:
-    """So many examples of a property with `make test-all`, a fifth of them, 4 at least, with `make test`."""
-    return count if os.environ.get(ALL_VARIABLE) else min(count, max(count // _PART, _LEAST))
+def examples(count: int, *, few: int | None = None) -> int:
+    """So many examples of a property with `make test-all`, a fifth of them, 4 at least, with `make test`.
+
+    Args:
+        count: with `make test-all`.
+        few: with `make test`, where an example takes seconds.
+    """
+    if os.environ.get(ALL_VARIABLE):
+        return count
+    return few if few is not None else min(count, max(count // _PART, _LEAST))
 
 
 def mark_further_parameters_slow(items: Iterable[pytest.Item]) -> None:

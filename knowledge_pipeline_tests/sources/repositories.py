@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -22,12 +24,18 @@ class Repository:
         root.mkdir(parents=True, exist_ok=True)
         self.git("init", "-q", "-b", "main", *(["--bare"] if bare else []))
 
+    def copy(self, root: Path) -> Repository:
+        """Another one like it, which is cheaper than to make the same commits again."""
+        copied = copy.copy(self)
+        copied.root = shutil.copytree(self.root, root)
+        return copied
+
     def git(self, *arguments: str, stdin: bytes = b"", **environment: str) -> str:
         identity = {"GIT_AUTHOR_NAME": "Ada Byron", "GIT_COMMITTER_NAME": "Committer"}
         addresses = {"GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_COMMITTER_EMAIL": "c@example.org"}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         done = subprocess.run(
-            ["git", *arguments],
+            ["git", "-c", "maintenance.auto=false", *arguments],
             cwd=self.root,
             input=stdin,
             capture_output=True,
@@ -50,7 +58,14 @@ class Repository:
         options = ["-q", "--allow-empty", "--allow-empty-message"]
         dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, "GIT_AUTHOR_NAME": author}
         self.git("commit", *options, "-F", "-", stdin=message.encode(), **dates)
-        return self.git("rev-parse", "HEAD")
+        return self._read_head()
+
+    def _read_head(self) -> str:
+        """The commit that was just made: its branch is a file then, and no process is needed."""
+        folder = self.root / ".git"
+        head = (folder / "HEAD").read_text().strip()
+        is_branch = head.startswith("ref: ")
+        return (folder / head.removeprefix("ref: ")).read_text().strip() if is_branch else head
 
 
 def over_git(type_: str, url: Path | str, **settings) -> SourceConfig:
