@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from knowledge_pipeline.embedding import onnx_export
 from knowledge_pipeline.embedding.onnx_export import export_to_onnx, is_exportable
@@ -16,6 +15,8 @@ from knowledge_pipeline.errors import ModelError
 def test_a_model_of_a_known_kind_is_exported_up_to_the_bytes_that_one_file_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    import torch  # takes seconds, which who collects this file has no use for
+
     model = torch.nn.Linear(4, 2, bias=False)  # 8 weights of 4 bytes
     allowed = []
     for kind, limit in (("bert", 32), ("bert", 31), ("gpt2", 32)):
