@@ -525,7 +525,7 @@ def _leave_out_archived(held: dict[str, list[dict[str, Any]]]) -> dict[str, list
     }
 
 
-@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_crash_before_each_single_write_is_healed(
     project: Project, repository: Repository, tmp_path: Path, stride: int
 ) -> None:
@@ -545,7 +545,7 @@ def test_a_crash_before_each_single_write_is_healed(
             assert tables(hit) == tables(calm)
         else:
             break
-    assert crashes * stride >= 5
+    assert crashes >= 5, crashes
 
 
 def test_a_variant_is_seen_by_those_who_see_the_source(project: Project, repository: Repository) -> None:

@@ -172,7 +172,9 @@ def test_after_any_history_a_refresh_leaves_what_a_full_index_would(
 
 
 @pytest.mark.parametrize("first", [[("refresh", None, None)], [("delete", "stays.py", None)]])
-@pytest.mark.parametrize("write", range(3, 9))
+@pytest.mark.parametrize(
+    "write", [3, 6, *(pytest.param(write, marks=pytest.mark.slow) for write in (4, 5, 7, 8))]
+)
 def test_a_file_that_is_gone_after_a_kill_leaves_nothing(
     embedding_server: OpenAIServer, first: list[Step], write: int
 ) -> None:
@@ -180,16 +182,20 @@ def test_a_file_that_is_gone_after_a_kill_leaves_nothing(
     history_ends_as_a_full_index_does(steps, embedding_server, words_first=False)
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("words_first", [False, True])
+@pytest.mark.parametrize(
+    ("words_first", "stride"),
+    [(True, 3), *(pytest.param(words_first, 1, marks=pytest.mark.slow) for words_first in (False, True))],
+)
 def test_a_crash_before_each_single_write_is_healed(
-    project: Project, tmp_path: Path, words_first: bool
+    project: Project, tmp_path: Path, words_first: bool, stride: int
 ) -> None:
+    files = "test_failures.py" if words_first else "test_b*.py"
     with release_words_first() if words_first else nullcontext():
-        crash_before_each_write(project, tmp_path, "test_failures.py" if words_first else "test_b*.py")
+        crash_before_writes(project, tmp_path, files, stride)
 
 
-def crash_before_each_write(project: Project, tmp_path: Path, files: str) -> None:
+def crash_before_writes(project: Project, tmp_path: Path, files: str, stride: int) -> None:
+    """Crash before each write, or one of some."""
     folder = tmp_path / "repo"
     folder.mkdir()
     for path in sorted(Path(__file__).parent.glob(files)):
@@ -198,7 +204,7 @@ def crash_before_each_write(project: Project, tmp_path: Path, files: str) -> Non
     undisturbed.declare("main", "code", folder)
     undisturbed.refresh()
     crashes = 0
-    for write in range(1, 200):
+    for write in range(1, 200, stride):
         disturbed = Project(tmp_path / f"hit{write}", project.embedding)
         disturbed.declare("main", "code", folder)
         try:

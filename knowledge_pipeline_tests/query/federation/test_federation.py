@@ -184,7 +184,7 @@ def test_a_store_that_is_down_is_named_and_the_others_answer(
         found = base.get("asking:query/search/fuse.py")
         assert (found.degraded, found.results) == (("store:pages",), kept)
         with pytest.raises(StoreUnavailable, match="pages"):
-            base.get("pages:scaling.md")
+            base.get("pages:security.md")
         assert base.health()["store:pages"].status == "unhealthy"
         assert base.graph.find_usages("IndexReader").degraded == ("store:pages",)
         for source in worlds.SOURCES:
@@ -223,7 +223,7 @@ def test_a_store_whose_project_is_gone_is_missing_and_a_federation_of_none_is_an
     stores = [{"name": "pages", "path": str(world.member("pages"))}, gone]
     worlds.write_yaml(tmp_path, {"embedding": embedding, "federation": {"stores": stores}})
     with KnowledgeBase.open(tmp_path) as base:
-        assert base.search("scaling").degraded == ("store:gone",)
+        assert base.search("security").degraded == ("store:gone",)
     worlds.write_yaml(tmp_path, {"embedding": embedding, "federation": {"stores": [gone]}})
     with pytest.raises(ConfigError, match="gone"):
         KnowledgeBase.open(tmp_path)

@@ -24,15 +24,16 @@ PACKAGE = Path(knowledge_pipeline.__file__).parent
 KEY_VARIABLE = "FEDERATION_TEST_KEY"  # of the endpoint that embeds
 ACME = {"visibility": "tenant", "tenant": "acme"}
 SOURCES: Mapping[str, Mapping[str, Any]] = {
-    "asking": {"type": "code", "folders": ("query/search", "query/code_graph")},
-    "keeping": {"type": "code", "folders": ("store",), "access": ACME},
+    "asking": {"type": "code", "files": "query/search/*.py"},
+    "keeping": {"type": "code", "files": "store/*.py", "access": ACME},
     "serving": {
         "type": "code",
-        "folders": ("serve/http", "serve/page"),
+        "files": "serve/http/*.py",
         "access": {"visibility": "private", "tenant": "acme", "principals": ["ops"]},
     },
-    "pages": {"type": "markdown", "folders": ()},
+    "pages": {"type": "markdown", "folder": PACKAGE.parent / "docs", "files": "[ps]e*.md"},
 }
+"""How each is declared, but for `files` of a `folder`, the package's unless one is named: what it reads."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,11 @@ def build_world(root: Path, server: OpenAIServer) -> World:
     """Copy the corpus, and index it in both ways."""
     world = World(root, root / "files")
     for source, declared in SOURCES.items():
-        for folder in declared["folders"]:
-            shutil.copytree(
-                PACKAGE / folder,
-                world.files / source / folder,
-                ignore=shutil.ignore_patterns("__pycache__", "*.json", "*.css", "*.js", "*.html"),
-            )
-    docs = PACKAGE.parent / "docs"
-    (world.files / "pages").mkdir(parents=True)
-    for name in ("scaling.md", "security.md", "http.md", "permissions.md", "code-graph.md", "context.md"):
-        shutil.copy(docs / name, world.files / "pages" / name)
+        folder = declared.get("folder", PACKAGE)
+        for path in sorted(folder.glob(declared["files"])):
+            copied = world.files / source / path.relative_to(folder)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copied)
     write_project(world, world.union, tuple(SOURCES), server)
     for source in SOURCES:
         write_project(world, world.member(source), (source,), server)
@@ -86,7 +82,7 @@ def write_project(world: World, project: Path, sources: tuple[str, ...], server:
         {
             "id": source,
             "connection": {"type": "local", "path": str(world.files / source)},
-            **{key: value for key, value in SOURCES[source].items() if key != "folders"},
+            **{key: value for key, value in SOURCES[source].items() if key not in ("files", "folder")},
         }
         for source in sources
     ]
