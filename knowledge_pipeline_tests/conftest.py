@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def embedding_server() -> Iterator[OpenAIServer]:
     """One endpoint for the whole session; tests that make it fail start their own."""
-    with OpenAIServer() as server:
+    with OpenAIServer(ends_within_s=0.5) as server:
         yield server
 
 

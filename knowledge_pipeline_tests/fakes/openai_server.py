@@ -66,6 +66,7 @@ class OpenAIServer:
         wait_s: float = 0.0,
         gathered: int = 1,
         port: int = 0,
+        ends_within_s: float = 0.02,
     ) -> None:
         self.key = key
         self.dimensions = dimensions
@@ -83,7 +84,8 @@ class OpenAIServer:
         self._lock = threading.Lock()
         self._go_on = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        # It looks so often whether to end, which costs where it serves for minutes.
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(ends_within_s,), daemon=True)
 
     @property
     def url(self) -> str:

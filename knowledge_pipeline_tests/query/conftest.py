@@ -17,7 +17,7 @@ from knowledge_pipeline_tests.query.search.rows import DIMENSIONS
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer(dimensions=DIMENSIONS) as running:
+    with OpenAIServer(dimensions=DIMENSIONS, ends_within_s=0.5) as running:
         yield running
 
 

@@ -235,9 +235,7 @@ def count_commits(change: Callable[[Lake], Any], lake: Lake) -> int:
 FEW, MANY = 29, 7  # of so many commits, one is the last
 
 
-@pytest.mark.parametrize(
-    ("version", "stride"), [("1", FEW), pytest.param("3", MANY, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("version", "stride"), [("1", FEW), pytest.param("3", MANY, marks=pytest.mark.slow)])
 def test_a_migration_that_is_killed_at_any_commit_ends_as_an_undisturbed_one(
     tmp_path: Path, version: str, stride: int
 ) -> None:
