@@ -39,7 +39,7 @@ def test_the_rows_and_the_counts_are_those_of_one_process(
     monkeypatch.setattr(chunks, "MIN_DOCUMENTS", 1)
     monkeypatch.setattr(chunks, "_DOCUMENTS_PER_PORTION", 3)
     monkeypatch.setattr(chunks, "_DOCUMENTS_PER_COMMIT", 7)
-    monkeypatch.setattr(worker_pool, "count_usable_cores", lambda: 3)
+    monkeypatch.setattr(worker_pool, "count_usable_cores", lambda: 2)
     together = several.refresh()
     assert tables(several) == tables(project)
     (before,), (after,) = (

@@ -26,6 +26,7 @@ from knowledge_pipeline.stages.snapshot import refresh as refresh_snapshot
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.stages.refuse_three import refuse_three
 
 HERE = Path(__file__).parent
 
@@ -76,7 +77,7 @@ def test_the_rows_and_the_counts_are_those_of_one_process(
     for each in (project, several):
         refresh_snapshot(context_of(each))
     alone = refresh.refresh(context_of(project))
-    use_processes(monkeypatch, 3)
+    use_processes(monkeypatch, 2)
     together = refresh.refresh(context_of(several))
     assert rows_of(several) == rows_of(project)
     assert len(rows_of(several)[0]) == together.seen > 9
@@ -111,14 +112,8 @@ def test_a_process_that_dies_is_named_and_what_is_left_is_finished_by_the_next_r
 def test_an_error_of_the_work_is_raised_and_the_processes_go_on() -> None:
     with WorkerPool("tests", max_processes=2) as pool:
         with pytest.raises(NotFound, match="3"):
-            list(pool.map(_refuse_three, range(9), str))
-        assert list(pool.map(_refuse_three, [1, 2, 5], str)) == [10, 20, 50]
-
-
-def _refuse_three(number: int) -> int:
-    if number == 3:
-        raise NotFound(f"no {number}")
-    return number * 10
+            list(pool.map(refuse_three, range(9), str))
+        assert list(pool.map(refuse_three, [1, 2, 5], str)) == [10, 20, 50]
 
 
 _text = st.text(max_size=8)
