@@ -106,6 +106,7 @@ def test_an_address_is_a_principal_where_it_is_verified(
     assert resolve_subject(trust, given, "1").access.principals == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seer", ["public", "acme", "gil"])
 def test_no_attempt_gets_a_person_at_what_they_may_not_see(
     trusted: Running, world: World, identity: IdentityServer, secrets: dict[str, Secret], seer: str

@@ -27,6 +27,8 @@ from knowledge_pipeline_tests.serve.repository_world import (
 )
 from knowledge_pipeline_tests.serve.running import Running
 
+pytestmark = pytest.mark.sampled  # what a store does with the answers of each host is the same
+
 CLOSED = "documents without readable permissions are closed"
 ADA, BEN = Access("acme", frozenset({"ada@example.org"})), Access("acme", frozenset({"ben@example.org"}))
 AUDITOR, ANYBODY = Access("acme", frozenset({"auditor"})), Access("acme", frozenset())

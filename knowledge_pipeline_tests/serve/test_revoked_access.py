@@ -15,6 +15,7 @@ from knowledge_pipeline_tests.serve.isolation import Doors, Watch, secrets_of
 from knowledge_pipeline_tests.serve.isolation_attempts import Intruder
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import SOURCES
+from knowledge_pipeline_tests.thoroughness import examples
 
 REVOKED = next(source for source in SOURCES if source.id == "shop-docs")  # public as it was indexed
 PRIVATE = {"visibility": "private", "tenant": "acme", "principals": ["ann"]}
@@ -32,7 +33,8 @@ def revoke(own_world):
 
 
 def find_leaks(doors: Doors, secrets, *, seed: int) -> list:
-    attempts = Intruder(seed, [secrets[REVOKED.id]]).attempts(60, ("http", "mcp", "page", "python"))
+    count = examples(60, few=30)
+    attempts = Intruder(seed, [secrets[REVOKED.id]]).attempts(count, ("http", "mcp", "page", "python"))
     watch = Watch(secrets, [REVOKED])
     return [attempt for attempt in attempts if watch.found(attempt, doors.send(attempt).text)]
 

@@ -170,6 +170,7 @@ def test_who_may_read_a_document_finds_it_and_nobody_else(indexed):
         assert base.status().rows == 0
 
 
+@pytest.mark.sampled
 def test_what_is_revoked_is_gone_with_the_next_refresh_and_nothing_is_embedded(indexed):
     before = len(indexed.embedding.requests)
     indexed.service.revoke()
@@ -179,6 +180,7 @@ def test_what_is_revoked_is_gone_with_the_next_refresh_and_nothing_is_embedded(i
     assert not stats["index"].has_changes, "a membership is no row of the index"
 
 
+@pytest.mark.sampled
 def test_permissions_that_cannot_be_read_close_the_document_and_the_report_says_so(indexed):
     indexed.service.forbid()
     notes = indexed.refresh()[0].notes

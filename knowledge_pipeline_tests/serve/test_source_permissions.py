@@ -353,6 +353,7 @@ def test_a_page_that_was_deleted_is_for_those_that_the_configuration_names(proje
     assert (project.sees(ADA), project.sees(AUDITOR)) == (False, True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "former",
     [
