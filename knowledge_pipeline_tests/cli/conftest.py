@@ -87,6 +87,27 @@ def _make_repository(folder: Path) -> Path:
     return folder
 
 
+def copy_indexed(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a folder with `home` and `shop`, and the copied `home` as the current folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    _alone(tmp_path / "home", tmp_path, monkeypatch)
+    return tmp_path / "home"
+
+
+def index_files(folder: Path, server: OpenAIServer, **files: str) -> Path:
+    """A folder with `home` and `shop`, which has these files, too, indexed in this process."""
+    home, shop = _make_home(folder / "home", server), _make_repository(folder / "shop")
+    for name, text in files.items():
+        (shop / name).parent.mkdir(exist_ok=True)
+        (shop / name).write_text(text)
+    commit(shop, "More files")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EMBEDDING_KEY", server.key)
+        _alone(home, folder, patch)
+        run_here("index", "--repo", str(shop))
+    return folder
+
+
 def _make_home(folder: Path, server: OpenAIServer) -> Path:
     folder.mkdir()
     (folder / "knowledge.yaml").write_text(
@@ -128,10 +149,8 @@ def indexed(
     indexed_once: Path, tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """The current folder, with `../shop` indexed as `shop-code`, `shop-docs`, `shop-history`."""
-    shutil.copytree(indexed_once, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("EMBEDDING_KEY", embedding_server.key)
-    _alone(tmp_path / "home", tmp_path, monkeypatch)
-    return tmp_path / "home"
+    return copy_indexed(indexed_once, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -156,17 +175,18 @@ def _alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(folder)
 
 
+def run_here(*arguments: str, code: int = 0, stdin: str | None = None) -> Ran:
+    """Run a command inside this process and require its exit code."""
+    result = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="knowledge")
+    assert "Traceback" not in result.stderr
+    assert result.exit_code == code, result.output
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
 @pytest.fixture
 def run() -> Run:
-    """Run a command inside this process and require its exit code."""
-
-    def runs(*arguments: str, code: int = 0, stdin: str | None = None) -> Ran:
-        result = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="knowledge")
-        assert "Traceback" not in result.stderr
-        assert result.exit_code == code, result.output
-        return Ran(result.exit_code, result.stdout, result.stderr)
-
-    return runs
+    """What runs a command."""
+    return run_here
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 
 from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.query.code_graph.diagrams import render_dot, render_mermaid
-from knowledge_pipeline_tests.cli.conftest import Run, commit
+from knowledge_pipeline_tests.cli.conftest import Run, commit, copy_indexed, index_files
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 STORE = """\
 class Store:
@@ -29,17 +30,20 @@ class DiskStore(Store):
 APP = "from shop.store import Store\n\n\ndef main():\n    return Store().get(1)\n"
 
 
-@pytest.fixture
-def shop(home: Path, repository: Path, run: Run) -> Path:
+@pytest.fixture(scope="module")
+def shop_once(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer) -> Path:
     """A repository with a store and a program that uses it, indexed."""
-    package = repository / "shop"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "store.py").write_text(STORE)
-    (package / "app.py").write_text(APP)
-    commit(repository, "A store")
-    assert run("index", "--repo", str(repository)).code == 0
-    return repository
+    files = {"shop/__init__.py": "", "shop/store.py": STORE, "shop/app.py": APP}
+    return index_files(tmp_path_factory.mktemp("graph"), embedding_server, **files)
+
+
+@pytest.fixture
+def shop(
+    shop_once: Path, tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A copy of it."""
+    monkeypatch.setenv("EMBEDDING_KEY", embedding_server.key)
+    return copy_indexed(shop_once, tmp_path, monkeypatch).parent / "shop"
 
 
 def test_usages_are_a_tree_with_places(shop: Path, run: Run):

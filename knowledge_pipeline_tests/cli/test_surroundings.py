@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline_tests.cli.conftest import Run, commit
+from knowledge_pipeline_tests.cli.conftest import Run, copy_indexed, index_files
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
 STORE = """\
 import json
@@ -25,16 +26,23 @@ class DiskStore(Store):
 """
 
 
-@pytest.fixture
-def parcels(home: Path, repository: Path, run: Run) -> Path:
+@pytest.fixture(scope="module")
+def parcels_once(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer) -> Path:
     """A repository with a store that six programs use, indexed by methods."""
-    (repository / "store.py").write_text(STORE)
+    files = {"store.py": STORE}
     for number in range(6):
         use = f"def program_{number}():\n    return Store().fetch_parcel({number})\n"
-        (repository / f"program_{number}.py").write_text(f"from store import Store\n\n\n{use}")
-    commit(repository, "A store")
-    assert run("index", "--repo", str(repository)).code == 0
-    return repository
+        files[f"program_{number}.py"] = f"from store import Store\n\n\n{use}"
+    return index_files(tmp_path_factory.mktemp("parcels"), embedding_server, **files)
+
+
+@pytest.fixture
+def parcels(
+    parcels_once: Path, tmp_path: Path, embedding_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A copy of it."""
+    monkeypatch.setenv("EMBEDDING_KEY", embedding_server.key)
+    return copy_indexed(parcels_once, tmp_path, monkeypatch).parent / "shop"
 
 
 def test_search_tells_what_code_calls_and_what_calls_it(parcels: Path, run: Run):

@@ -14,21 +14,29 @@ from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.stages.tuning import tune
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project
-from knowledge_pipeline_tests.sources.repositories import Repository
+from knowledge_pipeline_tests.sources.repositories import START, Repository
 
 FILES = 70
 
 
 def write_misleading_names(folder: Path) -> None:
     """Commits that ask for files whose names say nothing, beside files that are named as the questions."""
-    repository = Repository(folder)
+    stream = list[str]()  # by one process, not three for each commit
+
+    def commit(path: str, text: str, message: str) -> None:
+        at = f"Ada <ada@example.org> {START + 3600 * len(stream)} +0000"
+        told = f"commit refs/heads/main\ncommitter {at}\ndata {len(message)}\n{message}\n"
+        stream.append(f"{told}M 100644 inline {path}\ndata {len(text)}\n{text}\n")
+
     for number in range(FILES):
         topic = f"topic{chr(97 + number % 26)}{chr(97 + number // 26)}"
         text = f"def run_{number}():\n    let({topic}, handle, its, payment)\n"
         decoy = f"def stop_{number}(its):\n    return its + {number}\n"
-        files: dict[str, str | bytes] = {f"m{number}.py": text}
-        repository.write(files).commit(f"Let {topic} handle its payment")
-        repository.write({f"{topic}_payment.py": decoy}).commit("decoy")
+        commit(f"m{number}.py", text, f"Let {topic} handle its payment")
+        commit(f"{topic}_payment.py", decoy, "decoy")
+    repository = Repository(folder)
+    repository.git("fast-import", "--quiet", stdin="".join(stream).encode())
+    repository.git("reset", "-q", "--hard")
 
 
 @pytest.fixture(scope="module")
