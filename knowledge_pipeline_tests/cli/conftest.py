@@ -95,12 +95,13 @@ def copy_indexed(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def index_files(folder: Path, server: OpenAIServer, **files: str) -> Path:
-    """A folder with `home` and `shop`, which has these files, too, indexed in this process."""
+    """A folder with `home` and `shop`, which may have more files, indexed in this process."""
     home, shop = _make_home(folder / "home", server), _make_repository(folder / "shop")
     for name, text in files.items():
         (shop / name).parent.mkdir(exist_ok=True)
         (shop / name).write_text(text)
-    commit(shop, "More files")
+    if files:
+        commit(shop, "More files")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EMBEDDING_KEY", server.key)
         _alone(home, folder, patch)
@@ -120,13 +121,8 @@ def _make_home(folder: Path, server: OpenAIServer) -> Path:
 
 @pytest.fixture(scope="session")
 def indexed_once(tmp_path_factory: pytest.TempPathFactory, embedding_server: OpenAIServer) -> Path:
-    """A folder with `home` and `shop`, indexed by the program itself; tests get copies."""
-    folder = tmp_path_factory.mktemp("indexed")
-    home, shop = _make_home(folder / "home", embedding_server), _make_repository(folder / "shop")
-    command = [sys.executable, "-m", "knowledge_pipeline.cli", "index", "--repo", str(shop)]
-    environment = {**os.environ, "EMBEDDING_KEY": embedding_server.key}
-    subprocess.run(command, cwd=home, env=environment, check=True, capture_output=True)
-    return folder
+    """A folder with `home` and `shop`, indexed; tests get copies."""
+    return index_files(tmp_path_factory.mktemp("indexed"), embedding_server)
 
 
 @pytest.fixture
