@@ -7,6 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from dagster._core.storage.defs_state.base import DefsStateStorage
 
 from knowledge_pipeline.config.file import load_settings
@@ -117,6 +119,25 @@ class Workplace:
         """What the sensor does."""
         for source in self.settings.sources:
             instance.add_dynamic_partitions(str(source_partitions(source.type).name), [source.id])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_migrations_once() -> Iterator[None]:
+    """Let Dagster read its ninety migrations once, not for each database, which needs none of them.
+
+    A new instance takes a fifth of the time.
+    """
+    read, known = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
+
+    def read_once(config: Config) -> ScriptDirectory:
+        location = config.get_main_option("script_location")
+        if location not in known:
+            known[location] = read(config)
+        return known[location]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", read_once)
+        yield
 
 
 @pytest.fixture(autouse=True)
