@@ -1,10 +1,11 @@
 """How much of what must be read a prompt of a few thousand tokens holds, beside searching by hand.
 
-    python -m benchmarks.agent_context SET --mirrors FOLDER [--store FOLDER] [--picture FILE]
+    python -m benchmarks.agent_context SET --mirrors FOLDER [--store FOLDER] [--profile fast] [--picture FILE]
 
 A set is a folder with `questions.jsonl`: for each question a repository, a commit, and the spans of lines
-that answer it. Each commit is indexed as `benchmarks.repositories` does. A token is four characters,
-headings of excerpts and the prompt around them included. Four ways to fill a budget:
+that answer it. Each commit is indexed as `benchmarks.repositories` does; questions that cannot be asked,
+because a mirror, a commit or all of their lines are missing, are listed with the reason. A token is four
+characters, headings of excerpts and the prompt around them included. Five ways to fill a budget:
 
     whole files     those with most of the question's rare words, read from their first line
     around matches  the same files, 40 lines to each side of each match
@@ -19,6 +20,7 @@ import argparse
 import json
 import math
 import re
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +34,7 @@ from rich.table import Table
 
 from benchmarks.pictures import bars, picture
 from benchmarks.repositories import find_mirror, index_repository, write_files
+from knowledge_pipeline.config.embedding import Profile
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import TaskKind
 from knowledge_pipeline.errors import InvalidQuery
@@ -261,15 +264,34 @@ _MEASURES: Mapping[str, Callable[[Sequence[Outcome]], str]] = {
 }
 
 
-def show(outcomes: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
-    """Print each measure by way and budget."""
-    table = Table("", "", *(f"{budget:,} tokens" for budget in BUDGETS))
+def show(outcomes: Mapping[str, Sequence[Mapping[str, Sequence[Outcome]]]]) -> None:
+    """Print each measure by way and budget, then the share of the lines by repository."""
+    everything = [each for group in outcomes.values() for each in group]
+    table = _start_table()
     for name, summarize in _MEASURES.items():
-        for way in outcomes[0]:
-            columns = [[each[way][place] for each in outcomes] for place in range(len(BUDGETS))]
-            table.add_row(name, way, *map(summarize, columns))
-        table.add_section()
+        _add_rows(table, name, everything, summarize)
     Console(width=120).print(table)
+    table = _start_table()
+    for repository, group in outcomes.items():
+        _add_rows(table, f"{repository}, {len(group)} questions", group, next(iter(_MEASURES.values())))
+    Console(width=120).print(table)
+
+
+def _start_table() -> Table:
+    return Table("", "", *(f"{budget:,} tokens" for budget in BUDGETS))
+
+
+def _add_rows(
+    table: Table,
+    name: str,
+    outcomes: Sequence[Mapping[str, Sequence[Outcome]]],
+    summarize: Callable[[Sequence[Outcome]], str],
+) -> None:
+    """A row for each way."""
+    for way in outcomes[0]:
+        columns = [[each[way][place] for each in outcomes] for place in range(len(BUDGETS))]
+        table.add_row(name, way, *map(summarize, columns))
+    table.add_section()
 
 
 def draw(path: Path, outcomes: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
@@ -288,13 +310,16 @@ def draw(path: Path, outcomes: Sequence[Mapping[str, Sequence[Outcome]]]) -> Non
 def measure_repository(
     options: argparse.Namespace, repository: str, commit: str, questions: Sequence[Question]
 ) -> list[dict[str, list[Outcome]]]:
-    """Index a commit and ask its questions. Raises FileNotFoundError: there is no mirror."""
+    """Index a commit and ask its questions that have a line in its files.
+
+    Raises FileNotFoundError: there is no mirror; CalledProcessError: the mirror lacks the commit.
+    """
     mirror = find_mirror(options.mirrors, repository)
     place = options.store / options.set.name / repository.replace("/", "+")
     write_files(mirror, commit, "", place / "files")
-    with KnowledgeBase(index_repository(place, None)) as knowledge:
-        files = Checkout(place / "files")
-        known = [question for question in map(files.keep_known, questions) if question.lines]
+    files = Checkout(place / "files")
+    known = [question for question in map(files.keep_known, questions) if question.lines]
+    with KnowledgeBase(index_repository(place, options.profile)) as knowledge:
         outcomes = [measure(knowledge, files, question, options.kind) for question in known]
     recalls = {way: np.mean([each[way][1].recall for each in outcomes]) for way in (outcomes or [{}])[0]}
     shown = ", ".join(f"{way} {recall:.3f}" for way, recall in recalls.items())
@@ -308,6 +333,7 @@ def main() -> None:
     parser.add_argument("set", type=Path)
     parser.add_argument("--mirrors", type=Path, required=True, help="folder of git repositories")
     parser.add_argument("--store", type=Path, default=Path(".knowledge/evaluation"))
+    parser.add_argument("--profile", choices=get_args(Profile), help="models to embed with")
     parser.add_argument("--kind", choices=get_args(TaskKind), default="issue_resolution", help="of task")
     parser.add_argument("--only", nargs="+", help="some of its repositories: owner/name")
     parser.add_argument("--picture", type=picture, help="where to draw the share of lines by budget")
@@ -318,18 +344,27 @@ def main() -> None:
     for question in read_questions(options.set):
         if not options.only or question.repository in options.only:
             groups[question.repository, question.commit].append(question)
-    outcomes: list[Mapping[str, Sequence[Outcome]]] = []
+    outcomes: defaultdict[str, list[dict[str, list[Outcome]]]] = defaultdict(list)
+    left_out: list[str] = []
     for (repository, commit), questions in groups.items():
+        asked, reason = [], "none of their lines is in its files"
         try:
-            outcomes += measure_repository(options, repository, commit, questions)
+            asked = measure_repository(options, repository, commit, questions)
         except FileNotFoundError as missing:
-            print(f"left out, {len(questions)} questions: {missing}", file=sys.stderr)
+            reason = str(missing)
+        except subprocess.CalledProcessError:
+            reason = f"its mirror lacks the commit {commit}"
+        if asked:
+            outcomes[repository] += asked
+        if missing_count := len(questions) - len(asked):
+            left_out.append(f"{repository}, {missing_count} of {len(questions)} questions: {reason}")
     if not outcomes:
         parser.error("no repository of the set is there: clone one, or name another folder of mirrors")
-    print(f"{len(outcomes)} questions")
+    asked_count = sum(map(len, outcomes.values()))
+    print(f"{asked_count} of {sum(map(len, groups.values()))} questions", *left_out, sep="\nleft out: ")
     show(outcomes)
     if options.picture:
-        draw(options.picture, outcomes)
+        draw(options.picture, [each for group in outcomes.values() for each in group])
 
 
 if __name__ == "__main__":

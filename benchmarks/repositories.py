@@ -4,9 +4,10 @@
 
 A set is a folder with `questions.jsonl`: for each question a repository, a commit, a folder in it, and the
 files, or lines of files, that answer it. A mirror is a git repository at FOLDER/owner+name, or at
-FOLDER/owner+name/repo. The commit's files are written out and indexed with the default settings, those of
-the repository's next commit by a refresh. Reported are nDCG@10 of the results as they are returned, where a
-target counts at the first result that shows it, and of the files in the order in which they first appear.
+FOLDER/owner+name/repo, in any case of letters. The commit's files are written out and indexed with the
+default settings, those of the repository's next commit by a refresh. Reported are nDCG@10 of the results as
+they are returned, where a target counts at the first result that shows it, and of the files in the order in
+which they first appear.
 """
 
 from __future__ import annotations
@@ -169,9 +170,11 @@ def _read_place(result: SearchResult) -> Target:
 
 
 def find_mirror(mirrors: Path, repository: str) -> Path:
-    """The git repository of "owner/name". Raises FileNotFoundError: there is none."""
+    """The git repository of "owner/name", in any case of letters. Raises FileNotFoundError: there is none."""
     place = mirrors / repository.replace("/", "+")
-    for path in (place / "repo", place):
+    folders = sorted(mirrors.iterdir()) if mirrors.is_dir() else []
+    alike = (each for each in folders if each.name.lower() == place.name.lower())
+    for path in (found / below for found in (place, *alike) for below in ("repo", ".")):
         if (path / "HEAD").is_file() or (path / ".git").exists():
             return path
     raise FileNotFoundError(f"there is no git repository at {place}: clone {repository} to there")
