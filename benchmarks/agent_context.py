@@ -5,7 +5,8 @@
 A set is a folder with `questions.jsonl`: for each question a repository, a commit, and the spans of lines
 that answer it. Each commit is indexed as `benchmarks.repositories` does; questions that cannot be asked,
 because a mirror, a commit or all of their lines are missing, are listed with the reason. A token is four
-characters, headings of excerpts and the prompt around them included. Five ways to fill a budget:
+characters, for the product as well (`context.tokenizer`), headings of excerpts and the prompt around them
+included. Five ways to fill a budget:
 
     whole files     those with most of the question's rare words, read from their first line
     around matches  the same files, 40 lines to each side of each match
@@ -22,7 +23,7 @@ import math
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from rich.table import Table
 from benchmarks.pictures import bars, picture
 from benchmarks.repositories import find_mirror, index_repository, write_files
 from knowledge_pipeline.config.embedding import Profile
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import TaskKind
 from knowledge_pipeline.errors import InvalidQuery
@@ -148,7 +150,7 @@ class Checkout:
         """Files with the line numbers of matches; first those with the rarest and most words."""
         words = dict.fromkeys(word.lower() for word in re.findall(r"\w{3,}", remove_stopwords(question)))
         found: defaultdict[str, set[int]] = defaultdict(set)
-        scores: Counter[str] = Counter()
+        scores: defaultdict[str, float] = defaultdict(float)
         for word in words:
             pattern = re.compile(re.escape(word), re.IGNORECASE)
             by_file = {
@@ -198,30 +200,39 @@ def read_chunks(knowledge: KnowledgeBase, question: str) -> Iterator[ShownText]:
         yield from show_lines(path, result.span.start_line, result.content)
 
 
+def count_four_characters(settings: Settings, place: Path) -> Settings:
+    """The settings with a tokenizer, saved at a place, whose tokens are four characters each."""
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = Split(Regex(rf"[\s\S]{{1,{_CHARS_PER_TOKEN}}}"), "isolated")
+    tokenizer.save(str(place))
+    context = settings.context.model_copy(update={"tokenizer": str(place)})
+    return settings.model_copy(update={"context": context})
+
+
 def read_context(
     knowledge: KnowledgeBase, question: str, kind: TaskKind, budget: int, template: str
 ) -> list[ShownText]:
     """The prompt: excerpts in their order, and what stands before the first and after the last.
 
-    The product counts more tokens than four characters each: it is asked for as many of its own as make the
-    budget, and what exceeds it is not counted. Nothing is read where the task alone exceeds it.
+    Nothing is read where the task alone exceeds the budget.
     """
-    task = Task(question, kind=kind)
     try:
-        context = knowledge.context(task, max_tokens=budget, template=template)
+        context = knowledge.context(Task(question, kind=kind), max_tokens=budget, template=template)
     except InvalidQuery:
         return []
-    larger = round(budget * budget * _CHARS_PER_TOKEN / len(context.text))
-    context = knowledge.context(task, max_tokens=min(larger, 2 * budget), template=template)
     rest, shown = context.text, list[ShownText]()
     for excerpt in context.excerpts:
         before, found, after = rest.partition(excerpt.text)
         assert found, f"an excerpt of {excerpt.citation} is not in the prompt"
-        shown.append(ShownText(before))
+        shown.append(ShownText(before.removesuffix("\n")))
         shown += show_lines(
             excerpt.citation.path, int(excerpt.citation.lines[1:].split("-")[0]), excerpt.text
         )
-        rest = after
+        rest = after.removeprefix("\n")
     return [*shown, ShownText(rest)]
 
 
@@ -319,7 +330,8 @@ def measure_repository(
     write_files(mirror, commit, "", place / "files")
     files = Checkout(place / "files")
     known = [question for question in map(files.keep_known, questions) if question.lines]
-    with KnowledgeBase(index_repository(place, options.profile)) as knowledge:
+    settings = count_four_characters(index_repository(place, options.profile), place / "tokenizer.json")
+    with KnowledgeBase(settings) as knowledge:
         outcomes = [measure(knowledge, files, question, options.kind) for question in known]
     recalls = {way: np.mean([each[way][1].recall for each in outcomes]) for way in (outcomes or [{}])[0]}
     shown = ", ".join(f"{way} {recall:.3f}" for way, recall in recalls.items())
