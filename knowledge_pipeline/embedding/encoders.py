@@ -104,8 +104,8 @@ class StaticEncoder:
         self._tokenizer.no_padding()
         path = _find_weights(folder)
         tensors = read_tensors(path)
-        self._table = _read_array(path, tensors[_STATIC_TABLE])
-        self._scales = _read_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
+        self._table = _map_array(path, tensors[_STATIC_TABLE])
+        self._scales = _map_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
         unknown = self._tokenizer.token_to_id("[UNK]") if self._scales is not None else None
         self._unknown = [] if unknown is None else [unknown]  # what a text without any token is taken for
 
@@ -195,10 +195,10 @@ def _has_static_table(folder: Path) -> bool:
     return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
 
 
-def _read_array(path: Path, tensor: Tensor) -> np.ndarray:
-    dtype = np.dtype(np.int8 if tensor.dtype == "I8" else np.float32)
-    values = np.fromfile(path, dtype, tensor.length // dtype.itemsize, offset=tensor.offset)
-    return values.reshape(tensor.shape)
+def _map_array(path: Path, tensor: Tensor) -> np.ndarray:
+    """A tensor in its file: of a table, a question needs a few rows, and processes share what they read."""
+    dtype = np.int8 if tensor.dtype == "I8" else np.float32
+    return np.asarray(np.memmap(path, dtype, "r", tensor.offset, tensor.shape))
 
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
