@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store import indexes, readers
 from knowledge_pipeline.store.filters import Filter, eq
 from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lake import Lake
@@ -128,6 +129,29 @@ def test_prewarmed_indexes_lie_in_memory(tmp_path: Path, monkeypatch: pytest.Mon
     before, once, twice = asyncio.run(held())
     assert once > before + 1200 * DIMENSIONS, "a byte at least for each number of a vector"
     assert twice == once
+
+
+@pytest.mark.parametrize(
+    ("few_rows", "is_local", "has_words"), [(2000, True, True), (1000, True, False), (1000, False, True)]
+)
+def test_words_are_loaded_where_they_are_few_or_cost_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int, is_local: bool, has_words: bool
+) -> None:
+    monkeypatch.setattr(readers, "_FEW_ROWS", few_rows)
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    write(table, np.random.default_rng(9).normal(size=(1200, DIMENSIONS)).astype("f4"), 0)
+    indexes.maintain_indexes(table)
+
+    async def load_words_after_prewarming() -> int:
+        reader = replace(await open_index(lake.root, "space", table.version), is_local=is_local)
+        await reader.prewarm()
+        session = reader.dataset.session()
+        before = session.index_cache_size_bytes()
+        reader.dataset.prewarm_index("words_idx")
+        return session.index_cache_size_bytes() - before
+
+    assert (asyncio.run(load_words_after_prewarming()) == 0) is has_words
 
 
 def test_a_long_unindexed_tail_is_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
