@@ -322,6 +322,7 @@ class AsyncKnowledgeBase:
             StoreError: they cannot be read.
         """
         await self._index.prewarm()
+        await self._engine.prewarm()
         asks_nobody = not self.settings.query.list_language_model_keys()
         if self.settings.embedding.provider == "local" and asks_nobody:
             await self._engine.search("what is this", self.access)

@@ -23,6 +23,7 @@ from knowledge_pipeline.store.filters import MATCH_NONE, Filter, has_any
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
 from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.index.locations import Locations
+from knowledge_pipeline.store.index.outline_columns import OutlineColumns
 from knowledge_pipeline.store.index.payload import parse_payloads
 from knowledge_pipeline.store.lance_storage import StorePath
 
@@ -196,6 +197,15 @@ class IndexReader:
             return {}
         found = await self._take(rows, columns)
         return dict(zip(rows, self._to_rows(found), strict=True))
+
+    def count_file_rows(self, fragment: int) -> int:
+        """The rows of a file, deleted ones included."""
+        return self.dataset.get_fragment(fragment).physical_rows
+
+    @_translate_errors
+    async def read_outline_columns(self, fragment: int) -> OutlineColumns:
+        """The outlines of all rows of a file."""
+        return await asyncio.to_thread(OutlineColumns.read, self.dataset, fragment)
 
     @_translate_errors
     async def take_vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:

@@ -104,6 +104,16 @@ class Engine:
         if self._model:
             await self._model.aclose()
 
+    async def prewarm(self) -> None:
+        """Read what ranking needs of the live release before a query has to wait for it.
+
+        Raises:
+            NotFound: nothing is released yet.
+            SpaceUnreadable: none can be read.
+        """
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        await self._pipeline.prewarm(readers)
+
     async def search(
         self,
         text: str,

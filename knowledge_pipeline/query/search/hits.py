@@ -12,13 +12,14 @@ import numpy as np
 
 from knowledge_pipeline.records import Mention, Metadata
 from knowledge_pipeline.store.index import payload as index_payload
+from knowledge_pipeline.store.index.outline_columns import ChunkOutline
 from knowledge_pipeline.store.readers import Row
 
 _TIME_COLUMNS = ("indexed_at", "updated_at")
 CHUNK_COLUMNS = ("text", "shown", *_TIME_COLUMNS)
 """What `IndexedChunk.from_row` reads of a row."""
 OUTLINE_COLUMNS = ("shown",)
-"""What `ChunkOutline.from_row` reads of a row."""
+"""What `read_outline` reads of a row."""
 
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
 _SPAN_FIELDS = ("start_char", "start_line", "end_line")
@@ -59,27 +60,16 @@ ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
 AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkOutline:
-    """What ranking needs of a row: of two hundred candidates a handful are shown."""
-
-    id: str
-    source: str
-    path: str
-    symbols: tuple[str, ...]  # as in `IndexedChunk`
-    source_type: str
-
-    @classmethod
-    def from_row(cls, row: Row) -> ChunkOutline:
-        """A row with `OUTLINE_COLUMNS`."""
-        payload = row["shown"]
-        return cls(
-            payload["id"],
-            intern(payload["source"]),
-            intern(payload["path"]),
-            _list_symbols(payload),
-            intern(payload["source_type"] or payload["metadata"].get("source_type") or ""),
-        )
+def read_outline(row: Row) -> ChunkOutline:
+    """The outline of a row with `OUTLINE_COLUMNS`."""
+    payload = row["shown"]
+    return ChunkOutline(
+        payload["id"],
+        intern(payload["source"]),
+        intern(payload["path"]),
+        _list_symbols(payload),
+        intern(payload["source_type"]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ retrieved, fused and ranked on its own, with a second look at what it found wher
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -106,6 +106,11 @@ class SearchPipeline:
         self._budgets = budgets  # None: no language model is called, or none has a budget
         self._rows = RowCache()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+
+    async def prewarm(self, readers: Iterable[IndexReader]) -> None:
+        """Read what ranking needs of all rows, as far as there is room."""
+        for reader in readers:
+            await self._rows.hold_outlines(reader)
 
     async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
         """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""

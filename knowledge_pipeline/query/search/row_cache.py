@@ -1,6 +1,7 @@
 """Keeps the rows that searches find most: reading and parsing them takes longer than the searches.
 
-Of each candidate ranking needs an outline; the whole row is read of those that are shown.
+Of each candidate ranking needs an outline, and those of a file are held once that pays; the whole row is read
+of those that are shown.
 
 A row is known by the files that hold it and its place in them, which no write changes. So what is kept holds
 for every release, whatever rows others add or remove. What a caller may see is decided by the searches, whose
@@ -9,19 +10,24 @@ rows alone are asked for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, OUTLINE_COLUMNS, ChunkOutline, IndexedChunk
+from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, OUTLINE_COLUMNS, IndexedChunk, read_outline
+from knowledge_pipeline.store.index.outline_columns import ChunkOutline, OutlineColumns
 from knowledge_pipeline.store.readers import IndexReader
 
-MAX_OUTLINE_BYTES = 48_000_000  # about 100,000 outlines
+MAX_HELD_ROWS = 300_000  # whose outlines are held as columns, at about 100 bytes each
+MAX_OUTLINE_BYTES = 24_000_000  # about 50,000 further outlines
 MAX_CHUNK_BYTES = 32_000_000  # about 8,000 chunks
 MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions
 _ROW_BYTES = 2_500  # that a chunk takes besides its text, about
 _OUTLINE_BYTES = 320  # that an outline takes besides its symbols, about
+_MIN_TAKEN = 400  # outlines of a file, two questions': a process that asks once would read more than it saves
+_ROWS_PER_TAKEN = 8  # of a file that are read in about twice the time that it takes to take one
 
 Place = tuple[str, int]
 """See `IndexReader.locate`."""
@@ -35,10 +41,14 @@ class RowCache:
     def __init__(
         self,
         *,
+        max_held_rows: int = MAX_HELD_ROWS,
         max_outline_bytes: int = MAX_OUTLINE_BYTES,
         max_chunk_bytes: int = MAX_CHUNK_BYTES,
         max_vector_bytes: int = MAX_VECTOR_BYTES,
     ) -> None:
+        self._max_held_rows = max_held_rows
+        self._held: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
+        self._taken = Counter[str]()  # outlines of the rows of each file
         self._outlines = _Recent[ChunkOutline](max_outline_bytes, _estimate_outline_bytes)
         self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
         self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
@@ -49,18 +59,70 @@ class RowCache:
         files = frozenset(name for reader in readers for name in reader.files.values())
         if files != self._files:
             self._files = files
+            self._held = {name: columns for name, columns in self._held.items() if name in files}
+            self._taken = Counter({name: count for name, count in self._taken.items() if name in files})
             self._outlines.keep_files(files)
             self._chunks.keep_files(files)
             self._vectors.keep_files(files)
 
+    async def hold_outlines(self, reader: IndexReader) -> None:
+        """Read the outlines of all rows, as far as there is room, before a question has to wait for them."""
+        for fragment in reader.files:
+            await self._hold_file(reader, fragment)
+
     async def read_outlines(self, reader: IndexReader, rows: Collection[int]) -> dict[int, ChunkOutline]:
         """Outlines of rows that a search of this reader found, by row id."""
-        found, missing = self._outlines.split(reader, rows)
+        found, missing = self._find_held(reader, rows)
+        if not missing:
+            return found
+        kept, missing = self._outlines.split(reader, missing)
+        found |= kept
         if missing:
             for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
-                found[row] = ChunkOutline.from_row(values)
+                found[row] = read_outline(values)
                 self._outlines.put(reader.locate(row), found[row])
+            await self._hold_due_files(reader, missing)
         return found
+
+    def _find_held(
+        self, reader: IndexReader, rows: Collection[int]
+    ) -> tuple[dict[int, ChunkOutline], list[int]]:
+        """Outlines of rows of the files that are held, and which rows are missing."""
+        found: dict[int, ChunkOutline] = {}
+        missing: list[int] = []
+        by_fragment: dict[int, list[int]] = {}
+        for row in rows:
+            by_fragment.setdefault(row >> 32, []).append(row)
+        for fragment, own in by_fragment.items():
+            if columns := self._held.get(reader.files[fragment]):
+                outlines = columns.find([row & 0xFFFFFFFF for row in own])
+                found |= {fragment << 32 | place: outline for place, outline in outlines.items()}
+                own = [row for row in own if row not in found]  # a version before had more rows in the file
+            missing += own
+        return found, missing
+
+    async def _hold_due_files(self, reader: IndexReader, taken: Collection[int]) -> None:
+        """Hold the files of which so many outlines were taken that reading all of them pays."""
+        for fragment, count in Counter(row >> 32 for row in taken).items():
+            self._taken[reader.files[fragment]] += count
+            if (total := self._taken[reader.files[fragment]]) >= _MIN_TAKEN:
+                await self._hold_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)
+
+    async def _hold_file(self, reader: IndexReader, fragment: int, *, max_rows: int = MAX_HELD_ROWS) -> None:
+        file = reader.files[fragment]
+        if file in self._held:
+            return
+        held = sum(len(columns.places) for columns in self._held.values() if columns)
+        if reader.count_file_rows(fragment) > min(max_rows, self._max_held_rows - held):
+            return
+        self._held[file] = None
+        try:
+            columns = await reader.read_outline_columns(fragment)
+        except BaseException:
+            self._held.pop(file, None)
+            raise
+        if file in self._held:  # else a release without it came meanwhile
+            self._held[file] = columns
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""

@@ -20,6 +20,7 @@ from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.index.locations import Locations
+from knowledge_pipeline.store.index.outline_columns import OutlineColumns
 from knowledge_pipeline.store.readers import (
     LANCE_ERRORS,
     IndexReader,
@@ -115,6 +116,17 @@ class FederatedReader(IndexReader):
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
         """See `IndexReader.take_rows`."""
         return await self._take_from_stores(rows, lambda at, own: self.members[at].take_rows(own, columns))
+
+    def count_file_rows(self, fragment: int) -> int:
+        """See `IndexReader.count_file_rows`."""
+        at, own = divmod(fragment, 1 << (_MEMBER_BITS - 32))
+        return self.members[at].count_file_rows(own)
+
+    async def read_outline_columns(self, fragment: int) -> OutlineColumns:
+        """See `IndexReader.read_outline_columns`."""
+        at, own = divmod(fragment, 1 << (_MEMBER_BITS - 32))
+        (columns,) = await self._ask(lambda at: self.members[at].read_outline_columns(own), [at])
+        return columns
 
     async def take_vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:
         """See `IndexReader.take_vectors`."""

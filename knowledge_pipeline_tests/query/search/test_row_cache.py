@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, ChunkOutline, IndexedChunk
+from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, IndexedChunk
 from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.store.filters import MATCH_ALL, eq
+from knowledge_pipeline.store.index.outline_columns import ChunkOutline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, open_index
 from knowledge_pipeline_tests.query.search import rows
@@ -43,7 +44,8 @@ def test_after_any_writes_every_version_reads_as_without_a_cache(batches: Sequen
 
 
 async def _compare(lake: Lake, batches: Sequence[Sequence[Write]]) -> None:
-    cache, table, readers = RowCache(), lake.index("space", rows.DIMENSIONS), list[IndexReader]()
+    table, readers = lake.index("space", rows.DIMENSIONS), list[IndexReader]()
+    cache, holding = RowCache(), RowCache(max_outline_bytes=0)
     rows.write(lake, "space", [rows.row("first", "0.py")])
     for batch in batches:
         for kind, number, text in batch:
@@ -55,8 +57,10 @@ async def _compare(lake: Lake, batches: Sequence[Sequence[Write]]) -> None:
             else:
                 table.open_newest().optimize.compact_files()
         readers.append(await open_index(lake.root, "space", table.version))
+        await holding.hold_outlines(readers[-1])
         for reader in readers:  # those of earlier releases too
             await _require_equal(cache, reader)
+            await _require_equal(holding, reader)
 
 
 async def _require_equal(cache: RowCache, reader: IndexReader) -> None:
@@ -128,6 +132,34 @@ async def _read_twice(lake: Lake) -> None:
         assert 0 < known < len(ids)
 
 
+def test_files_are_held_as_soon_as_that_pays(lake: Lake) -> None:
+    rows.write(lake, "space", [rows.row("a", f"{number}.py") for number in range(20)])
+    rows.write(lake, "space", [rows.row("b", f"b{number}.py") for number in range(20)])
+    asyncio.run(_read_until_held(lake))
+
+
+async def _read_until_held(lake: Lake) -> None:
+    reader = await open_index(lake.root, "space", lake.index("space", rows.DIMENSIONS).version)
+    ids = reader.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    own = [row for row in ids if row >> 32 == ids[0] >> 32]
+    assert len(own) == 20
+    broken = replace(reader, dataset=pa.table({}))
+    cache, small = (RowCache(max_outline_bytes=0, max_held_rows=count) for count in (20, 19))
+    expected = await RowCache().read_outlines(reader, own)
+    for each in (cache, small):
+        await each.read_outlines(reader, own)
+        with pytest.raises(AttributeError):  # one question has read nothing more
+            await each.read_outlines(broken, own)
+        for _ in range(20):
+            await each.read_outlines(reader, own)
+    assert await cache.read_outlines(broken, own) == expected
+    with pytest.raises(AttributeError):
+        await small.read_outlines(broken, own)
+    with pytest.raises(AttributeError):  # there is no room for the other file
+        await cache.hold_outlines(reader)
+        await cache.read_outlines(broken, ids)
+
+
 def test_what_a_purge_erased_is_forgotten_with_the_next_release(lake: Lake) -> None:
     rows.write(lake, "space", [rows.row(text, f"{text}.py") for text in "ab"])
     asyncio.run(_purge_between_reads(lake))
@@ -139,6 +171,7 @@ async def _purge_between_reads(lake: Lake) -> None:
     ids = before.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
     cache.keep_files_of([before])
     assert {chunk.text for chunk in (await cache.read_chunks(before, ids)).values()} == {"a", "b"}
+    await cache.hold_outlines(before)
     await cache.read_outlines(before, ids)
     await cache.read_vectors(before, ids)
     table.delete_where(eq("path", "b.py"))
