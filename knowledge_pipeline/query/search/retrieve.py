@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -62,18 +63,30 @@ async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQu
 async def _retrieve_from_space(
     reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
 ) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
-    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
+    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too.
+
+    The vectors for that are read while the search by vector goes on, some of which it finds itself.
+    """
     searching = asyncio.ensure_future(_search_words(reader, scope, keywords))
     matching = asyncio.ensure_future(_read_outlines_of(searching, scope, reader))
     if scope.mode == "words":
         return SpaceCandidates(reader.space, None, await matching), None
+    running: list[asyncio.Future[Any]] = [searching, matching]
+
+    async def read_matched_vectors() -> set[int]:
+        matched = {scored.row_id for scored in await searching}
+        if not reader.memory.find_holder(matched):
+            await scope.cache.read_vectors(reader, matched)
+        return matched
 
     async def score_others() -> list[ScoredRow]:
-        matched = {scored.row_id for scored in await searching}
+        matched = await comparing
         return await score_rows(scope.cache, reader, vector, matched - {scored.row_id for scored in found})
 
     try:
         vector = await embed_query(reader)
+        comparing = asyncio.ensure_future(read_matched_vectors())
+        running.append(comparing)
         found = await reader.search_vector(vector, scope.condition, limit=scope.limit)
         nearest, others, matches = await asyncio.gather(
             read_scored_outlines(scope.cache, reader, found), score_others(), matching
@@ -81,8 +94,8 @@ async def _retrieve_from_space(
     except VectorUnavailable as reason:
         return SpaceCandidates(reader.space, None, await matching), reason
     except BaseException:
-        searching.cancel()
-        matching.cancel()
+        for task in running:
+            task.cancel()
         raise
     chunks = {match.row: match.chunk for match in matches}
     return SpaceCandidates(reader.space, [*nearest, *_join_scores(chunks, others)], matches), vector

@@ -160,7 +160,10 @@ class _Keys:
 
     def to_rows(self, at: np.ndarray, columns: Sequence[str]) -> list[Row]:
         """Some whole columns of the rows at some positions."""
-        taken = [self.whole[name].take(pa.array(at)) for name in columns]
+        if not len(at):
+            return []
+        rows = pa.array(at)
+        taken = [self.whole[name].take(rows) for name in columns]
         decoded = (each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in taken)
         values = [each.to_pylist() for each in decoded]
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
@@ -174,7 +177,9 @@ class _Keys:
 
     def _is_one_of(self, column: str, at: np.ndarray, values: Collection[str]) -> np.ndarray:
         codes, known = self.codes[column]
-        return np.isin(codes[at], [known[value] for value in values if value in known])
+        is_asked = np.zeros(len(known), bool)
+        is_asked[[known[value] for value in values if value in known]] = True
+        return is_asked[codes[at]]
 
     def _is_visible(self, visible: Filter, at: np.ndarray, dataset: Any) -> np.ndarray:
         """Of some rows, whether they match: as the store says, for the last conditions."""
