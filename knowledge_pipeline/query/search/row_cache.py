@@ -90,15 +90,15 @@ class RowCache:
         """Outlines of rows of the files that are held, and which rows are missing."""
         found: dict[int, ChunkOutline] = {}
         missing: list[int] = []
-        by_fragment: dict[int, list[int]] = {}
-        for row in rows:
-            by_fragment.setdefault(row >> 32, []).append(row)
-        for fragment, own in by_fragment.items():
+        asked = np.fromiter(rows, np.int64, len(rows))
+        fragments = asked >> 32
+        for fragment in set(fragments.tolist()):
+            own = asked[fragments == fragment]
             if columns := self._held.get(reader.files[fragment]):
-                outlines = columns.find([row & 0xFFFFFFFF for row in own])
-                found |= {fragment << 32 | place: outline for place, outline in outlines.items()}
-                own = [row for row in own if row not in found]  # a version before had more rows in the file
-            missing += own
+                known, outlines = columns.find(own & 0xFFFFFFFF)
+                found.update(zip(own[known].tolist(), outlines, strict=True))
+                own = own[~known]  # a version before had more rows in the file
+            missing += own.tolist()
         return found, missing
 
     async def _hold_due_files(self, reader: IndexReader, taken: Collection[int]) -> None:

@@ -7,7 +7,7 @@ search does; a row takes about a hundred bytes here.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -75,18 +75,22 @@ class OutlineColumns:
             pa.chunked_array(symbols).combine_chunks(),
         )
 
-    def find(self, places: Collection[int]) -> dict[int, ChunkOutline]:
-        """The rows at some places, as far as the version that was read had them."""
-        asked = np.fromiter(places, np.int64, len(places))
-        at = np.searchsorted(self.places, asked).clip(max=len(self.places) - 1)
-        known = self.places[at] == asked
-        at, found = at[known], asked[known].tolist()
+    def find(self, places: np.ndarray) -> tuple[np.ndarray, list[ChunkOutline]]:
+        """The rows at some places: which of them the version that was read had, and their outlines."""
+        at = np.searchsorted(self.places, places).clip(max=len(self.places) - 1)
+        known = self.places[at] == places
+        at = at[known]
         taken = pa.array(at)
         lists = self._symbols.take(taken)
         names, ends = lists.values.to_pylist(), lists.offsets.to_pylist()
-        symbols = (tuple(names[start:end]) for start, end in pairwise(ends))
-        columns = (self._ids.take(taken).to_pylist(), self._sources.take(at), self._paths.take(at))
-        return dict(zip(found, map(ChunkOutline, *columns, symbols, self._types.take(at)), strict=True))
+        columns = (
+            self._ids.take(taken).to_pylist(),
+            self._sources.take(at),
+            self._paths.take(at),
+            (tuple(names[start:end]) for start, end in pairwise(ends)),
+            self._types.take(at),
+        )
+        return known, list(map(ChunkOutline, *columns))
 
 
 def _list_symbols(rows: Any) -> Iterator[list[str]]:
