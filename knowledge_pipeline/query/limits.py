@@ -39,6 +39,9 @@ def is_document(id: str) -> bool:
     return ":" in id
 
 
+_NO_FILTERS = Filters()
+
+
 def check_search(
     limits: LimitSettings, text: str, type: SearchType, filters: Filters, limit: int | None
 ) -> None:
@@ -108,6 +111,8 @@ def _check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
 
 def _iter_values(filters: Filters) -> Iterator[tuple[str, str]]:
     """The name of a filter, and each of its values."""
+    if filters == _NO_FILTERS:  # of most questions, and asked three times of each
+        return
     for name in FILTER_NAMES:
         values: object = getattr(filters, name)
         if isinstance(values, tuple):

@@ -99,8 +99,12 @@ async def _refine_space(
     share: float,
 ) -> SpaceCandidates:
     nearest = candidates.nearest or ()
-    known = {scored.row: scored.chunk for scored in (*nearest, *(candidates.keyword_matches or ()))}
-    prose_rows = {chunk.id: row for row, chunk in known.items() if is_prose(chunk)}
+    candidates_found = (*nearest, *(candidates.keyword_matches or ()))
+    prose_rows = {
+        scored.chunk.id: scored.row
+        for scored in candidates_found
+        if scored.chunk.source_type not in _CODE_SOURCE_TYPES
+    }
     prose_hits = (prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows)
     best_rows = list(islice(prose_hits, MAX_FEEDBACK_CHUNKS))
     if query_vector is None or not best_rows:
@@ -117,6 +121,7 @@ async def _refine_space(
     prose, lost = await asyncio.gather(
         read_scored_outlines(scope.cache, reader, found), score_rows(scope.cache, reader, vector, lost_rows)
     )
+    known = {scored.row: scored.chunk for scored in candidates_found}
     prose += [ScoredChunk(known[scored.row_id], scored.score, scored.row_id) for scored in lost]
     code = [scored for scored in nearest if not is_prose(scored.chunk)]
     return replace(candidates, nearest=[*code, *_rescale_scores(prose, reference=before)])
