@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
 
 _CHEAP_CHARS, _CHEAP_VALUES, _CHEAP_PATTERNS = 500, 20, 3  # of a search that takes as long as any other
+_NO_FILTERS = Filters()
 
 
 def check_question(limits: LimitSettings, text: str) -> None:
@@ -37,9 +38,6 @@ def is_expensive(text: str, filters: Filters) -> bool:
 def is_document(id: str) -> bool:
     """Whether an id is that of a document, all of whose chunks are read, and not that of one chunk."""
     return ":" in id
-
-
-_NO_FILTERS = Filters()
 
 
 def check_search(

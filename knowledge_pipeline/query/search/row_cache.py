@@ -21,11 +21,11 @@ from knowledge_pipeline.store.index.outline_columns import ChunkOutline, Outline
 from knowledge_pipeline.store.readers import IndexReader
 
 MAX_HELD_ROWS = 300_000  # whose outlines are held as columns, at about 100 bytes each
-MAX_OUTLINE_BYTES = 24_000_000  # about 50,000 further outlines
+MAX_OUTLINE_BYTES = 16_000_000  # about 35,000 outlines as objects: those found last are found again
 MAX_CHUNK_BYTES = 32_000_000  # about 8,000 chunks
 MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions
 _ROW_BYTES = 2_500  # that a chunk takes besides its text, about
-_OUTLINE_BYTES = 320  # that an outline takes besides its symbols, about
+_OUTLINE_BYTES = 450  # that an outline takes, about
 _MIN_TAKEN = 400  # outlines of a file, two questions': a process that asks once would read more than it saves
 _ROWS_PER_TAKEN = 8  # of a file that are read in about twice the time that it takes to take one
 
@@ -49,7 +49,7 @@ class RowCache:
         self._max_held_rows = max_held_rows
         self._held: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
         self._taken = Counter[str]()  # outlines of the rows of each file
-        self._outlines = _Recent[ChunkOutline](max_outline_bytes, _estimate_outline_bytes)
+        self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda _: _OUTLINE_BYTES)
         self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
         self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
         self._files = frozenset[str]()
@@ -72,17 +72,17 @@ class RowCache:
 
     async def read_outlines(self, reader: IndexReader, rows: Collection[int]) -> dict[int, ChunkOutline]:
         """Outlines of rows that a search of this reader found, by row id."""
-        found, missing = self._find_held(reader, rows)
+        found, missing = self._outlines.split(reader, rows)
         if not missing:
             return found
-        kept, missing = self._outlines.split(reader, missing)
-        found |= kept
+        held, missing = self._find_held(reader, missing)
         if missing:
-            for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
-                found[row] = read_outline(values)
-                self._outlines.put(reader.locate(row), found[row])
+            taken = await reader.take_rows(missing, OUTLINE_COLUMNS)
+            held |= {row: read_outline(values) for row, values in taken.items()}
             await self._hold_due_files(reader, missing)
-        return found
+        for row, outline in held.items():
+            self._outlines.put(reader.locate(row), outline)
+        return found | held
 
     def _find_held(
         self, reader: IndexReader, rows: Collection[int]
@@ -142,10 +142,6 @@ class RowCache:
             found[row] = vector
             self._vectors.put(reader.locate(row), vector)
         return found
-
-
-def _estimate_outline_bytes(outline: ChunkOutline) -> int:
-    return _OUTLINE_BYTES + sum(60 + len(symbol) for symbol in outline.symbols)
 
 
 class _Recent(Generic[Value]):
