@@ -61,6 +61,11 @@ class _Canary:
     others: Sequence[Row]  # of its source, to tell which words are common
 
     @property
+    def own_reader(self) -> IndexReader:
+        """One that looks for the chunk where it lies."""
+        return self.reader.narrow_to_row(self.row["_rowid"])
+
+    @property
     def itself(self) -> Filter:
         """The chunk alone, by its place in this version of the table: no column is read to find it."""
         return eq("_rowid", self.row["_rowid"])
@@ -203,8 +208,8 @@ async def _find_problem(
         counts["by_vector"] += 1
     for stranger in _list_strangers(access):
         condition = compile_filter(stranger, scope) & canary.itself
-        hits = await canary.reader.search_text(sentences[0], condition, limit=1) if sentences else []
-        if hits or await canary.reader.find_rows(condition, limit=1, columns=["id"]):
+        hits = await canary.own_reader.search_text(sentences[0], condition, limit=1) if sentences else []
+        if hits or await canary.own_reader.find_rows(condition, limit=1, columns=["id"]):
             what = f"is for {_describe_readers(row)}, and a reader of tenant {stranger.tenant!r} finds it"
             return _Problem(canary, what, sentences[0] if sentences else "")
         counts["withheld"] += 1
@@ -216,7 +221,7 @@ async def _is_found_by_words(canary: _Canary, where: Filter, sentences: Sequence
 
     The chunk alone comes first: all others would be compared to find it among them.
     """
-    if await canary.reader.search_text(sentences[0], where & canary.itself, limit=1):
+    if await canary.own_reader.search_text(sentences[0], where & canary.itself, limit=1):
         return True
     for words in sentences:
         if await _has_chunk(canary, await canary.reader.search_text(words, where, limit=MAX_RESULTS)):
@@ -230,7 +235,7 @@ async def _is_found_by_vector(canary: _Canary, where: Filter) -> bool:
     vector = (await canary.reader.take_vectors([row_id])).get(row_id)
     if vector is None:
         return False
-    if await canary.reader.search_vector(vector, where & canary.itself, limit=1):
+    if await canary.own_reader.search_vector(vector, where & canary.itself, limit=1):
         return True
     return await _has_chunk(canary, await canary.reader.search_vector(vector, where, limit=MAX_RESULTS))
 

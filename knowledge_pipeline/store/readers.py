@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -101,6 +101,14 @@ class IndexReader:
     memory: VectorMemory
     listed: ListedValues
     locations: Locations
+    fragments: Sequence[Any] | None = None  # of Lance: searches look at no other
+
+    def narrow_to_row(self, row: int) -> IndexReader:
+        """A reader whose searches look at the fragment of a row alone, in the indexes too.
+
+        By a condition on `_rowid` other searches find the same, and read the columns of every row for it.
+        """
+        return replace(self, fragments=[self.dataset.get_fragment(row >> 32)])
 
     def locate(self, row: int) -> tuple[str, int]:
         """What its columns follow from: its files, which are never written again, and its place in them."""
@@ -188,6 +196,7 @@ class IndexReader:
             full_text_query=full_text_query,
             limit=limit,
             disable_scoring_autoprojection=True,
+            fragments=self.fragments,
         ).to_table()
 
     @_translate_errors
@@ -233,7 +242,9 @@ class IndexReader:
 
         def read() -> pa.Table:
             condition = self.memory.values.resolve(self.locations.resolve(where)).sql
-            return self.dataset.to_table(filter=condition, limit=limit, columns=list(columns))
+            return self.dataset.scanner(
+                list(columns), condition, limit=limit, fragments=self.fragments
+            ).to_table()
 
         return self._to_rows(await asyncio.to_thread(read))
 
