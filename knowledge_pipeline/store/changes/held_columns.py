@@ -1,8 +1,9 @@
-"""Small columns of small tables, held in memory by the files that they come from.
+"""Small columns of tables that are not large, held in memory by the files that they come from.
 
 A refresh asks the same keys and fingerprints of a table again and again, of version after version. Files of a
 table never change, so what was read of one is never read again; a new version costs its new files, and the
-marks of its deletions. A scan of Lance costs one to three milliseconds, whatever it finds.
+marks of its deletions, which are left out of what is found. A scan of Lance costs one to three milliseconds,
+whatever it finds, and ten where a hundred thousand keys are compared.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -13,7 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,9 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import ColumnTest, Filter
 
-MAX_TABLE_ROWS = 20_000  # of more, Lance reads what is asked for
-MAX_HELD_ROWS = 400_000  # of all tables: 100 MB at most
+MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
+MAX_HELD_ROWS = 600_000  # of all tables: 150 MB at most
+MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
 MAX_TAKEN_ROWS = 2_000  # by their addresses
 ADDRESS = "_rowaddr"
 _HELD_COLUMNS = frozenset(
@@ -41,8 +43,19 @@ class ListedFragment(NamedTuple):
     deletion_file: Any
 
 
-_FragmentKey = tuple[Any, ...]
-_held: LRUCache[_FragmentKey, pa.Table] = LRUCache(MAX_HELD_ROWS, getsizeof=lambda rows: 64 + len(rows))
+class FragmentRows(NamedTuple):
+    """Rows of a fragment, and the addresses of those that a version has not: deleted ones."""
+
+    rows: pa.Table
+    deleted: np.ndarray  # uint64, sorted
+
+
+_NONE_DELETED = np.empty(0, np.uint64)
+_held: LRUCache[tuple[Any, ...], FragmentRows] = LRUCache(
+    MAX_HELD_ROWS, getsizeof=lambda held: 64 + len(held.rows)
+)
+"""By table and files, as some version has it."""
+_deleted: LRUCache[tuple[Any, ...], np.ndarray] = LRUCache(1024)  # by table, files and mark
 _written: LRUCache[tuple[str, ...], pa.Table] = LRUCache(64)  # by their files, in no version that was read
 _asked: defaultdict[str, set[str]] = defaultdict(set)  # the columns of each table that were asked for
 _lock = threading.RLock()
@@ -76,9 +89,12 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     parts = [
         read_fragment(dataset, files, listed, needed) for files, listed in list_fragments(dataset).items()
     ]
-    rows = pa.concat_tables(parts) if parts else _open_schema(dataset, needed).empty_table()
+    rows = pa.concat_tables(each.rows for each in parts) if parts else _make_empty(dataset, needed)
     if test:
         rows = rows.filter(_evaluate(rows, test))
+    deleted = [part.deleted for part in parts if len(part.deleted)]
+    if deleted and len(rows):
+        rows = leave_out(rows, np.concatenate(deleted))
     return rows.select(list(columns))
 
 
@@ -115,24 +131,62 @@ def can_hold_changes(datasets: Sequence[Any], columns: Collection[str]) -> bool:
 
 def read_fragment(
     dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
-) -> pa.Table:
-    """These columns of the live rows of a fragment, by name, then their addresses."""
+) -> FragmentRows:
+    """These columns of the rows of a fragment, by name, then their addresses; also of rows deleted since."""
     with _lock:
         _asked[dataset.uri].update(columns)
         asked = _asked[dataset.uri] & _list_names(dataset)
-        mark = listed.deletion_file
-        key = dataset.uri, files, mark and (mark.read_version, mark.id)
-        rows = _held.get(key)
-        if rows is None or not asked.issubset(rows.schema.names):
-            earlier = _held.get((dataset.uri, files)) if mark is not None else None
-            rows = _leave_deleted_out(listed.fragment, earlier, asked) if earlier is not None else None
-            if rows is None and mark is None:
-                rows = _recall_written(files, asked)
-            if rows is None:
-                rows = _scan(dataset, listed.fragment, asked)
-            _held[key] = rows
-            _held[dataset.uri, files] = rows
-        return rows.select([*sorted(columns), ADDRESS])
+        key, deleted = (dataset.uri, files), _read_deleted(dataset, files, listed)
+        held = known = _held.get(key)
+        if held is None and (written := _recall_written(files)) is not None:
+            held = FragmentRows(written, _NONE_DELETED)
+        if held is None or _lacks_rows(held, deleted):
+            held = FragmentRows(_scan(dataset, listed.fragment, asked), deleted)
+        elif missing := asked.difference(held.rows.schema.names):
+            held = _add_columns(dataset, listed.fragment, held._replace(deleted=deleted), missing)
+        if held is not known:
+            _held[key] = held
+        return FragmentRows(held.rows.select([*sorted(columns), ADDRESS]), deleted)
+
+
+def _lacks_rows(held: FragmentRows, deleted: np.ndarray) -> bool:
+    """Whether rows of a version are not held, as one that has other deletions was read."""
+    is_same = held.deleted is deleted or not len(held.deleted)
+    return not is_same and not np.isin(held.deleted, deleted, assume_unique=True).all()
+
+
+def leave_out(rows: pa.Table, addresses: np.ndarray) -> pa.Table:
+    """The rows that are not at these addresses."""
+    if not (len(rows) and len(addresses)):
+        return rows
+    arrow: Any = pc  # whose stubs leave types out
+    return rows.filter(arrow.invert(arrow.is_in(rows[ADDRESS], value_set=pa.array(addresses))))
+
+
+def _read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -> np.ndarray:
+    """The addresses of a fragment's deleted rows."""
+    mark, fragment = listed.deletion_file, listed.fragment
+    if mark is None:
+        return _NONE_DELETED
+    key = dataset.uri, files, mark.read_version, mark.id
+    if (known := _deleted.get(key)) is None:
+        live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS].to_numpy()
+        first = np.uint64(fragment.fragment_id << 32)
+        addresses = np.arange(fragment.physical_rows, dtype=np.uint64) + first
+        known = _deleted[key] = np.setdiff1d(addresses, live, assume_unique=True)
+    return known
+
+
+def _add_columns(dataset: Any, fragment: Any, held: FragmentRows, names: Collection[str]) -> FragmentRows:
+    """More columns of a fragment; where rows of it were deleted since, all columns of those that are left."""
+    found = _scan(dataset, fragment, names)
+    rows, schema = held.rows, cast("Any", found.schema)  # whose stubs give fields no type
+    if not found[ADDRESS].equals(rows[ADDRESS]):
+        rows = leave_out(rows, held.deleted)
+        assert found[ADDRESS].equals(rows[ADDRESS])
+    for name in sorted(names):
+        rows = rows.append_column(schema.field(name), found[name])
+    return held._replace(rows=rows)
 
 
 class WrittenRows:
@@ -146,24 +200,24 @@ class WrittenRows:
         """The batches as they are."""
         for batch in batches:
             self._count += batch.num_rows
-            if self._count <= MAX_TABLE_ROWS:
+            if self._count <= MAX_WRITTEN_ROWS:
                 self._batches.append(batch.select([n for n in batch.schema.names if n in _HELD_COLUMNS]))
             yield batch
 
     def remember(self, fragments: Sequence[Any]) -> None:
         """They are in these fragments now, which no version has yet."""
-        if len(fragments) == 1 and 0 < self._count <= MAX_TABLE_ROWS:
+        if len(fragments) == 1 and 0 < self._count <= MAX_WRITTEN_ROWS:
             with _lock:
                 _written[tuple(file.path for file in fragments[0].files)] = pa.Table.from_batches(
                     self._batches
                 )
 
 
-def _recall_written(files: tuple[Any, ...], columns: Collection[str]) -> pa.Table | None:
-    """The rows of a fragment that this process has written, as they are until one is deleted."""
+def _recall_written(files: tuple[Any, ...]) -> pa.Table | None:
+    """The rows of a fragment that this process has written, deleted or not."""
     number, *paths = files
     rows = _written.pop(tuple(paths), None)
-    if rows is None or not set(columns).issubset(rows.schema.names):
+    if rows is None:
         return None
     addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
     return rows.append_column(ADDRESS, addresses)
@@ -186,18 +240,9 @@ def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
     return dataset.scanner(columns=sorted(columns), fragments=[fragment], with_row_address=True).to_table()
 
 
-def _leave_deleted_out(fragment: Any, earlier: pa.Table, columns: Collection[str]) -> pa.Table | None:
-    """The rows of an earlier version that are still there; None where that has not all of them."""
-    if not set(columns).issubset(earlier.schema.names):
-        return None
-    live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS]
-    rows = earlier.filter(pc.is_in(earlier[ADDRESS], value_set=live))
-    return rows if len(rows) == len(live) else None
-
-
-def _open_schema(dataset: Any, columns: Collection[str]) -> pa.Schema:
+def _make_empty(dataset: Any, columns: Collection[str]) -> pa.Table:
     fields: list[Any] = [dataset.schema.field(name) for name in sorted(columns)]
-    return pa.schema([*fields, pa.field(ADDRESS, pa.uint64())])
+    return pa.schema([*fields, pa.field(ADDRESS, pa.uint64())]).empty_table()
 
 
 def _evaluate(rows: pa.Table, test: ColumnTest) -> Any:

@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.changes.held_columns import (
     ADDRESS,
+    FragmentRows,
     can_hold_changes,
+    leave_out,
     list_fragments,
     read_fragment,
 )
@@ -71,18 +73,20 @@ def _find_held_changes(then: Any, now: Any, columns: list[str]) -> RowChanges:
             continue
         held = read_fragment(then, files, own, columns) if own else None
         other = read_fragment(now, files, newer, columns) if newer else None
-        rows_before += _leave_out(held, other, columns)
-        rows_after += _leave_out(other, held, columns)
+        if held:
+            rows_before.append(_find_rows_of_one(held, other).select(columns))
+        if other:
+            rows_after.append(_find_rows_of_one(other, held).select(columns))
     return RowChanges(pa.concat_tables(rows_before), pa.concat_tables(rows_after))
 
 
-def _leave_out(rows: pa.Table | None, others: pa.Table | None, columns: list[str]) -> Iterator[pa.Table]:
-    """Rows of a fragment that another state of it lacks."""
-    if rows is not None and others is not None:
-        arrow: Any = pc  # whose stubs leave types out
-        rows = rows.filter(arrow.invert(arrow.is_in(rows[ADDRESS], value_set=others[ADDRESS])))
-    if rows is not None:
-        yield rows.select(columns)
+def _find_rows_of_one(held: FragmentRows, other: FragmentRows | None) -> pa.Table:
+    """Rows that one state of a fragment has and another lacks, or all where there is no other."""
+    if other is None:
+        return leave_out(held.rows, held.deleted)
+    arrow: Any = pc  # whose stubs leave types out
+    lost = pa.array(np.setdiff1d(other.deleted, held.deleted, assume_unique=True))
+    return held.rows.filter(arrow.is_in(held.rows[ADDRESS], value_set=lost))
 
 
 def _read_fragments(dataset: Any, fragments: list[Any], columns: list[str]) -> pa.Table:
