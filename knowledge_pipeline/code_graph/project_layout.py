@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 from knowledge_pipeline.code_graph.facts import FileFacts
@@ -82,7 +83,7 @@ class Layout:
 
     def files_named(self, name: str) -> tuple[str, ...]:
         """All files with a last name, in the order of their paths."""
-        return self.get_or_build(_index_file_names).get(name, ())
+        return self.get_or_build_of_paths(_index_file_names).get(name, ())
 
     def get_or_build(self, build: Callable[[Layout, *Arguments], Built], *arguments: *Arguments) -> Built:
         """What a function makes of the layout, computed once."""
@@ -91,10 +92,23 @@ class Layout:
             self._cache[key] = build(self, *arguments)
         return self._cache[key]
 
+    def get_or_build_of_paths(self, build: Callable[[frozenset[str]], Built]) -> Built:
+        """What a function makes of the paths alone: the same until a file comes or goes, so it is kept."""
+        return self.get_or_build(_build_of_paths, build)
 
-def _index_file_names(layout: Layout) -> dict[str, tuple[str, ...]]:
+
+def _build_of_paths(layout: Layout, build: Callable[[frozenset[str]], Built]) -> Built:
+    return _recall_or_build(build, layout.paths)
+
+
+@lru_cache(maxsize=8)
+def _recall_or_build(build: Callable[[frozenset[str]], Any], paths: frozenset[str]) -> Any:
+    return build(paths)
+
+
+def _index_file_names(all_paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for path in sorted(layout.paths):
+    for path in sorted(all_paths):
         found.setdefault(path.rpartition("/")[2], []).append(path)
     return {name: tuple(paths) for name, paths in found.items()}
 

@@ -221,7 +221,7 @@ def _build_row_fingerprints(
     """Decides which documents are small."""
     digest = hash_strings(VERSION, format_source_columns(source_columns))
     live = rows.filter(pc.invert(rows["archived"]))
-    documents = live.group_by("uri").aggregate([("row_hash", "list")])
+    documents = live.group_by("uri", use_threads=False).aggregate([("row_hash", "list")])
     counts = pc.list_value_length(documents["row_hash_list"])
     small = documents.filter(pc.is_in(counts, value_set=pa.array(SMALL_DOCUMENT_CHUNKS, pa.int32())))
     hashes = zip(*small.select(["uri", "row_hash_list"]).to_pydict().values(), strict=True)

@@ -88,7 +88,7 @@ def load_fingerprints(
 ) -> dict[str, str]:
     """The fingerprint of every key of a table; `MIXED_FINGERPRINT` where its rows disagree."""
     rows = table.read_rows([key, fingerprint], where)
-    pairs = rows.group_by([key, fingerprint]).aggregate([]).select([key, fingerprint])
+    pairs = rows.group_by([key, fingerprint], use_threads=False).aggregate([]).select([key, fingerprint])
     held: dict[str, str] = {}
     for name, mark in zip(*pairs.to_pydict().values(), strict=True):
         held[name] = MIXED_FINGERPRINT if name in held else mark

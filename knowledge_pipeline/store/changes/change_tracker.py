@@ -97,7 +97,8 @@ class ChangeTracker:
         if rows is None:
             return None
         if "source" in rows.schema.names:
-            rows = rows.filter(pc.field("source") == self._source)
+            arrow: Any = pc  # whose stubs leave types out
+            rows = rows.filter(arrow.equal(rows["source"], self._source))
         values: list[Any] = rows[column].unique().to_pylist()
         return {value for value in values if value is not None}
 

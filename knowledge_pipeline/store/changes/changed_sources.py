@@ -50,7 +50,8 @@ def _find_changed_sources(
     changes = _diff_rows(path, name, schema, stamp, version, time_column)
     former, rows = (each.select(columns) for each in changes)
     now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
-    recent = rows.filter(pc.field(time_column) >= since) if since else table.read_rows(columns)
+    arrow: Any = pc  # whose stubs leave types out
+    recent = rows.filter(arrow.greater_equal(rows[time_column], since)) if since else table.read_rows(columns)
     differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
     return frozenset(differing | _count_rows_by_source(recent).keys())
 
@@ -99,5 +100,5 @@ def _diff_rows(
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:
     """How many rows each source has."""
-    counted = rows.group_by(["source_type", "source"]).aggregate([([], "count_all")])
+    counted = rows.group_by(["source_type", "source"], use_threads=False).aggregate([([], "count_all")])
     return {(row["source_type"], row["source"]): row["count_all"] for row in counted.to_pylist()}

@@ -51,7 +51,7 @@ class Python(Language):
             found = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
             return (found,) if found else ()
         parts = name.split(".")
-        roots = layout.get_or_build(_index_import_roots).get(parts[0], ())
+        roots = layout.get_or_build_of_paths(_index_import_roots).get(parts[0], ())
         if parts[0] in sys.stdlib_module_names:
             roots = tuple(root for root in roots if root == path.rpartition("/")[0])
         ranked = sorted(roots, key=lambda root: (-count_shared_folders(f"{root}/", path), len(root), root))
@@ -84,7 +84,7 @@ class Python(Language):
         """`package.module.Class.method`, counted from the outermost folder with an `__init__`."""
         stem = path.rpartition(".")[0]
         folder, _, last = stem.rpartition("/")
-        root = next(each for each in iter_folders(folder) if not each or not _is_package(each, layout))
+        root = next(each for each in iter_folders(folder) if not each or not _is_package(each, layout.paths))
         module = [] if last == "__init__" else [last]
         inner = folder[len(root) :].strip("/").split("/") if folder != root else []
         return ".".join([*inner, *module, *([name] if name else [])])
@@ -96,32 +96,32 @@ def _find_module_file(base: str, layout: Layout) -> str | None:
             return path
         if (path := f"{base}{suffix}") in layout.paths:
             return path
-    return f"{base}/" if base in layout.get_or_build(_list_folders) else None
+    return f"{base}/" if base in layout.get_or_build_of_paths(_list_folders) else None
 
 
-def _list_folders(layout: Layout) -> frozenset[str]:
+def _list_folders(paths: frozenset[str]) -> frozenset[str]:
     """All folders with Python files somewhere within."""
     found: set[str] = set()
-    for path in layout.paths:
+    for path in paths:
         if path.endswith(_SUFFIXES):
             found.update(iter_folders(path.rpartition("/")[0]))
     return frozenset(found - {""})
 
 
-def _index_import_roots(layout: Layout) -> dict[str, tuple[str, ...]]:
+def _index_import_roots(paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """The folders from which an absolute import may start, by its first name: no packages."""
     found: dict[str, set[str]] = {}
-    for path in layout.paths:
+    for path in paths:
         if path.endswith(_SUFFIXES):
             folder, _, name = path.rpartition("/")
-            if not _is_package(folder, layout):
+            if not _is_package(folder, paths):
                 found.setdefault(name.rpartition(".")[0], set()).add(folder)
-    for each in layout.get_or_build(_list_folders):
+    for each in _list_folders(paths):
         folder, _, name = each.rpartition("/")
-        if not _is_package(folder, layout):
+        if not _is_package(folder, paths):
             found.setdefault(name, set()).add(folder)
     return {name: tuple(sorted(roots)) for name, roots in found.items()}
 
 
-def _is_package(folder: str, layout: Layout) -> bool:
-    return any(f"{folder}/__init__{suffix}".lstrip("/") in layout.paths for suffix in _SUFFIXES)
+def _is_package(folder: str, paths: frozenset[str]) -> bool:
+    return any(f"{folder}/__init__{suffix}".lstrip("/") in paths for suffix in _SUFFIXES)
