@@ -16,6 +16,7 @@ from knowledge_pipeline.code_graph.project_layout import (
 from knowledge_pipeline.code_graph.resolution import (
     RESOLVER_VERSION,
     Alias,
+    Earlier,
     ResolvedFile,
     full_name,
     renew_trace,
@@ -24,7 +25,7 @@ from knowledge_pipeline.code_graph.resolution import (
 from knowledge_pipeline.code_graph.traced_view import Trace, interface_digest
 
 __all__ = [
-    "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "ChangedNames", "Edge", "FileFacts", "Project",
+    "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts", "Project",
     "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json", "full_name", "interface_digest",
     "is_manifest", "list_defined_names", "renew_trace", "resolve", "to_json",
 ]  # fmt: skip

@@ -53,10 +53,12 @@ class Evaluator:
     def __init__(self, view: TracedView) -> None:
         self.view = view
         self.language = view.index(view.path).language
-        self.cache = EvaluationCache()
-        self.methods_by_name: dict[str, list[DefinitionRef]] = {}  # as `method_guesses` finds them
-        self._includes_by_file: dict[str, list[str]] = {}
-        self._lineages: dict[tuple[str, str], Lineage] = {}
+        self.log = view.log
+        self.cache = EvaluationCache(view.log)
+        # each with what was asked for it
+        self.methods_by_name: dict[str, tuple[list[DefinitionRef], int]] = {}  # as `method_guesses` finds them
+        self._includes_by_file: dict[str, tuple[list[str], int]] = {}
+        self._lineages: dict[tuple[str, str], tuple[Lineage, int]] = {}
         self._lineage_depth = 0
 
     def get_or_compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
@@ -279,17 +281,22 @@ class Evaluator:
         """The files that a file includes, directly or not, the nearest first; not more than are near."""
         path = index.facts.path
         if path not in self._includes_by_file:
-            near, known = [path], {path}
-            for file in near:  # grows meanwhile
-                if len(near) > _MAX_INCLUDED_FILES:
-                    break
-                here = self.view.index(file)
-                for each in here.star_imports(""):
-                    more = self.view.find_modules(here.language, file, each.module)
-                    near += [one for one in more if one not in known and not one.endswith("/")]
-                    known.update(more)
-            self._includes_by_file[path] = near[1:]
-        return self._includes_by_file[path]
+            self._includes_by_file[path] = self.log.record(lambda: self._find_includes(path))
+        included, asked = self._includes_by_file[path]
+        self.log.mask |= asked
+        return included
+
+    def _find_includes(self, path: str) -> list[str]:
+        near, known = [path], {path}
+        for file in near:  # grows meanwhile
+            if len(near) > _MAX_INCLUDED_FILES:
+                break
+            here = self.view.index(file)
+            for each in here.star_imports(""):
+                more = self.view.find_modules(here.language, file, each.module)
+                near += [one for one in more if one not in known and not one.endswith("/")]
+                known.update(more)
+        return near[1:]
 
     def _resolve_implicit(self, index: FileIndex, name: str) -> Meanings:
         """What a name means that a file does not mention: of its package, of the language."""
@@ -358,16 +365,23 @@ class Evaluator:
     def lineage(self, path: str, name: str) -> Lineage:
         """A class and what it extends, nearest first; as text what is outside of the source."""
         key = (path, name)
-        if key in self._lineages or self._lineage_depth >= _MAX_GENERATIONS:
-            return self._lineages.get(key, [key])
-        self._lineages[key] = [key]  # what a class reaches of itself, should it extend itself
+        if (known := self._lineages.get(key)) is not None:
+            self.log.mask |= known[1]
+            return known[0]
+        if self._lineage_depth >= _MAX_GENERATIONS:
+            self.log.is_cut_short = True
+            return [key]
+        # what a class reaches of itself, should it extend itself
+        self._lineages[key] = [key], self.log.cycle_bit
         self._lineage_depth += 1
-        line, is_whole = self.cache.compute_with_completeness(
-            lambda: linearize(key, self._resolve_bases, self.lineage)
+        (line, is_whole), asked = self.log.record(
+            lambda: self.cache.compute_with_completeness(
+                lambda: linearize(key, self._resolve_bases, self.lineage)
+            )
         )
         self._lineage_depth -= 1
         if is_whole:
-            self._lineages[key] = line
+            self._lineages[key] = line, asked
         else:
             del self._lineages[key]
         return line

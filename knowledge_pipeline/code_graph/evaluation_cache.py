@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from knowledge_pipeline.code_graph.entities import Meanings
+from knowledge_pipeline.code_graph.lookup_log import LookupLog
 
 _MAX_DEPTH = 40  # questions within questions
 _MAX_WORK = 30_000  # for one use; a question costs ten, one that is answered already costs one
@@ -20,13 +21,19 @@ Result = TypeVar("Result")
 class EvaluationCache:
     """Answers that are known, and those that are being worked out."""
 
-    def __init__(self) -> None:
-        self._memo: dict[EvaluationKey, Meanings] = {}
+    def __init__(self, log: LookupLog) -> None:
+        self._log = log
+        self._memo: dict[EvaluationKey, tuple[Meanings, int]] = {}  # with what was asked for it
         self._active: dict[EvaluationKey, int] = {}
         self._assumed: dict[EvaluationKey, Meanings] = {}
         self._lowest_cycle_depth = _NO_CYCLE
         self._work_left = _MAX_WORK
         self._file_work_left = _MAX_WORK_PER_FILE
+
+    @property
+    def work_done(self) -> int:
+        """For all uses together."""
+        return _MAX_WORK_PER_FILE - self._file_work_left + _MAX_WORK - self._work_left
 
     def reset_budget(self) -> None:
         """Allow all the work of one use, as far as the file has some left."""
@@ -35,7 +42,11 @@ class EvaluationCache:
 
     def get(self, key: EvaluationKey) -> Meanings | None:
         """An answer that is remembered."""
-        return self._memo.get(key)
+        known = self._memo.get(key)
+        if known is None:
+            return None
+        self._log.mask |= known[1]
+        return known[0]
 
     def compute_with_completeness(self, compute: Callable[[], Result]) -> tuple[Result, bool]:
         """What is computed, and whether it depends on no unfinished question."""
@@ -59,20 +70,23 @@ class EvaluationCache:
     def recall(self, key: EvaluationKey) -> Meanings | None:
         """An answer that is remembered, asked for as a question: it counts as work."""
         self._work_left -= 1
-        return self._memo.get(key)
+        return self.get(key)
 
     def compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
         """The same as `get_or_compute`, after `recall` had no answer."""
         if key in self._active:
             self._lowest_cycle_depth = min(self._lowest_cycle_depth, self._active[key])
+            self._log.mask |= self._log.cycle_bit
             return self._assumed.get(key, {})
         depth = len(self._active)
         if depth >= _MAX_DEPTH or self._work_left <= 0:
             self._lowest_cycle_depth = -1
+            self._log.is_cut_short = True
             return {}
         self._work_left -= _MISS_COST
         self._active[key] = depth
         around, self._lowest_cycle_depth = self._lowest_cycle_depth, _NO_CYCLE
+        asked_around, self._log.mask = self._log.mask, 0
         found = compute()
         if self._lowest_cycle_depth == depth and found:
             self._assumed[key] = found
@@ -80,8 +94,9 @@ class EvaluationCache:
         del self._active[key]
         self._assumed.pop(key, None)
         if self._lowest_cycle_depth >= depth or not depth:
-            self._memo[key] = found
+            self._memo[key] = found, self._log.mask
             self._lowest_cycle_depth = around
         else:
             self._lowest_cycle_depth = min(around, self._lowest_cycle_depth)
+        self._log.mask |= asked_around
         return found

@@ -17,13 +17,11 @@ from knowledge_pipeline.code_graph.access_paths import first_segment
 from knowledge_pipeline.code_graph.facts import Binding, Import
 from knowledge_pipeline.code_graph.file_index import FileIndex, ScopedName
 from knowledge_pipeline.code_graph.index_builder import EXPORT_LIST
+from knowledge_pipeline.code_graph.lookup_log import WHOLE_FILE, LookupLog
 
 Value = TypeVar("Value")
 Other = TypeVar("Other")
 AnyKey = TypeVar("AnyKey", str, ScopedName)
-
-LookupKeys = set[str | ScopedName]
-"""Keys that were looked up in the tables of a file."""
 
 AnswerDigests = Mapping[int, int]
 """By the hash of a key, a digest of the answers to all keys with that hash."""
@@ -31,23 +29,34 @@ AnswerDigests = Mapping[int, int]
 _TABLES = tuple(each.name for each in fields(FileIndex) if str(each.type).startswith("Mapping"))
 _HASH_BYTES = 3
 _NO_ITERATION = "look up other files by key"
-_FILE_HASH = 0  # the hash of what every look-up depends on
+
+
+class _KeyBits(dict["str | ScopedName", int]):
+    """The bits of the keys of a file."""
+
+    def __init__(self, path: str, log: LookupLog) -> None:
+        super().__init__()
+        self._path, self._log = path, log
+
+    def __missing__(self, key: str | ScopedName) -> int:
+        bit = self[key] = self._log.get_bit((self._path, _hash_key(key)))
+        return bit
 
 
 class _RecordingMapping(Mapping[AnyKey, Value]):
     """A table that records the keys that are looked up in it, and cannot be iterated over."""
 
-    __slots__ = ("_mapping", "_recorded")
+    __slots__ = ("_bits", "_log", "_mapping")
 
-    def __init__(self, mapping: Mapping[AnyKey, Value], recorded: LookupKeys) -> None:
-        self._mapping, self._recorded = mapping, recorded
+    def __init__(self, mapping: Mapping[AnyKey, Value], log: LookupLog, bits: _KeyBits) -> None:
+        self._mapping, self._log, self._bits = mapping, log, bits
 
     def __getitem__(self, key: AnyKey) -> Value:
-        self._recorded.add(key)
+        self._log.mask |= self._bits[key]
         return self._mapping[key]
 
     def __contains__(self, key: object) -> bool:
-        self._recorded.add(key)  # pyright: ignore[reportArgumentType]
+        self._log.mask |= self._bits[key]  # pyright: ignore[reportArgumentType]
         return key in self._mapping
 
     @overload
@@ -56,7 +65,7 @@ class _RecordingMapping(Mapping[AnyKey, Value]):
     def get(self, key: AnyKey, /, default: Value | Other) -> Value | Other: ...
     def get(self, key: AnyKey, /, default: Any = None) -> Any:
         """Looks a key up, and records it whether there is an answer or not."""
-        self._recorded.add(key)
+        self._log.mask |= self._bits[key]
         return self._mapping.get(key, default)
 
     def __iter__(self) -> Any:
@@ -66,15 +75,16 @@ class _RecordingMapping(Mapping[AnyKey, Value]):
         raise TypeError(_NO_ITERATION)
 
 
-def record_lookups(index: FileIndex, recorded: LookupKeys) -> FileIndex:
-    """The same index, which adds the keys that are looked up in it to `recorded`."""
-    tables: dict[str, Any] = {name: _RecordingMapping(getattr(index, name), recorded) for name in _TABLES}
+def record_lookups(index: FileIndex, log: LookupLog) -> FileIndex:
+    """The same index, which notes the keys that are looked up in it."""
+    bits = _KeyBits(index.facts.path, log)
+    tables: dict[str, Any] = {name: _RecordingMapping(getattr(index, name), log, bits) for name in _TABLES}
     return replace(index, **tables)
 
 
 def digest_answers(index: FileIndex) -> AnswerDigests:
     """Digests of all answers of a file; lines, and the order of different keys, do not count."""
-    parts: dict[int, list[str]] = {_FILE_HASH: [_file_properties(index)]}
+    parts: dict[int, list[str]] = {WHOLE_FILE: [_file_properties(index)]}
     for name in _TABLES:
         table: Mapping[str | ScopedName, Any] = getattr(index, name)
         for key, answer in table.items():
@@ -91,17 +101,21 @@ def digest_interface(digests: AnswerDigests) -> str:
     return _digest(repr(sorted(digests.items())).encode(), 8).hex()
 
 
-def encode_lookup_keys(keys: Iterable[str | ScopedName]) -> str:
-    """Keys as a short text of their hashes."""
-    hashes = sorted({_hash_key(key) for key in keys})
-    return b64encode(b"".join(each.to_bytes(_HASH_BYTES, "big") for each in hashes)).decode()
+def encode_hashes(hashes: Iterable[int]) -> str:
+    """The hashes of keys as a short text, without that of the file itself."""
+    held = (each.to_bytes(_HASH_BYTES, "big") for each in sorted(hashes) if each != WHOLE_FILE)
+    return b64encode(b"".join(held)).decode()
+
+
+def decode_hashes(text: str) -> list[int]:
+    """The hashes that `encode_hashes` wrote, in their order."""
+    held = b64decode(text)
+    return [int.from_bytes(held[at : at + _HASH_BYTES], "big") for at in range(0, len(held), _HASH_BYTES)]
 
 
 def digest_lookups(digests: AnswerDigests, encoded_keys: str) -> str:
     """A digest of the answers to some keys."""
-    held = b64decode(encoded_keys)
-    hashes = (int.from_bytes(held[at : at + _HASH_BYTES], "big") for at in range(0, len(held), _HASH_BYTES))
-    found = [digests.get(each, 0) for each in (_FILE_HASH, *hashes)]
+    found = [digests.get(each, 0) for each in (WHOLE_FILE, *decode_hashes(encoded_keys))]
     return b64encode(_digest(b"".join(each.to_bytes(8, "big") for each in found), 9)).decode()
 
 

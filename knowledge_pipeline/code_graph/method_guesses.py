@@ -25,9 +25,10 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
     if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
         return {}
     receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
-    methods = evaluator.methods_by_name.get(name)
-    if methods is None:
-        methods = evaluator.methods_by_name[name] = _list_methods(name, view)
+    if name not in evaluator.methods_by_name:
+        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
+    methods, asked = evaluator.methods_by_name[name]
+    view.log.mask |= asked
     if any(isinstance(each, Instance | DefinitionRef) for each in receivers):
         below = [each for each in methods if evaluator.is_subclass_method(each, receivers)]
         own = view.index(view.path).enclosing_class(scope)

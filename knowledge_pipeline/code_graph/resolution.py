@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from knowledge_pipeline.code_graph.access_paths import last_segment, parent_scope, split_steps
 from knowledge_pipeline.code_graph.edges import build_edges, build_external_edges, build_unresolved_edges
 from knowledge_pipeline.code_graph.entities import DefinitionRef, ExternalName, Instance, Meanings, Module
 from knowledge_pipeline.code_graph.evaluate import Evaluator
-from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Import, Use
+from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, FileFacts, Import, Use
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.languages.registry import get_language
+from knowledge_pipeline.code_graph.lookup_log import CYCLE
 from knowledge_pipeline.code_graph.method_guesses import guess_methods
 from knowledge_pipeline.code_graph.project_layout import ChangedNames, Project
-from knowledge_pipeline.code_graph.traced_view import Trace, TracedView, project_index_of
+from knowledge_pipeline.code_graph.traced_view import (
+    USES,
+    ProjectIndex,
+    Trace,
+    TracedView,
+    project_index_of,
+)
+from knowledge_pipeline.code_graph.use_lookups import UseLookups
 
 RESOLVER_VERSION = 1
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
+_MAX_WORK_BY_USE = 100_000
+"""Of a file on which more is spent all uses are resolved together, for the work that they may cost is bounded."""
+_MAX_SETS = 2**16 - 1
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
 
@@ -42,23 +54,82 @@ class ResolvedFile:
     aliases: tuple[Alias, ...] = ()  # names by which the file hands on definitions of others
 
 
-def resolve(path: str, project: Project) -> ResolvedFile:
-    """The edges of one file.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was resolved of a file before others changed; its own facts are the same."""
+
+    edges: Iterable[Edge]
+    trace: Trace
+    interfaces: Mapping[str, str]  # the `interface_digest` of all files now
+    facts: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])
+    """Of files that have changed, as they were: without them, all that was looked up in a file counts as
+    changed with any of it."""
+
+
+def resolve(path: str, project: Project, earlier: Earlier | None = None) -> ResolvedFile:
+    """The edges of one file, in one order.
 
     A call of which the target is not found stays as an edge without `target_path`; so does
-    what is outside of the source, by its full name. The same project gives the same answer.
+    what is outside of the source, by its full name. The same project gives the same answer, whether
+    all uses are resolved or those alone whose answers can be others than `earlier`.
     """
-    view = TracedView(project_index_of(project), path)
-    edges: dict[tuple[EdgeKind, str, str, str | None, int], float] = {}
-    view.full_name("")
-    resolver = _Resolver(view)
-    for edge in resolver.iter_edges():
-        key = edge[:5]  # all but the confidence
-        if edge.confidence > edges.get(key, -1.0):
-            edges[key] = edge.confidence
-    found = tuple(Edge(*key, round(sure, 2)) for key, sure in edges.items())
-    aliases = tuple(dict.fromkeys(resolver.iter_aliases()))
-    return ResolvedFile(found, view.build_trace(), aliases)
+    world = project_index_of(project)
+    found = _resolve_again(path, world, earlier) if earlier is not None else None
+    if found is not None:
+        return found
+    resolver = _Resolver(TracedView(world, path))
+    resolved = resolver.resolve_uses(range(len(resolver.uses)))
+    aliases, asked_for_aliases = resolver.resolve_aliases()
+    lookups = UseLookups.from_masks(resolver.log.asked, resolved.asked)
+    edges = [*resolver.contains_edges(), *resolved.edges]
+    return resolver.finish(edges, aliases, lookups, asked_for_aliases)
+
+
+def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> ResolvedFile | None:
+    """Resolve the uses alone whose answers may be others now.
+
+    None: nothing says which these are, or limits were met, so that what other uses asked before counts.
+    """
+    lookups = UseLookups.from_trace(earlier.trace)
+    changed = world.find_changed(earlier.trace, earlier.interfaces, earlier.facts)
+    if lookups is None or any(isinstance(each, str) and each.startswith("name\t") for each in changed):
+        return None
+    due, cyclic = lookups.find(changed), lookups.find([CYCLE])
+    resolver = _Resolver(TracedView(world, path))
+    while True:
+        due = _add_neighbours(due, cyclic, resolver.uses)
+        uses = sorted(due)
+        resolved = resolver.resolve_uses(uses)
+        aliases, asked_for_aliases = resolver.resolve_aliases()
+        if resolver.is_cut_short:
+            return None
+        are_cyclic = any(mask & resolver.log.cycle_bit for mask in (*resolved.asked, asked_for_aliases))
+        if not are_cyclic or cyclic <= due:
+            break
+        due |= cyclic
+        resolver = _Resolver(TracedView(world, path))
+    places = {_place(resolver.uses[use]) for use in due}
+    kept = [each for each in earlier.edges if each.kind == "contains" or (each.source, each.line) not in places]
+    lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.asked))
+    return resolver.finish([*kept, *resolved.edges], aliases, lookups, asked_for_aliases)
+
+
+def _add_neighbours(due: set[int], cyclic: set[int], uses: Sequence[Import | Use]) -> set[int]:
+    """Uses and those beside them, which share edges, or which share cycles: there the order of uses counts."""
+    beside: dict[tuple[str, int], list[int]] = {}
+    for number, use in enumerate(uses):
+        beside.setdefault(_place(use), []).append(number)
+    while True:
+        more = {each for use in due for each in beside[_place(uses[use])]}
+        more |= cyclic if not cyclic.isdisjoint(more) else set()
+        if more == due:
+            return due
+        due = more
+
+
+def _place(use: Import | Use) -> tuple[str, int]:
+    """The source and the line of the edges that come from a use."""
+    return use.scope, use.line
 
 
 def renew_trace(
@@ -80,7 +151,7 @@ def renew_trace(
     for question, answer in trace.items():
         now = (
             answer
-            if changes is not None and _is_unaffected(question, changes)
+            if question == USES or (changes is not None and _is_unaffected(question, changes))
             else world.renew_entry(question, answer, interfaces)
         )
         if now is None:
@@ -111,25 +182,66 @@ def _list_prefixes(path: str) -> tuple[str, ...]:
     return tuple("".join(steps[:end]) for end in ends)
 
 
+def _order_of(edge: Edge) -> tuple[int, str, str, str, str]:
+    return edge.line, edge.kind, edge.source, edge.target, edge.target_path or ""
+
+
+class _ResolvedUses(NamedTuple):
+    edges: list[Edge]
+    asked: list[int]  # for each use, what a `LookupLog` noted
+
+
 class _Resolver:
     """Goes through the facts of one file."""
 
     def __init__(self, view: TracedView) -> None:
         self.view = view
+        self.log = view.log
         self.index: FileIndex = view.index(view.path)
+        receivers = self.index.language.receiver_keywords
+        self.uses: list[Import | Use] = [
+            *self.index.facts.imports,
+            *(use for use in self.index.facts.uses if use.path not in receivers),
+        ]
         self.evaluator = Evaluator(view)
         self._references: dict[tuple[str, str], tuple[Meanings, list[Edge]]] = {}  # by scope and path
 
-    def iter_edges(self) -> Iterator[Edge]:
-        """All edges of the file; the same one may come more than once."""
-        yield from self._contains_edges()
-        for each in self.index.facts.imports:
-            yield from self._import_edges(each)
-        for use in self.index.facts.uses:
-            if use.path not in self.index.language.receiver_keywords:
-                yield from self._use_edges(use)
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether a limit was met, or might be met by all uses together."""
+        return self.log.is_cut_short or self.evaluator.cache.work_done > _MAX_WORK_BY_USE
 
-    def iter_aliases(self) -> Iterator[Alias]:
+    def resolve_uses(self, numbers: Iterable[int]) -> _ResolvedUses:
+        """The edges of some uses, in their order; the same one may come more than once."""
+        edges, asked = list[Edge](), list[int]()
+        for number in numbers:
+            use, self.log.mask = self.uses[number], 0
+            edges += self._import_edges(use) if isinstance(use, Import) else self._use_edges(use)
+            asked.append(self.log.mask)
+        return _ResolvedUses(edges, asked)
+
+    def resolve_aliases(self) -> tuple[tuple[Alias, ...], int]:
+        """What the file exports of others, and what was asked for it."""
+        return self.log.record(lambda: tuple(dict.fromkeys(self._iter_aliases())))
+
+    def finish(
+        self, edges: Iterable[Edge], aliases: tuple[Alias, ...], lookups: UseLookups, asked_for_aliases: int
+    ) -> ResolvedFile:
+        """All that is known of the file now; of equal edges the surest counts."""
+        surest: dict[tuple[EdgeKind, str, str, str | None, int], float] = {}
+        for edge in edges:
+            key = edge[:5]  # all but the confidence
+            if edge.confidence > surest.get(key, -1.0):
+                surest[key] = edge.confidence
+        found = sorted((Edge(*key, round(sure, 2)) for key, sure in surest.items()), key=_order_of)
+        _, asked_for_name = self.log.record(lambda: self.view.full_name(""))
+        others = UseLookups.from_masks(self.log.asked, [asked_for_aliases | asked_for_name])
+        trace = self.view.project_index.build_trace({*lookups.list_asked(), *others.list_asked()})
+        if not self.is_cut_short and len(lookups.sets) <= _MAX_SETS:
+            trace[USES] = lookups.format(trace)
+        return ResolvedFile(tuple(found), trace, aliases)
+
+    def _iter_aliases(self) -> Iterator[Alias]:
         """What the file exports of others."""
         for each in self.index.facts.imports:
             if not each.exported:
@@ -148,7 +260,8 @@ class _Resolver:
             else tuple(self.view.index(definition.path).definitions_within(definition.name))
         )
 
-    def _contains_edges(self) -> Iterator[Edge]:
+    def contains_edges(self) -> Iterator[Edge]:
+        """From each definition, or the file, to those in it."""
         for each in self.index.facts.definitions:
             around = parent_scope(each.name)
             source = around if around in self.index.kinds else ""

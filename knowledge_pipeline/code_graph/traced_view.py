@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -23,13 +23,14 @@ from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.registry import get_language
 from knowledge_pipeline.code_graph.lookup_digests import (
     AnswerDigests,
-    LookupKeys,
+    decode_hashes,
     digest_answers,
     digest_interface,
     digest_lookups,
-    encode_lookup_keys,
+    encode_hashes,
     record_lookups,
 )
+from knowledge_pipeline.code_graph.lookup_log import CYCLE, WHOLE_FILE, Asked, LookupLog
 from knowledge_pipeline.code_graph.project_layout import Layout, Project
 
 _MAX_CACHED_FILES = 2_000
@@ -41,7 +42,11 @@ for the full name of the file itself.
 
 "interface, PATH" stands for all look-ups in another file. Its answer has three words: a digest of all that
 can be looked up in that file (see `interface_digest`), a digest of the answers, and the keys. The answers
-are compared only where the first digest has changed."""
+are compared only where the first digest has changed.
+
+`USES` is no question: it says which use asked what (see `use_lookups`)."""
+
+USES = "uses"
 
 
 class _ForeignFile:
@@ -98,6 +103,18 @@ class ProjectIndex:
             self._digests[question] = answer
         return self._digests[question]
 
+    def build_trace(self, asked: Iterable[Asked]) -> Trace:
+        """The trace of a file for which all this was asked."""
+        trace, lookups = Trace(), dict[str, list[int]]()
+        for each in asked:
+            if isinstance(each, tuple):
+                lookups.setdefault(each[0], []).append(each[1])
+            elif each != CYCLE:
+                trace[each] = self.digest_answer(each)
+        for path, hashes in lookups.items():
+            trace[f"interface\t{path}"] = self.trace_entry(path, encode_hashes(hashes))
+        return trace
+
     def trace_entry(self, path: str, encoded_keys: str) -> str:
         """The entry of a trace for another file in which some keys were looked up."""
         other = self._foreign_file(path)
@@ -113,6 +130,29 @@ class ProjectIndex:
             return answer
         now = self.trace_entry(path, marks) if path in interfaces else ""
         return now if now.split(" ")[1:2] == [answered] else None
+
+    def find_changed(
+        self, trace: Trace, interfaces: Mapping[str, str], earlier_facts: Mapping[str, FileFacts]
+    ) -> set[Asked]:
+        """What has another answer now of all that a trace says was asked; see `resolution.Earlier`."""
+        changed: set[Asked] = set()
+        for question, answer in trace.items():
+            if question == USES or self.renew_entry(question, answer, interfaces) is not None:
+                continue
+            kind, _, path = question.partition("\t")
+            if kind == "interface":
+                interface, _, marks = answer.split(" ")
+                hashes = (WHOLE_FILE, *decode_hashes(marks))
+                changed.update((path, each) for each in hashes)
+                before = _open_foreign_file(earlier_facts[path]) if path in earlier_facts else None
+                if before is not None and before.interface_digest == interface and path in interfaces:
+                    now = self._foreign_file(path).answer_digests
+                    same = {each for each in hashes if before.answer_digests.get(each) == now.get(each)}
+                    if WHOLE_FILE in same:
+                        changed.difference_update((path, each) for each in same)
+            else:
+                changed.add(question)
+        return changed
 
     def _foreign_file(self, path: str) -> _ForeignFile:
         """Another file; the last two thousand are cached."""
@@ -139,17 +179,17 @@ class TracedView:
     def __init__(self, project_index: ProjectIndex, path: str) -> None:
         self.project_index = project_index
         self.path = path
-        self._files = {path: project_index.own_index(path)}
-        self._lookups: dict[str, LookupKeys] = {}
-        self._recorded: Trace = {}
+        self.log = LookupLog()
+        self._files = {path: (project_index.own_index(path), 0)}  # with the bit of the file
 
     def index(self, path: str) -> FileIndex:
         """The index of a file: of the own one with all facts, of others with what they show."""
         found = self._files.get(path)
         if found is None:
-            asked = self._lookups[path] = set()
-            found = self._files[path] = record_lookups(self.project_index.interface_index(path), asked)
-        return found
+            index = record_lookups(self.project_index.interface_index(path), self.log)
+            found = self._files[path] = index, self.log.get_bit((path, WHOLE_FILE))
+        self.log.mask |= found[1]
+        return found[0]
 
     def find_modules(self, language: Language, path: str, name: str) -> tuple[str, ...]:
         """The files that a module's name means, as it is written in a file."""
@@ -165,25 +205,13 @@ class TracedView:
 
     def full_name(self, name: str) -> str:
         """The full name of a definition of the file; it depends on the folders around it."""
-        language = self._files[self.path].language
-        self._record(f"name\t{language.name}\t{self.path}")
+        language = self._files[self.path][0].language
+        self.log.mask |= self.log.get_bit(f"name\t{language.name}\t{self.path}")
         return language.full_name(self.path, name, self.project_index.layout)
 
-    def build_trace(self) -> Trace:
-        """Everything recorded until now."""
-        of_files = {
-            f"interface\t{path}": self.project_index.trace_entry(path, encode_lookup_keys(asked))
-            for path, asked in self._lookups.items()
-        }
-        return self._recorded | of_files
-
     def _answer(self, question: str) -> tuple[str, ...]:
-        self._record(question)
+        self.log.mask |= self.log.get_bit(question)
         return self.project_index.answer_question(question)
-
-    def _record(self, question: str) -> None:
-        if question not in self._recorded:
-            self._recorded[question] = self.project_index.digest_answer(question)
 
 
 _recent_files: LRUCache[int, tuple[FileFacts, _ForeignFile]] = LRUCache(256)

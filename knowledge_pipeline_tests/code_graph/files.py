@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from knowledge_pipeline.code_graph import (
     ChangedNames,
+    Earlier,
     Edge,
     FileFacts,
     ResolvedFile,
@@ -85,13 +86,18 @@ class Kept:
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
         changes = find_changed_names(self._facts, {path: files.facts(path) for path in files.paths()})
+        before = self._facts
         for path in set(self.results) - files.paths():
-            del self.results[path], self._facts[path]
+            del self.results[path]
         interfaces = files.interfaces()
         due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces, changes)]
         for path in due:
-            self.results[path] = resolve(path, files)
-            self._facts[path] = files.facts(path)
+            earlier = None
+            if before.get(path) == files.facts(path):
+                held = self.results[path]
+                earlier = Earlier(held.edges, held.trace, interfaces, before)
+            self.results[path] = resolve(path, files, earlier)
+        self._facts = {path: files.facts(path) for path in files.paths()}
         self.resolved = due
 
     def _is_due(self, path: str, files: Files, interfaces: Mapping[str, str], changes: ChangedNames) -> bool:

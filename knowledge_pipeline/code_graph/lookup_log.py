@@ -1,0 +1,48 @@
+"""Notes what is asked about other files while a file is resolved, so that each use knows what it asked.
+
+What was asked is a bit each, and a set of it a whole number: answers that are remembered hand on what was
+asked for them at the cost of one addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Asked = str | tuple[str, int]
+"""A question (see `traced_view.Trace`), or a look-up in another file: its path, and the hash of the key."""
+
+WHOLE_FILE = 0
+"""The hash of what every look-up in a file depends on."""
+
+CYCLE = ""
+"""Stands among what was asked for where an answer depends on itself, and so on what was asked before it."""
+
+Result = TypeVar("Result")
+
+
+class LookupLog:
+    """What was asked since `mask` was last set to 0."""
+
+    def __init__(self) -> None:
+        self.mask = 0
+        self.is_cut_short = False  # whether a limit of depth or work was met: then the order of uses counts
+        self.asked: list[Asked] = []  # by the place of their bit
+        self._bits: dict[Asked, int] = {}
+        self.cycle_bit = self.get_bit(CYCLE)
+
+    def get_bit(self, asked: Asked) -> int:
+        """The bit that stands for something that can be asked."""
+        bit = self._bits.get(asked)
+        if bit is None:
+            bit = self._bits[asked] = 1 << len(self.asked)
+            self.asked.append(asked)
+        return bit
+
+    def record(self, compute: Callable[[], Result]) -> tuple[Result, int]:
+        """What is computed, and what was asked for it."""
+        around, self.mask = self.mask, 0
+        result = compute()
+        asked = self.mask
+        self.mask |= around
+        return result, asked
