@@ -22,10 +22,10 @@ from knowledge_pipeline.code_graph.resolution import (
     renew_trace,
     resolve,
 )
-from knowledge_pipeline.code_graph.traced_view import Trace, interface_digest
+from knowledge_pipeline.code_graph.traced_view import USES, Trace, interface_digest
 
 __all__ = [
-    "FACTS_VERSION", "RESOLVER_VERSION", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts", "Project",
-    "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json", "full_name", "interface_digest",
-    "is_manifest", "list_defined_names", "renew_trace", "resolve", "to_json",
+    "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts",
+    "Project", "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json", "full_name",
+    "interface_digest", "is_manifest", "list_defined_names", "renew_trace", "resolve", "to_json",
 ]  # fmt: skip

@@ -55,8 +55,8 @@ class Evaluator:
         self.language = view.index(view.path).language
         self.log = view.log
         self.cache = EvaluationCache(view.log)
-        # each with what was asked for it
-        self.methods_by_name: dict[str, tuple[list[DefinitionRef], int]] = {}  # as `method_guesses` finds them
+        # each with what was asked for it; methods as `method_guesses` finds them
+        self.methods_by_name: dict[str, tuple[list[DefinitionRef], int]] = {}
         self._includes_by_file: dict[str, tuple[list[str], int]] = {}
         self._lineages: dict[tuple[str, str], tuple[Lineage, int]] = {}
         self._lineage_depth = 0

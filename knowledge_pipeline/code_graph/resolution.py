@@ -30,7 +30,7 @@ RESOLVER_VERSION = 1
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _MAX_WORK_BY_USE = 100_000
-"""Of a file on which more is spent all uses are resolved together, for the work that they may cost is bounded."""
+"""Of a file on which more is spent all uses are resolved together: all of its work is bounded."""
 _MAX_SETS = 2**16 - 1
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
@@ -108,20 +108,20 @@ def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> Resolved
             break
         due |= cyclic
         resolver = _Resolver(TracedView(world, path))
-    places = {_place(resolver.uses[use]) for use in due}
-    kept = [each for each in earlier.edges if each.kind == "contains" or (each.source, each.line) not in places]
+    redone = {_place(resolver.uses[use]) for use in due}
+    kept = [
+        each for each in earlier.edges if each.kind == "contains" or (each.source, each.line) not in redone
+    ]
     lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.asked))
     return resolver.finish([*kept, *resolved.edges], aliases, lookups, asked_for_aliases)
 
 
 def _add_neighbours(due: set[int], cyclic: set[int], uses: Sequence[Import | Use]) -> set[int]:
-    """Uses and those beside them, which share edges, or which share cycles: there the order of uses counts."""
-    beside: dict[tuple[str, int], list[int]] = {}
-    for number, use in enumerate(uses):
-        beside.setdefault(_place(use), []).append(number)
+    """Uses, those of the same edges, and if some depend on a cycle all that do: their order counts there."""
     while True:
-        more = {each for use in due for each in beside[_place(uses[use])]}
-        more |= cyclic if not cyclic.isdisjoint(more) else set()
+        due = due if cyclic.isdisjoint(due) else due | cyclic
+        places = {_place(uses[use]) for use in due}
+        more = {number for number, use in enumerate(uses) if _place(use) in places}
         if more == due:
             return due
         due = more

@@ -67,7 +67,8 @@ class UseLookups(NamedTuple):
         """The uses that asked any of this."""
         wanted = set(asked)
         columns = [place for place, each in enumerate(self.asked) if each in wanted]
-        hit = self.sets[:, columns].any(axis=1)
+        found: Any = self.sets[:, columns]
+        hit = found.any(axis=1)
         return {use for use, row in enumerate(self.rows) if hit[row]}
 
     def list_asked(self) -> list[Asked]:
@@ -76,7 +77,8 @@ class UseLookups(NamedTuple):
         return [each for each, is_used in zip(self.asked, used, strict=True) if is_used]
 
     def _used_columns(self) -> _Bits:
-        return self.sets[sorted(set(self.rows))].any(axis=0)
+        used: Any = self.sets[sorted(set(self.rows))]
+        return used.any(axis=0)
 
     def replace(self, uses: Sequence[int], other: UseLookups) -> UseLookups:
         """The same with what others say of some uses, in their order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -13,14 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.stages import worker_pool
 from knowledge_pipeline.stages.code_graph import facts, portions, refresh
 from knowledge_pipeline.stages.code_graph.batches import BatchBuilder
-from knowledge_pipeline.stages.code_graph.rows import format_edge
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.snapshot import refresh as refresh_snapshot
 from knowledge_pipeline.stages.worker_pool import WorkerPool
@@ -114,27 +110,6 @@ def test_an_error_of_the_work_is_raised_and_the_processes_go_on() -> None:
         with pytest.raises(NotFound, match="3"):
             list(pool.map(refuse_three, range(9), str))
         assert list(pool.map(refuse_three, [1, 2, 5], str)) == [10, 20, 50]
-
-
-_text = st.text(max_size=8)
-
-
-@given(
-    st.fixed_dictionaries(
-        {
-            **{column: _text for column in ("source_name", "target_name")},
-            **{column: st.none() | _text for column in ("target_path",)},
-            "target_id": st.none() | st.just("0a" * 16),
-            "id": st.just("1b" * 16),
-            "kind": st.just("calls"),
-            "source_id": st.just("2c" * 16),
-            "line": st.integers(1, 9_999),
-            "confidence": st.floats(0, 1).map(lambda sure: round(sure, 2)),
-        }
-    )
-)
-def test_an_edge_is_written_as_json_writes_it(row: dict[str, Any]) -> None:
-    assert format_edge(row) == json.dumps(row, sort_keys=True)
 
 
 def test_columns_that_are_the_same_in_many_rows_give_the_batch_of_whole_rows() -> None:

@@ -52,6 +52,7 @@ class FactsRefresh:
 
     old_fingerprints: Mapping[str, str | None] = field(default_factory=dict[str, str | None])  # by path
     changes: ChangedNames | None = field(default_factory=ChangedNames)  # None if there are many
+    old_facts: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])  # of a few, by path
 
 
 def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
@@ -77,7 +78,7 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     ctx.upkeep.tend(table)
     tracker.remember(has_written=True)
     changes = find_changed_names(before, _load_facts(table, written, desired)) if are_few else None
-    return FactsRefresh({path: held.get(path) for path in (*written, *planned.removed)}, changes)
+    return FactsRefresh({path: held.get(path) for path in (*written, *planned.removed)}, changes, before)
 
 
 def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, FileFacts]:

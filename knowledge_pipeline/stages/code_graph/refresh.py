@@ -14,18 +14,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from knowledge_pipeline.code_graph import RESOLVER_VERSION, Trace
+from knowledge_pipeline.code_graph import RESOLVER_VERSION, USES, FileFacts, Trace
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sources.repository_permissions import REPOSITORY_AUDIENCE
 from knowledge_pipeline.stages.code_graph.facts import FactsRefresh, refresh_facts
-from knowledge_pipeline.stages.code_graph.portions import FILES_PER_PORTION, map_portions, open_pool
+from knowledge_pipeline.stages.code_graph.portions import (
+    FILES_PER_PORTION,
+    MIN_FILES,
+    map_portions,
+    open_pool,
+)
 from knowledge_pipeline.stages.code_graph.project import StoredProject
-from knowledge_pipeline.stages.code_graph.rows import GraphRowBuilder, UnresolvedFile, format_trace
+from knowledge_pipeline.stages.code_graph.rows import (
+    GraphRowBuilder,
+    StoredEdge,
+    StoredRows,
+    UnresolvedFile,
+    format_trace,
+)
 from knowledge_pipeline.stages.code_graph.writer import GraphWriter
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.index import (
@@ -80,7 +91,8 @@ def refresh(ctx: RefreshContext) -> Stats:
                 affected = one_of("path", touched.affected)
                 desired |= _load_made_of(facts, mark, affected)
                 held |= _load_stored_files(symbols, ctx.source.id, affected)
-            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched, tracker)
+            earlier = read.old_facts
+            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched, tracker, earlier)
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
         else:
@@ -129,6 +141,7 @@ class _IndirectChanges:
     """Files that did not change themselves, but what they were resolved by."""
 
     affected: list[str] = field(default_factory=list[str])  # a question about others has another answer now
+    traces: dict[str, Trace] = field(default_factory=dict[str, Trace])  # of these, or of the first of many
     retrace_only: list[str] = field(default_factory=list[str])  # another file changed elsewhere
 
 
@@ -148,9 +161,11 @@ def _find_indirect_changes(
             now = project.renew_trace(before, facts_refresh.changes)
             if now is None:
                 found.affected.append(path)
+                if len(found.traces) < MIN_FILES:
+                    found.traces[path] = before
             elif now != before:
                 found.retrace_only.append(path)
-    return _IndirectChanges(sorted(found.affected), sorted(found.retrace_only))
+    return _IndirectChanges(sorted(found.affected), found.traces, sorted(found.retrace_only))
 
 
 def _build_trace_filter(facts_refresh: FactsRefresh) -> Callable[[str], bool]:
@@ -171,17 +186,23 @@ def _write_graph(
     plan: ReconcilePlan,
     indirect: _IndirectChanges,
     tracker: ChangeTracker,
+    earlier_facts: Mapping[str, FileFacts],
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = _build_source_columns(ctx)
     paths = [*indirect.affected, *plan.keys_to_write]
     facts, notes = ctx.lake.facts(ctx.source.type, ctx.source.id), Counter[str]()
     project.preloads = len(paths) > _PRELOAD_MIN_FILES
-    builder = GraphRowBuilder(project, context, datetime.now(UTC))
+    is_shared_out = len(paths) >= MIN_FILES  # to processes, which would be sent all that is stored
+    stored = {} if is_shared_out else _load_stored_rows(ctx, indirect.traces)
+    builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_facts)
     known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
     with GraphWriter(ctx.lake, ctx.upkeep) as writer:
         uris, done = _load_uris(facts, paths), 0
-        files = [UnresolvedFile(path, uris[path], desired[path], known.get(path)) for path in paths]
+        files = [
+            UnresolvedFile(path, uris[path], desired[path], known.get(path), stored.get(path))
+            for path in paths
+        ]
         portions = (files[at : at + FILES_PER_PORTION] for at in range(0, len(files), FILES_PER_PORTION))
         for rows in map_portions(pool, len(files), builder, portions, lambda files: files[0].path):
             writer.add(rows)
@@ -203,6 +224,21 @@ def _write_graph(
             writer.write(ctx.source.id, new_paths=plan.added, removed_paths=plan.removed, all_files=every)
             tracker.remember(has_written=True)
     return notes
+
+
+_EDGE_COLUMNS = ("kind", "source_name", "target_name", "target_path", "line", "confidence")
+
+
+def _load_stored_rows(ctx: RefreshContext, traces: Mapping[str, Trace]) -> dict[str, StoredRows]:
+    """What is stored of files that say which of their uses asked what."""
+    edges, where = ctx.lake.graph_table("edges"), eq("source", ctx.source.id)
+    paths = [path for path, trace in traces.items() if USES in trace]
+    ids = {path: dict[StoredEdge, str]() for path in paths}
+    for portion in split_batches(paths, _TRACES_PER_BATCH):
+        rows = edges.read_rows(["path", "id", *_EDGE_COLUMNS], where & one_of("path", portion))
+        for path, edge_id, *edge, sure in zip(*rows.to_pydict().values(), strict=True):
+            ids[path][*edge, round(sure, 2)] = edge_id
+    return {path: StoredRows(traces[path], ids[path]) for path in paths}
 
 
 def _build_source_columns(ctx: RefreshContext) -> dict[str, Any]:

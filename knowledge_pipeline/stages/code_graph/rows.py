@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from json.encoder import encode_basestring_ascii
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -15,9 +14,9 @@ import pyarrow as pa
 
 from knowledge_pipeline.code_graph import (
     Alias,
+    Earlier,
     Edge,
     FileFacts,
-    Project,
     ResolvedFile,
     Trace,
     full_name,
@@ -25,15 +24,28 @@ from knowledge_pipeline.code_graph import (
 )
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.code_graph.batches import BatchBuilder, Row
+from knowledge_pipeline.stages.code_graph.project import StoredProject
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.code_graph.symbol_payload import build_payload, node_id
 
 _SIGNATURE_CHARS = 300
+_ENCODER = json.JSONEncoder(sort_keys=True, default=str)
+_MARK_CHARS = 32  # of `hash_strings`
+
+StoredEdge = tuple[str, str, str, str | None, int, float]
+"""Kind ("depends" too), source, target, path of the target, line and confidence: as `Edge` has them."""
 
 
 def format_trace(trace: Trace) -> str:
     """A trace as it is stored."""
     return json.dumps(trace, sort_keys=True, separators=(",", ":"))
+
+
+class StoredRows(NamedTuple):
+    """What the tables hold of a file that is resolved again because others changed."""
+
+    trace: Trace
+    edges: Mapping[StoredEdge, str]  # with their ids
 
 
 class UnresolvedFile(NamedTuple):
@@ -43,6 +55,7 @@ class UnresolvedFile(NamedTuple):
     uri: str
     made_of: str  # digest of its facts, the configuration and the resolver
     stored_fingerprint: str | None  # of its rows in the tables; None: they are written in any case
+    stored: StoredRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,53 +65,103 @@ class ResolvedRows:
     symbols: pa.RecordBatch  # a file's own row is the last of its
     edges: pa.RecordBatch
     files: int
-    replaced_paths: list[str]  # files whose other rows are there, too
+    changes: RowChanges
     notes: Counter[str]  # what could not be made as hoped
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Which rows others replace, besides the files' own rows."""
+
+    symbols: list[str] = field(default_factory=list[str])  # files of which all symbols are written
+    edges: list[str] = field(default_factory=list[str])  # files of which all edges are written
+    some_edges: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Files of which some edges are written, with the ids of those that go."""
+
+    def add(self, other: RowChanges) -> None:
+        """Add those of other files."""
+        self.symbols.extend(other.symbols)
+        self.edges.extend(other.edges)
+        self.some_edges.update(other.some_edges)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files of which more than the own row is written."""
+        return list(dict.fromkeys((*self.symbols, *self.edges, *self.some_edges)))
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRowBuilder:
     """Resolves files of one source and builds their rows; calling it is a portion's work."""
 
-    project: Project
+    project: StoredProject
     source_columns: Mapping[str, Any]  # columns that the configuration decides
     indexed_at: datetime
+    earlier_facts: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])  # see `Earlier`
 
     def __call__(self, portion: list[UnresolvedFile]) -> ResolvedRows:
         """All rows of the files of a portion, in its order."""
         constants = {**self.source_columns, "indexed_at": self.indexed_at}
         symbols, edges = BatchBuilder(schemas.SYMBOLS, constants), BatchBuilder(schemas.EDGES, constants)
-        notes, replaced = Counter[str](), list[str]()
+        notes, changes = Counter[str](), RowChanges()
         for file in portion:
-            facts, resolved = self.project.facts(file.path), self._resolve_file(file.path, notes)
+            facts, resolved = self.project.facts(file.path), self._resolve_file(file, notes)
             columns = {"uri": file.uri, "path": file.path, "language": facts.language}
-            symbol_rows = [*self._iter_definition_rows(facts), *self._iter_alias_rows(file.path, resolved)]
-            edge_rows = list(self._iter_edge_rows(file.path, resolved.edges))
-            mark = self._compute_fingerprint(columns, symbol_rows, edge_rows)
+            stored_mark = (file.stored_fingerprint or "")[:_MARK_CHARS]
+            if _has_same_symbols(facts, resolved, file):
+                symbols_mark, symbol_rows = stored_mark, list[Row]()
+            else:
+                aliases = self._iter_alias_rows(file.path, resolved)
+                symbol_rows = [*self._iter_definition_rows(facts), *aliases]
+                symbols_mark = hash_strings(self._dump(columns), *map(self._dump, symbol_rows))
+            if symbols_mark == stored_mark:
+                symbol_rows = []
+            else:
+                changes.symbols.append(file.path)
+            edges_mark, edge_rows = self._build_edge_rows(file, columns, resolved.edges, changes)
+            edges.add_rows(columns, edge_rows)
             own = self._build_file_row(facts) | {
                 "made_of": file.made_of,
                 "trace": format_trace(resolved.trace),
             }
-            if mark == file.stored_fingerprint:
-                symbol_rows = []
-            else:
-                replaced.append(file.path)
-                edges.add_rows(columns, edge_rows)
-            columns |= {"fingerprint": mark}
             for row in (*symbol_rows, own):
                 row["shown"] = build_payload({"source": self.source_columns["source"], **columns, **row})
-            symbols.add_rows(columns, [*symbol_rows, own])
-        return ResolvedRows(symbols.build(), edges.build(), len(portion), replaced, notes)
+            symbols.add_rows(columns | {"fingerprint": symbols_mark}, symbol_rows)
+            symbols.add_rows(columns | {"fingerprint": symbols_mark + edges_mark}, [own])
+        return ResolvedRows(symbols.build(), edges.build(), len(portion), changes, notes)
 
-    def _compute_fingerprint(self, columns: Row, symbols: Iterable[Row], edges: Iterable[Row]) -> str:
-        dump = json.JSONEncoder(sort_keys=True, default=str).encode
-        common = {**self.source_columns, **columns}
-        return hash_strings(dump(common), *map(dump, symbols), *map(format_edge, edges))
+    def _dump(self, columns: Row) -> str:
+        return _ENCODER.encode({**self.source_columns, **columns})
 
-    def _resolve_file(self, path: str, notes: Counter[str]) -> ResolvedFile:
+    def _build_edge_rows(
+        self, file: UnresolvedFile, columns: Row, edges: Iterable[Edge], changes: RowChanges
+    ) -> tuple[str, list[Row]]:
+        """A digest of all edges of a file, and the rows to write: those that are not stored, if any are."""
+        stored = dict(file.stored.edges) if file.stored else {}
+        marks, rows = list[str](), list[Row]()
+        for edge_id, kind, edge in self._number_edges(file.path, edges, stored):
+            marks.append(f"{edge_id}{edge.confidence!r}")
+            if stored.pop((kind, *edge[1:]), None) is None:
+                rows.append(self._build_edge_row(file.path, edge_id, kind, edge))
+        mark = hash_strings(self._dump(columns), *marks)
+        if file.stored is not None:
+            if rows or stored:
+                changes.some_edges[file.path] = list(stored.values())
+        elif mark == (file.stored_fingerprint or "")[_MARK_CHARS:]:
+            rows = []
+        else:
+            changes.edges.append(file.path)
+        return mark, rows
+
+    def _resolve_file(self, file: UnresolvedFile, notes: Counter[str]) -> ResolvedFile:
         """The edges of a file; one whose values lead too deep has none, and does not stop the others."""
+        earlier = None
+        if file.stored is not None:
+            make: Any = Edge  # whose kinds are named
+            edges = (make(*each) for each in file.stored.edges if each[0] != "depends")
+            earlier = Earlier(edges, file.stored.trace, self.project.interfaces, self.earlier_facts)
         try:
-            return resolve(path, self.project)
+            return resolve(file.path, self.project, earlier)
         except RecursionError:
             notes["uses not resolved: its values lead too deep"] += 1
             return ResolvedFile((), {})
@@ -136,33 +199,38 @@ class GraphRowBuilder:
                     node = self._node_id(alias.target_path, target)
                     yield _build_symbol_row(row_id, node, "alias", name, full_name=name)
 
-    def _iter_edge_rows(self, path: str, edges: Iterable[Edge]) -> Iterator[Row]:
-        """The edges, and for each other file, or name outside, one that says that this file depends on it."""
+    def _number_edges(
+        self, path: str, edges: Iterable[Edge], stored: Mapping[StoredEdge, str]
+    ) -> Iterator[tuple[str, str, Edge]]:
+        """Id, kind and edge, and for each other file, or name outside, one that this file depends on it."""
         depends: dict[tuple[str | None, str], Edge] = {}
         ids: set[str] = set()
-        for edge in sorted(edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target)):
-            row = self._build_edge_row(path, edge)
-            if row["id"] in ids:
+        for edge in edges:
+            edge_id = stored.get(edge) or self._edge_id(path, edge.kind, edge)
+            if edge_id in ids:
                 continue
-            ids.add(row["id"])
-            yield row
+            ids.add(edge_id)
+            yield edge_id, edge.kind, edge
             key = (edge.target_path, "" if edge.target_path else edge.target)
             known = depends.get(key)
             if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
                 depends[key] = edge if known is None or edge.confidence > known.confidence else known
         for (target_path, target), edge in depends.items():
             depended = Edge("imports", "", target, target_path, edge.line, edge.confidence)
-            yield self._build_edge_row(path, depended, "depends")
+            yield self._edge_id(path, "depends", depended), "depends", depended
 
-    def _build_edge_row(self, path: str, edge: Edge, kind: str | None = None) -> Row:
-        kind = kind or edge.kind
-        source, target = self._node_id(path, edge.source), None
+    def _edge_id(self, path: str, kind: str, edge: Edge) -> str:
+        target = f"\x00{edge.target}"
         if edge.target_path is not None:
             target = self._node_id(edge.target_path, edge.target)
+        return hash_strings(self._node_id(path, edge.source), kind, target, str(edge.line))
+
+    def _build_edge_row(self, path: str, edge_id: str, kind: str, edge: Edge) -> Row:
+        target = self._node_id(edge.target_path, edge.target) if edge.target_path is not None else None
         return {
-            "id": hash_strings(source, kind, target or f"\x00{edge.target}", str(edge.line)),
+            "id": edge_id,
             "kind": kind,
-            "source_id": source,
+            "source_id": self._node_id(path, edge.source),
             "source_name": edge.source,
             "target_id": target,
             "target_name": edge.target,
@@ -173,6 +241,14 @@ class GraphRowBuilder:
 
     def _node_id(self, path: str, name: str) -> str:
         return node_id(self.source_columns["source"], path, name)
+
+
+def _has_same_symbols(facts: FileFacts, resolved: ResolvedFile, file: UnresolvedFile) -> bool:
+    """Whether a file that did not change itself has the symbols that are stored, full names included."""
+    if file.stored is None or not file.stored_fingerprint or any(each.exported for each in facts.imports):
+        return False
+    name = f"name\t{facts.language}\t{file.path}"
+    return name in resolved.trace and resolved.trace[name] == file.stored.trace.get(name)
 
 
 def _iter_alias_targets(alias: Alias) -> Iterator[tuple[str, str]]:
@@ -204,16 +280,3 @@ def _build_symbol_row(
         "signature": "",
         "exported": True,
     }
-
-
-def format_edge(row: Row) -> str:
-    """A row of an edge as `json.dumps` with sorted keys writes it, in a sixth of the time."""
-    quote, target_id, target_path = encode_basestring_ascii, row["target_id"], row["target_path"]
-    return (
-        f'{{"confidence": {row["confidence"]!r}, "id": "{row["id"]}", "kind": "{row["kind"]}", '
-        f'"line": {row["line"]}, "source_id": "{row["source_id"]}", '
-        f'"source_name": {quote(row["source_name"])}, '
-        f'"target_id": {"null" if target_id is None else quote(target_id)}, '
-        f'"target_name": {quote(row["target_name"])}, '
-        f'"target_path": {"null" if target_path is None else quote(target_path)}}}'
-    )

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row
+from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row, RowChanges
 from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
-from knowledge_pipeline.store.filters import eq, one_of
+from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.spool import Spool
 from knowledge_pipeline.store.tables import Table, split_batches
@@ -25,7 +25,7 @@ class GraphWriter:
     def __init__(self, lake: Lake, upkeep: Upkeep) -> None:
         self._lake, self._upkeep = lake, upkeep
         self._stack = ExitStack()
-        self._replaced_paths: list[str] = []  # of files whose other rows are written, too
+        self._changes = RowChanges()
         self._paths: list[str] = []  # of files whose own row is written
 
     def __enter__(self) -> GraphWriter:
@@ -46,7 +46,7 @@ class GraphWriter:
         """Take the rows of some files."""
         columns = rows.symbols.select(["path", "kind"]).to_pydict()
         self._paths += [path for path, kind in zip(*columns.values(), strict=True) if kind == "file"]
-        self._replaced_paths += rows.replaced_paths
+        self._changes.add(rows.changes)
         self._symbols.add_batch(rows.symbols)
         self._edges.add_batch(rows.edges)
 
@@ -70,21 +70,32 @@ class GraphWriter:
             all_files: whether the pass resolved all files of the source.
         """
         symbols, edges = self._lake.graph_table("symbols"), self._lake.graph_table("edges")
-        mine, touched = eq("source", source), [*self._replaced_paths, *removed_paths]
-        is_whole = all_files and len(self._paths) == len(self._replaced_paths)
+        mine, changes = eq("source", source), self._changes
+        touched = [*changes.paths, *removed_paths]
+        is_whole = all_files and len(self._paths) == len(changes.symbols) == len(changes.edges)
         files = [mine] if is_whole else [mine & one_of("path", each) for each in split_batches(touched)]
         is_first = all_files and len(new_paths) == len(self._paths) and not removed_paths
         if not is_first:
             for where in files:
                 symbols.update_where(where & _IS_FILE, made_of="", fingerprint="")
             self._mark_new_files(symbols, frozenset(new_paths))
-        stale = StaleRows("source", [source]) if is_whole else StaleRows("path", touched, mine)
-        edges.replace_rows([stale], self._edges.iter_batches(), create=True)
-        others = set[str]() if is_whole else set(self._paths).difference(touched)
-        own_rows = StaleRows("path", others, mine & _IS_FILE)
-        symbols.replace_rows([stale, own_rows], self._symbols.iter_batches(), create=True)
+        stale = [StaleRows("source", [source])] if is_whole else self._list_stale_edges(mine, removed_paths)
+        edges.replace_rows(stale, self._edges.iter_batches(), create=True)
+        if not is_whole:
+            replaced = {*changes.symbols, *removed_paths}
+            own_rows = set(self._paths).difference(replaced)
+            stale = [StaleRows("path", replaced, mine), StaleRows("path", own_rows, mine & _IS_FILE)]
+        symbols.replace_rows(stale, self._symbols.iter_batches(), create=True)
         for table in (edges, symbols):
             self._upkeep.tend_index(table)
+
+    def _list_stale_edges(self, mine: Filter, removed_paths: list[str]) -> list[StaleRows]:
+        some = self._changes.some_edges
+        stale = [StaleRows("path", [*self._changes.edges, *removed_paths], mine)]
+        if some:
+            ids = [each for ids in some.values() for each in ids]
+            stale.append(StaleRows("id", ids, mine & one_of("path", sorted(some))))
+        return stale
 
     def _mark_new_files(self, symbols: Table, paths: frozenset[str]) -> None:
         if not paths:
