@@ -165,6 +165,10 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The same as `read_rows`, streamed."""
         if (found := self._open_cached(version)) is not None:
+            if where and (count := count_held(found, where)) is not None and count <= batch_rows:
+                if (rows := read_matching(found, columns, where)) is not None:
+                    yield from rows.to_batches()
+                    return
             scanner = found.scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
