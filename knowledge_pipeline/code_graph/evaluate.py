@@ -367,6 +367,8 @@ class Evaluator:
         key = (path, name)
         if (known := self._lineages.get(key)) is not None:
             self.log.mask |= known[1]
+            if known[1] & self.log.cycle_bit:
+                self.log.note_cycle(("@lineage", *key))
             return known[0]
         if self._lineage_depth >= _MAX_GENERATIONS:
             self.log.is_cut_short = True
@@ -380,6 +382,8 @@ class Evaluator:
             )
         )
         self._lineage_depth -= 1
+        if asked & self.log.cycle_bit:
+            self.log.note_cycle(("@lineage", *key))
         if is_whole:
             self._lineages[key] = line, asked
         else:

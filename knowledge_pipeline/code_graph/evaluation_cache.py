@@ -76,7 +76,7 @@ class EvaluationCache:
         """The same as `get_or_compute`, after `recall` had no answer."""
         if key in self._active:
             self._lowest_cycle_depth = min(self._lowest_cycle_depth, self._active[key])
-            self._log.mask |= self._log.cycle_bit
+            self._log.note_cycle(key)
             return self._assumed.get(key, {})
         depth = len(self._active)
         if depth >= _MAX_DEPTH or self._work_left <= 0:
@@ -91,6 +91,8 @@ class EvaluationCache:
         if self._lowest_cycle_depth == depth and found:
             self._assumed[key] = found
             found = compute()
+        if self._log.mask & self._log.cycle_bit:
+            self._log.note_cycle(key)
         del self._active[key]
         self._assumed.pop(key, None)
         if self._lowest_cycle_depth >= depth or not depth:

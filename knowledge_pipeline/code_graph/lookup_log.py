@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from zlib import crc32
 
 Asked = str | tuple[str, int]
-"""A question (see `traced_view.Trace`), or a look-up in another file: its path, and the hash of the key."""
+"""A question (see `traced_view.Trace`), or a look-up in another file: its path, and the hash of the key.
+
+With `CYCLES` as the path, a question of an `EvaluationCache` that depends on itself, or on one that does: its
+answer depends on what was asked before.
+"""
 
 WHOLE_FILE = 0
 """The hash of what every look-up in a file depends on."""
 
-CYCLE = ""
-"""Stands among what was asked for where an answer depends on itself, and so on what was asked before it."""
+CYCLES = ""
+
+_MAX_HASH = 0xFFFFFF
 
 Result = TypeVar("Result")
 
@@ -29,7 +35,7 @@ class LookupLog:
         self.is_cut_short = False  # whether a limit of depth or work was met: then the order of uses counts
         self.asked: list[Asked] = []  # by the place of their bit
         self._bits: dict[Asked, int] = {}
-        self.cycle_bit = self.get_bit(CYCLE)
+        self.cycle_bit = self.get_bit((CYCLES, WHOLE_FILE))  # of any cycle
 
     def get_bit(self, asked: Asked) -> int:
         """The bit that stands for something that can be asked."""
@@ -38,6 +44,11 @@ class LookupLog:
             bit = self._bits[asked] = 1 << len(self.asked)
             self.asked.append(asked)
         return bit
+
+    def note_cycle(self, question: tuple[str, ...]) -> None:
+        """Note a question that depends on itself, or on one that does."""
+        number = 1 + crc32("\t".join(question).encode(errors="replace")) % _MAX_HASH
+        self.mask |= self.cycle_bit | self.get_bit((CYCLES, number))
 
     def record(self, compute: Callable[[], Result]) -> tuple[Result, int]:
         """What is computed, and what was asked for it."""

@@ -14,10 +14,10 @@ from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, FileFacts, Import, Use
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.languages.registry import get_language
-from knowledge_pipeline.code_graph.lookup_log import CYCLE
 from knowledge_pipeline.code_graph.method_guesses import guess_methods
 from knowledge_pipeline.code_graph.project_layout import ChangedNames, Project
 from knowledge_pipeline.code_graph.traced_view import (
+    OWN_ENTRIES,
     USES,
     ProjectIndex,
     Trace,
@@ -81,7 +81,7 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     resolved = resolver.resolve_uses(range(len(resolver.uses)))
     aliases, asked_for_aliases = resolver.resolve_aliases()
     lookups = UseLookups.from_masks(resolver.log.asked, resolved.asked)
-    edges = [*resolver.contains_edges(), *resolved.edges]
+    edges = _merge_edges([*resolver.contains_edges(), *resolved.edges])
     return resolver.finish(edges, aliases, lookups, asked_for_aliases)
 
 
@@ -94,32 +94,34 @@ def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> Resolved
     changed = world.find_changed(earlier.trace, earlier.interfaces, earlier.facts)
     if lookups is None or any(isinstance(each, str) and each.startswith("name\t") for each in changed):
         return None
-    due, cyclic = lookups.find(changed), lookups.find([CYCLE])
-    resolver = _Resolver(TracedView(world, path))
+    due = lookups.find(changed)
     while True:
-        due = _add_neighbours(due, cyclic, resolver.uses)
+        resolver = _Resolver(TracedView(world, path))
+        due = _add_neighbours(due, lookups, resolver.uses)
         uses = sorted(due)
         resolved = resolver.resolve_uses(uses)
         aliases, asked_for_aliases = resolver.resolve_aliases()
         if resolver.is_cut_short:
             return None
-        are_cyclic = any(mask & resolver.log.cycle_bit for mask in (*resolved.asked, asked_for_aliases))
-        if not are_cyclic or cyclic <= due:
+        masks = [*resolved.asked, asked_for_aliases]
+        now = UseLookups.from_masks(resolver.log.asked, masks)
+        beside = lookups.find(now.find_cycles(range(len(masks)))) - due
+        if not beside:
             break
-        due |= cyclic
-        resolver = _Resolver(TracedView(world, path))
+        due |= beside
     redone = {_place(resolver.uses[use]) for use in due}
     kept = [
         each for each in earlier.edges if each.kind == "contains" or (each.source, each.line) not in redone
     ]
     lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.asked))
-    return resolver.finish([*kept, *resolved.edges], aliases, lookups, asked_for_aliases)
+    edges = [*kept, *_merge_edges(resolved.edges)]
+    return resolver.finish(edges, aliases, lookups, asked_for_aliases)
 
 
-def _add_neighbours(due: set[int], cyclic: set[int], uses: Sequence[Import | Use]) -> set[int]:
-    """Uses, those of the same edges, and if some depend on a cycle all that do: their order counts there."""
+def _add_neighbours(due: set[int], lookups: UseLookups, uses: Sequence[Import | Use]) -> set[int]:
+    """Uses, those of the same edges, and those that share a question with a cycle: their order counts."""
     while True:
-        due = due if cyclic.isdisjoint(due) else due | cyclic
+        due = due | lookups.find(lookups.find_cycles(due))
         places = {_place(uses[use]) for use in due}
         more = {number for number, use in enumerate(uses) if _place(use) in places}
         if more == due:
@@ -151,7 +153,7 @@ def renew_trace(
     for question, answer in trace.items():
         now = (
             answer
-            if question == USES or (changes is not None and _is_unaffected(question, changes))
+            if question in OWN_ENTRIES or (changes is not None and _is_unaffected(question, changes))
             else world.renew_entry(question, answer, interfaces)
         )
         if now is None:
@@ -180,6 +182,16 @@ def _list_prefixes(path: str) -> tuple[str, ...]:
     steps = split_steps(path)
     ends = (end for end in range(1, len(steps)) if steps[end - 1][0] not in "([@" and steps[end] != "()")
     return tuple("".join(steps[:end]) for end in ends)
+
+
+def _merge_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
+    """Of edges that differ in their confidence alone, the surest."""
+    surest: dict[tuple[EdgeKind, str, str, str | None, int], float] = {}
+    for edge in edges:
+        key = edge[:5]
+        if edge.confidence > surest.get(key, -1.0):
+            surest[key] = edge.confidence
+    return (Edge(*key, round(sure, 2)) for key, sure in surest.items())
 
 
 def _order_of(edge: Edge) -> tuple[int, str, str, str, str]:
@@ -227,13 +239,8 @@ class _Resolver:
     def finish(
         self, edges: Iterable[Edge], aliases: tuple[Alias, ...], lookups: UseLookups, asked_for_aliases: int
     ) -> ResolvedFile:
-        """All that is known of the file now; of equal edges the surest counts."""
-        surest: dict[tuple[EdgeKind, str, str, str | None, int], float] = {}
-        for edge in edges:
-            key = edge[:5]  # all but the confidence
-            if edge.confidence > surest.get(key, -1.0):
-                surest[key] = edge.confidence
-        found = sorted((Edge(*key, round(sure, 2)) for key, sure in surest.items()), key=_order_of)
+        """All that is known of the file now."""
+        found = sorted(edges, key=_order_of)
         _, asked_for_name = self.log.record(lambda: self.view.full_name(""))
         others = UseLookups.from_masks(self.log.asked, [asked_for_aliases | asked_for_name])
         trace = self.view.project_index.build_trace({*lookups.list_asked(), *others.list_asked()})

@@ -30,7 +30,7 @@ from knowledge_pipeline.code_graph.lookup_digests import (
     encode_hashes,
     record_lookups,
 )
-from knowledge_pipeline.code_graph.lookup_log import CYCLE, WHOLE_FILE, Asked, LookupLog
+from knowledge_pipeline.code_graph.lookup_log import CYCLES, WHOLE_FILE, Asked, LookupLog
 from knowledge_pipeline.code_graph.project_layout import Layout, Project
 
 _MAX_CACHED_FILES = 2_000
@@ -44,16 +44,27 @@ for the full name of the file itself.
 can be looked up in that file (see `interface_digest`), a digest of the answers, and the keys. The answers
 are compared only where the first digest has changed.
 
-`USES` is no question: it says which use asked what (see `use_lookups`)."""
+`CYCLES_ENTRY` and `USES` are no questions about others. The first has the hashes of the file's own questions
+that depend on themselves, the second says which use asked what (see `use_lookups`)."""
 
+CYCLES_ENTRY = "cycles"
 USES = "uses"
+OWN_ENTRIES = frozenset({CYCLES_ENTRY, USES})
 
 
-class _ForeignFile:
-    """A file as others see it."""
+class _File:
+    """A file as itself and as others see it."""
 
-    def __init__(self, index: FileIndex) -> None:
-        self.index = index
+    def __init__(self, facts: FileFacts) -> None:
+        self._facts = facts
+
+    @cached_property
+    def own_index(self) -> FileIndex:
+        return build_index(self._facts, get_language(self._facts.language))
+
+    @cached_property
+    def index(self) -> FileIndex:
+        return build_interface(self._facts)
 
     @cached_property
     def answer_digests(self) -> AnswerDigests:
@@ -70,14 +81,13 @@ class ProjectIndex:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.layout = Layout(project)
-        self._files: dict[str, _ForeignFile] = {}
+        self._files: dict[str, _File] = {}
         self._digests: Trace = {}
         self._answers: dict[str, tuple[str, ...]] = {}
 
     def own_index(self, path: str) -> FileIndex:
         """All facts of a file, arranged."""
-        facts = self.project.facts(path)
-        return build_index(facts, get_language(facts.language))
+        return _open_file(self.project.facts(path)).own_index
 
     def interface_index(self, path: str) -> FileIndex:
         """What others see of a file, arranged."""
@@ -109,8 +119,10 @@ class ProjectIndex:
         for each in asked:
             if isinstance(each, tuple):
                 lookups.setdefault(each[0], []).append(each[1])
-            elif each != CYCLE:
+            else:
                 trace[each] = self.digest_answer(each)
+        if cycles := lookups.pop(CYCLES, None):
+            trace[CYCLES_ENTRY] = encode_hashes(cycles)
         for path, hashes in lookups.items():
             trace[f"interface\t{path}"] = self.trace_entry(path, encode_hashes(hashes))
         return trace
@@ -137,14 +149,14 @@ class ProjectIndex:
         """What has another answer now of all that a trace says was asked; see `resolution.Earlier`."""
         changed: set[Asked] = set()
         for question, answer in trace.items():
-            if question == USES or self.renew_entry(question, answer, interfaces) is not None:
+            if question in OWN_ENTRIES or self.renew_entry(question, answer, interfaces) is not None:
                 continue
             kind, _, path = question.partition("\t")
             if kind == "interface":
                 interface, _, marks = answer.split(" ")
                 hashes = (WHOLE_FILE, *decode_hashes(marks))
                 changed.update((path, each) for each in hashes)
-                before = _open_foreign_file(earlier_facts[path]) if path in earlier_facts else None
+                before = _open_file(earlier_facts[path]) if path in earlier_facts else None
                 if before is not None and before.interface_digest == interface and path in interfaces:
                     now = self._foreign_file(path).answer_digests
                     same = {each for each in hashes if before.answer_digests.get(each) == now.get(each)}
@@ -154,11 +166,11 @@ class ProjectIndex:
                 changed.add(question)
         return changed
 
-    def _foreign_file(self, path: str) -> _ForeignFile:
+    def _foreign_file(self, path: str) -> _File:
         """Another file; the last two thousand are cached."""
         found = self._files.pop(path, None)
         if found is None:
-            found = _open_foreign_file(self.project.facts(path))
+            found = _open_file(self.project.facts(path))
             if len(self._files) >= _MAX_CACHED_FILES:
                 del self._files[next(iter(self._files))]
         self._files[path] = found
@@ -214,21 +226,21 @@ class TracedView:
         return self.project_index.answer_question(question)
 
 
-_recent_files: LRUCache[int, tuple[FileFacts, _ForeignFile]] = LRUCache(256)
+_recent_files: LRUCache[int, tuple[FileFacts, _File]] = LRUCache(256)
 """By the identity of its facts, which are kept: files that are asked by one refresh after the other."""
 _recent_files_lock = threading.Lock()
 
 
 def interface_digest(facts: FileFacts) -> str:
     """A digest of all that other files can look up in one. Lines do not count."""
-    return _open_foreign_file(facts).interface_digest
+    return _open_file(facts).interface_digest
 
 
-def _open_foreign_file(facts: FileFacts) -> _ForeignFile:
+def _open_file(facts: FileFacts) -> _File:
     with _recent_files_lock:
         known = _recent_files.get(id(facts))
     if known is None:
-        known = facts, _ForeignFile(build_interface(facts))
+        known = facts, _File(facts)
         with _recent_files_lock:
             _recent_files[id(facts)] = known
     return known[1]

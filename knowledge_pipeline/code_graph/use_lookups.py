@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from knowledge_pipeline.code_graph.lookup_digests import decode_hashes
-from knowledge_pipeline.code_graph.lookup_log import CYCLE, WHOLE_FILE, Asked
-from knowledge_pipeline.code_graph.traced_view import USES, Trace
+from knowledge_pipeline.code_graph.lookup_log import CYCLES, WHOLE_FILE, Asked
+from knowledge_pipeline.code_graph.traced_view import CYCLES_ENTRY, USES, Trace
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -71,6 +71,15 @@ class UseLookups(NamedTuple):
         hit = found.any(axis=1)
         return {use for use, row in enumerate(self.rows) if hit[row]}
 
+    def find_cycles(self, uses: Iterable[int]) -> set[Asked]:
+        """The questions with cycles that some uses asked."""
+        columns = [place for place, each in enumerate(self.asked) if each[0:1] == (CYCLES,) and each[1]]
+        if not columns:
+            return set()
+        rows: Any = self.sets[sorted({self.rows[use] for use in uses})]
+        hits = rows[:, columns].any(axis=0)
+        return {self.asked[place] for place, hit in zip(columns, hits, strict=True) if hit}
+
     def list_asked(self) -> list[Asked]:
         """All that any use asked."""
         used = self._used_columns()
@@ -96,12 +105,14 @@ class UseLookups(NamedTuple):
 
 def _iter_asked(trace: Trace) -> Iterator[Asked]:
     """Everything that a trace says was asked, in one order."""
-    yield CYCLE
+    yield CYCLES, WHOLE_FILE
     for question in sorted(trace):
         kind, _, path = question.partition("\t")
         if kind == "interface":
             marks = trace[question].split(" ")[2]
             yield path, WHOLE_FILE
             yield from ((path, each) for each in decode_hashes(marks))
+        elif question == CYCLES_ENTRY:
+            yield from ((CYCLES, each) for each in decode_hashes(trace[question]))
         elif question != USES:
             yield question

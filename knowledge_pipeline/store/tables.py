@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.changes.held_columns import count_held, read_matching
+from knowledge_pipeline.store.changes.held_columns import MAX_TAKEN_ROWS, count_held, read_matching
 from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
 from knowledge_pipeline.store.changes.row_replacement import StaleRows, find_fragments, stage_replacement
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
@@ -165,10 +165,10 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The same as `read_rows`, streamed."""
         if (found := self._open_cached(version)) is not None:
-            if where and (count := count_held(found, where)) is not None and count <= batch_rows:
-                if (rows := read_matching(found, columns, where)) is not None:
-                    yield from rows.to_batches()
-                    return
+            count = count_held(found, where) if where else None
+            if count is not None and count <= min(batch_rows, MAX_TAKEN_ROWS):
+                yield from self.read_rows(columns, where, version=version).to_batches()
+                return
             scanner = found.scanner(
                 columns=list(columns),
                 filter=where.sql if where else None,
