@@ -10,7 +10,15 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph import find_changed_names, renew_trace
+from knowledge_pipeline.code_graph import (
+    Earlier,
+    Edge,
+    ResolvedFile,
+    Trace,
+    find_changed_names,
+    renew_trace,
+    resolve,
+)
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, resolved
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -101,6 +109,53 @@ def test_a_second_method_of_a_name_redoes_those_who_guessed() -> None:
     kept.update(texts | {"c.py": "class C:\n    def only(self): ...\n"})
     assert kept.resolved == ["b.py", "c.py"]
     assert [edge.target for edge in kept.edges["b.py"] if edge.kind == "calls"] == ["x.only"]
+
+
+def _resolve_after_renaming(earlier_edges: list[Edge], trace: Trace) -> ResolvedFile:
+    before = Files(TWO_USES)
+    after = Files(TWO_USES | {"a.py": TWO_USES["a.py"].replace("def first", "def renamed")})
+    facts = {path: before.facts(path) for path in before.paths()}
+    return resolve("b.py", after, Earlier(earlier_edges, trace, after.interfaces(), facts))
+
+
+TWO_USES = {
+    "a.py": "def first(): ...\ndef second(): ...\n",
+    "b.py": "import a\na.first()\na.second()\n",
+}
+
+
+def test_only_the_uses_whose_answers_may_differ_are_resolved_again() -> None:
+    once = resolve("b.py", Files(TWO_USES))
+    marked = [edge._replace(confidence=0.25) for edge in once.edges]  # as no resolution would give them
+    again = _resolve_after_renaming(marked, once.trace)
+    assert {edge.line: edge.confidence for edge in again.edges if edge.kind == "calls"} == {2: 0.0, 3: 0.25}
+    assert not any(edge.target == "first" for edge in again.edges)
+
+
+@pytest.mark.parametrize("without", ["uses", "all that was looked up"])
+def test_a_trace_that_does_not_say_which_use_asked_what_redoes_all_of_them(without: str) -> None:
+    once = resolve("b.py", Files(TWO_USES))
+    trace = {entry: answer for entry, answer in once.trace.items() if entry != "uses"}
+    if without != "uses":
+        trace = {entry: answer for entry, answer in trace.items() if not entry.startswith("interface")}
+    again = _resolve_after_renaming([], trace)
+    assert again == _resolve_after_renaming(list(once.edges), once.trace)
+    assert {edge.line for edge in again.edges if edge.kind == "calls"} == {2, 3}
+
+
+def test_uses_that_share_a_cycle_are_redone_in_their_order() -> None:
+    texts = {
+        "a.py": "class A:\n    def step(self): return self.turn()\n    def turn(self): return self.step()\n",
+        "b.py": "from a import A\nA().step().go()\nA().turn().go()\n",
+        "c.py": "def go(): ...\n",
+    }
+    kept = Kept()
+    kept.update(texts)
+    assert "cycles" in kept.results["b.py"].trace
+    edited = texts | {"a.py": texts["a.py"].replace("return self.step()", "return self.step() or A()")}
+    kept.update(edited)
+    assert kept.resolved == ["a.py", "b.py"]
+    assert kept.results == resolved(edited)
 
 
 def _package() -> dict[str, str]:

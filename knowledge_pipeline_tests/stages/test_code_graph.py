@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
@@ -127,6 +129,44 @@ def test_a_new_function_makes_its_file_anew_and_brings_the_traces_of_others_up_t
     assert traced == {"app.py", "lib/__init__.py", "lib/store.py"}  # the last has another use itself
     run(code, full=True)
     assert state(code) == incremental
+
+
+def times_by_target(project: Project, path: str) -> dict[tuple[str, int], Any]:
+    """When the edges of a file were written, by their targets and lines."""
+    columns = ["target_name", "line", "indexed_at"]
+    found = project.lake.graph_table("edges").read_rows(columns, eq("path", path)).to_pylist()
+    return {(row["target_name"], row["line"]): row["indexed_at"] for row in found}
+
+
+def test_of_a_file_that_did_not_change_only_the_edges_that_differ_are_written(code: Project, folder: Path):
+    (folder / "app.py").write_text(f"{APP}\n\ndef other():\n    return main()\n")
+    code.refresh()
+    before = times_by_target(code, "app.py")
+    (folder / "lib" / "store.py").write_text(STORE.replace("def get", "def fetch"))
+    assert run_whole(code).changed == 3  # a file hands the class on
+    incremental, after = state(code), times_by_target(code, "app.py")
+    assert ("Store.get", 6) in before.keys() - after.keys()
+    assert after == {key: before[key] for key in after} != {}
+    run(code, full=True)
+    assert state(code) == incremental
+
+
+def test_a_trace_of_a_store_that_did_not_keep_which_use_asked_what_is_used_once_more(
+    code: Project, folder: Path
+):
+    code.refresh()
+    symbols = code.lake.graph_table("symbols")
+    for row in symbols.read_rows(symbols.schema.names, eq("kind", "file")).to_pylist():
+        asked = {entry: answer for entry, answer in json.loads(row["trace"]).items() if entry != "uses"}
+        row |= {"trace": json.dumps(asked), "fingerprint": row["fingerprint"][::-1]}
+        symbols.upsert([pa.RecordBatch.from_pylist([row], schema=symbols.schema)])
+    (folder / "lib" / "store.py").write_text(STORE.replace("def get", "def fetch"))
+    assert run_whole(code).changed == 3
+    (folder / "lib" / "store.py").write_text(STORE.replace("def get", "def take"))
+    assert run_whole(code).changed == 2
+    assert not any(target == "Store.get" for _, target, _ in calls(code))
+    app = [row for row in rows(code, "symbols") if row["path"] == "app.py" and row["kind"] == "file"]
+    assert "uses" in json.loads(app[0]["trace"])
 
 
 def run_whole(project: Project):

@@ -143,7 +143,7 @@ class GraphRowBuilder:
             marks.append(f"{edge_id}{edge.confidence!r}")
             if stored.pop((kind, *edge[1:]), None) is None:
                 rows.append(self._build_edge_row(file.path, edge_id, kind, edge))
-        mark = hash_strings(self._dump(columns), *marks)
+        mark = hash_strings(self._dump(columns), "\n".join(marks))
         if file.stored is not None:
             if rows or stored:
                 changes.some_edges[file.path] = list(stored.values())
