@@ -26,6 +26,12 @@ def time_work(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - started, time.process_time() - worked
 
 
+def measure_processor(pid: int) -> float:
+    """Seconds of the processor that a process has used."""
+    values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure_memory(pid: int) -> float:
     """What a process holds in memory now, in millions of bytes."""
     return _read_status(str(pid), "VmRSS")

@@ -7,6 +7,8 @@ tenants with public, tenant-wide and private passages. Then, in one run: clients
 HTTP, a real `knowledge serve` process answers; and as many tasks ask LanceDB itself for the nearest
 vectors and the best words, under the same filters. The store is released anew in the middle of each
 load. Questions are embedded by an endpoint in a process of its own, which the raw calls do not need.
+`processor ms` is what an answer takes in the process that answers, with its share of the release, and
+`clients ms` what it takes in the clients, which run on the same cores.
 """
 
 from __future__ import annotations
@@ -27,17 +29,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx2
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures import describe_machine, measure_memory, print_rows
+from benchmarks.figures import describe_machine, measure_memory, measure_processor, print_rows
+from benchmarks.http_connection import HttpConnection
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import resolve_space
@@ -54,6 +57,7 @@ from knowledge_pipeline.store.readers import open_index
 
 DIMENSIONS = 256
 TENANTS = ("acme", "bolt", "core", "dune", "echo")
+SEARCH = "/api/v1/knowledge/search"
 CANDIDATES = 50  # that a search asks of each of its two ways
 _LINES, _BATCH, _MOST_ERRORS = 30, 2_000, 5
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,6 +87,8 @@ class Load:
     memory_mb: list[float] = field(default_factory=list[float])  # of the server, once a second
     seconds: float = 0.0
     released_s: float | None = None
+    answering_s: float = 0.0  # of the processor, in the process that answers
+    asking_s: float | None = None  # and in the clients; None: they are one with it
 
     def row(self) -> dict[str, Any]:
         """As it is told."""
@@ -100,11 +106,16 @@ class Load:
             "p95 ms": round(cuts[94], 1),
             "p99 ms": round(cuts[98], 1),
             "most ms": round(max(self.took_ms, default=0.0), 1),
+            "processor ms": self._each_ms(self.answering_s),
+            "clients ms": "" if self.asking_s is None else self._each_ms(self.asking_s),
             "errors": sum(self.errors.values()),
             "releases": len(self.releases),
             "most ms by the release": round(max(around, default=0.0), 1),
             "memory MB": _course(self.memory_mb),
         }
+
+    def _each_ms(self, seconds: float) -> float:
+        return round(seconds * 1000 / max(len(self.took_ms), 1), 2)
 
 
 def main() -> None:
@@ -175,7 +186,10 @@ async def _raw(settings: Settings, words: list[str], name: str, *, seconds: floa
         )
         return live.release
 
-    return await _loaded(Load(name), ask, iter_questions(words), seconds, clients)
+    worked = time.process_time()
+    load = await _loaded(Load(name), ask, iter_questions(words), seconds, clients)
+    load.answering_s = time.process_time() - worked
+    return load
 
 
 async def _served(
@@ -189,14 +203,13 @@ async def _served(
     seconds: float,
     clients: int,
 ) -> Load:
-    limits = httpx2.Limits(max_connections=clients, max_keepalive_connections=clients)
-    async with httpx2.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as http:
+    async with AsyncExitStack() as stack:
+        connections = [await stack.enter_async_context(HttpConnection(url)) for _ in range(clients)]
 
         async def ask(client: int, text: str) -> int:
-            headers = {"Authorization": f"Bearer {tokens[client % len(tokens)]}"}
-            told = await http.post("/api/v1/knowledge/search", json={"query": text}, headers=headers)
-            told.raise_for_status()
-            answer = told.json()
+            answer = await connections[client].post(
+                SEARCH, {"query": text}, token=tokens[client % len(tokens)]
+            )
             if answer["degraded"]:
                 raise RuntimeError(f"without {answer['degraded']}")
             return answer["release"]
@@ -205,7 +218,9 @@ async def _served(
         load = Load(name)
         watching = asyncio.create_task(_watched(load, pid))
         releasing = asyncio.create_task(_released(load, settings, seconds / 2))
+        answered_s, asked_s = measure_processor(pid), time.thread_time()
         await _loaded(load, ask, questions, seconds, clients)
+        load.answering_s, load.asking_s = measure_processor(pid) - answered_s, time.thread_time() - asked_s
         watching.cancel()
         await releasing
     return load
@@ -219,7 +234,7 @@ async def _loaded(load: Load, ask: Ask, questions: Iterator[str], seconds: float
         while (asked := time.perf_counter()) - started < seconds:
             try:
                 load.releases.add(await ask(number, next(questions)))
-            except (httpx2.HTTPError, RuntimeError, OSError) as error:
+            except (RuntimeError, OSError) as error:
                 load.errors[f"{type(error).__name__}: {str(error)[:120]}"] += 1
                 continue
             now = time.perf_counter()
@@ -385,7 +400,7 @@ def endpoint_process(kept: Path) -> Iterator[tuple[str, str]]:
         try:
             url, key = child.stdout.readline().split()
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(str(httpx2.URL(url).port))
+            kept.write_text(str(urlsplit(url).port))
             yield url, key
         finally:
             child.kill()

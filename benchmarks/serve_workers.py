@@ -18,17 +18,15 @@ import re
 import statistics
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from benchmarks import serve_load
-from benchmarks.figures import describe_machine
+from benchmarks.figures import describe_machine, measure_processor
+from benchmarks.http_connection import HttpConnection
 from knowledge_pipeline.store.shared_state import SharedState
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _OPERATIONS = 2_000
 
 
@@ -80,18 +78,22 @@ async def _load(
     with serve_load.serving(folder, "--workers", str(workers), prefix=prefix) as (url, pid):
         took_ms: list[float] = []
         errors = 0
-        limits = httpx2.Limits(max_connections=asked.clients, max_keepalive_connections=asked.clients)
-        async with httpx2.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as http:
+        async with AsyncExitStack() as stack:
+            connections = [await stack.enter_async_context(HttpConnection(url)) for _ in range(asked.clients)]
             questions = serve_load.iter_questions(words)
 
             async def ask(client: int, text: str) -> bool:
-                headers = {"Authorization": f"Bearer {tokens[client % len(tokens)]}"}
-                told = await http.post("/api/v1/knowledge/search", json={"query": text}, headers=headers)
-                return told.status_code == 200
+                token = tokens[client % len(tokens)]
+                try:
+                    await connections[client].post(serve_load.SEARCH, {"query": text}, token=token)
+                except RuntimeError:
+                    return False
+                return True
 
-            await asyncio.gather(*(ask(at, next(questions)) for at in range(asked.clients * 8)))  # warm
+            for _ in range(8):  # warm
+                await asyncio.gather(*(ask(at, next(questions)) for at in range(asked.clients)))
             pids = list_workers(pid, workers)
-            before, started = {each: _processor_s(each) for each in pids}, time.perf_counter()
+            before, started = {each: measure_processor(each) for each in pids}, time.perf_counter()
 
             async def client(number: int) -> None:
                 nonlocal errors
@@ -104,7 +106,7 @@ async def _load(
 
             await asyncio.gather(*map(client, range(asked.clients)))
             seconds = time.perf_counter() - started
-            used = [_processor_s(each) - before[each] for each in pids]
+            used = [measure_processor(each) - before[each] for each in pids]
             memory = [_memory_mb(each) for each in pids]
     cuts = statistics.quantiles(took_ms, n=100)
     return {
@@ -134,12 +136,6 @@ def list_workers(pid: int, workers: int) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return sorted(found)
-
-
-def _processor_s(pid: int) -> float:
-    """Processor time that a process has used, in seconds."""
-    values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(values[11]) + int(values[12])) / _TICKS
 
 
 def _memory_mb(pid: int) -> tuple[int, int]:
