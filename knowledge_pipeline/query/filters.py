@@ -18,6 +18,8 @@ from knowledge_pipeline.times import ensure_zone
 
 _Compile = Callable[[Sequence[str]], Filter]
 
+_NO_FILTERS = Filters()  # most restrictions are none
+
 _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 _TYPES_WITH_CHANGES = frozenset(
     {"git_history", "github_pr"}
@@ -38,6 +40,8 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     if not any(restriction.branches for restriction in restrictions):
         conditions.append(own)
     for restriction in restrictions:
+        if restriction == _NO_FILTERS:
+            continue
         conditions += to_conditions(replace(restriction, paths=(), branches=()))
         if restriction.branches:
             branches = map(replace_invalid_characters, restriction.branches)

@@ -23,13 +23,13 @@ class Stopwatch:
     @contextmanager
     def step(self, name: str) -> Generator[None]:
         """Time what happens inside, under a name."""
-        with self.substep(name):
-            start_ms = self.took_ms
-            try:
-                yield
-            finally:
-                took_ms = round(self.took_ms - start_ms, 3)
-                self.timings_ms[name] = max(took_ms, self.timings_ms.get(name, 0.0))
+        start_ms = self.took_ms
+        try:
+            yield
+        finally:
+            end_ms = self.took_ms
+            self.steps.append(Step(name, start_ms, end_ms))
+            self.timings_ms[name] = max(round(end_ms - start_ms, 3), self.timings_ms.get(name, 0.0))
 
     @contextmanager
     def substep(self, name: str) -> Generator[None]:

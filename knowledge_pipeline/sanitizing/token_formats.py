@@ -185,6 +185,8 @@ _FORMATS = (
 def find_tokens(text: str) -> Iterator[Finding]:
     """Every token of a known form, in the order of the table."""
     long_words = "\n".join(_LONG_WORD.findall(text))
+    if not long_words:
+        return
     for kind, prefixes, pattern in _FORMATS:
         for prefix in (each for each in prefixes if each in long_words):
             for at in find_occurrences(text, prefix):

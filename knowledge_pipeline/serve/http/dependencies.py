@@ -8,8 +8,9 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.models import HTTPBearer
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPBearer
+from fastapi.security.base import SecurityBase
 
 from knowledge_pipeline.contract.responses.base import JsonResponse
 from knowledge_pipeline.query.access import Access
@@ -17,6 +18,7 @@ from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.events.streams import EventStreams
 from knowledge_pipeline.serve.health import HealthCheck
+from knowledge_pipeline.serve.http.json_response import AnswerResponse
 from knowledge_pipeline.serve.refresh_queue import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
 from knowledge_pipeline.serve.tokens import Scope
@@ -27,8 +29,6 @@ ResultT = TypeVar("ResultT")
 _PROXY_HEADERS = frozenset(
     ("forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-host")
 )
-
-_bearer = HTTPBearer(auto_error=False, description="A token made by `knowledge token create`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class RequestContext:
         status: int = 200,
     ) -> JSONResponse:
         """The result of an operation as JSON."""
-        return JSONResponse((await self.execute(operation, scope=scope)).as_json(), status)
+        return AnswerResponse((await self.execute(operation, scope=scope)).as_json(), status)
 
 
 def build_origin(request: Request, interface: Interface = "http") -> Origin:
@@ -92,15 +92,22 @@ def build_origin(request: Request, interface: Interface = "http") -> Origin:
     )
 
 
-async def authenticate(request: Request, _: Annotated[object, Depends(_bearer)]) -> RequestContext:
-    """The request with its sender; raises `Unauthenticated`. OpenAPI learns of tokens from `_bearer`."""
-    state = get_app_state(request)
-    service, origin = state.service, build_origin(request)
-    if service.identifies_at_once:  # takes less than handing it to a thread
-        identity = service.identify_headers(request.headers, origin)
-    else:
-        identity = await run_in_threadpool(service.identify_headers, request.headers, origin)
-    return RequestContext(request, state, identity)
+class _Authentication(SecurityBase):
+    """Who sends a request, and what OpenAPI says of tokens: one dependency, as each costs every request."""
+
+    def __init__(self) -> None:
+        self.model = HTTPBearer(description="A token made by `knowledge token create`.")
+        self.scheme_name = "HTTPBearer"
+
+    async def __call__(self, request: Request) -> RequestContext:
+        """The request with its sender; raises `Unauthenticated`."""
+        state = get_app_state(request)
+        service, origin = state.service, build_origin(request)
+        if service.identifies_at_once:  # takes less than handing it to a thread
+            identity = service.identify_headers(request.headers, origin)
+        else:
+            identity = await run_in_threadpool(service.identify_headers, request.headers, origin)
+        return RequestContext(request, state, identity)
 
 
-CurrentContext = Annotated[RequestContext, Depends(authenticate)]
+CurrentContext = Annotated[RequestContext, Depends(_Authentication())]

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from fastapi.sse import format_sse_event
 
 from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.serve.http.json_response import AnswerResponse
 
 EVENT_STREAM = "text/event-stream"
 STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -32,7 +33,7 @@ STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
 def to_response(request: Request, answer: SearchResponse) -> Response:
     """An answer in the form that the request accepts."""
     if not wants_events(request.headers.get("accept", "")):
-        return JSONResponse(answer.as_json())
+        return AnswerResponse(answer.as_json())
     headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
     return StreamingResponse(_iter_events(answer), media_type=EVENT_STREAM, headers=headers)
 
