@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -38,6 +39,10 @@ class OpenRelease:
     _unreadable: dict[str, tuple[SpaceUnreadable, float]] = field(
         default_factory=dict[str, tuple[SpaceUnreadable, float]]
     )  # by space, with when to try again
+    _earlier: dict[str, IndexReader] = field(default_factory=dict[str, IndexReader])  # by space
+    _opening: dict[tuple[str, int], asyncio.Task[IndexReader]] = field(
+        default_factory=dict[tuple[str, int], "asyncio.Task[IndexReader]"]
+    )
 
     @property
     def missing(self) -> Mapping[str, str]:
@@ -68,14 +73,30 @@ class OpenRelease:
             try:
                 if problem and time.monotonic() < until_s:
                     raise problem
-                if (space, version) not in self._readers:
-                    self._readers[space, version] = await open_index(self._lake.root, space, version)
-                readers.append(self._readers[space, version])
+                readers.append(self._readers.get((space, version)) or await self._open_once(space, version))
             except SpaceUnreadable as error:
                 unreadable[space] = error
         if unreadable and not readers:
             raise next(iter(unreadable.values()))
         return tuple(readers), unreadable
+
+    async def _open_once(self, space: str, version: int) -> IndexReader:
+        """A reader for all questions that wait for it, as many do after a release."""
+        key = (space, version)
+        if key not in self._opening:
+            self._opening[key] = asyncio.create_task(self._open(space, version))
+        return await asyncio.shield(self._opening[key])  # whoever goes away leaves it to the others
+
+    async def _open(self, space: str, version: int) -> IndexReader:
+        try:
+            reader = await open_index(self._lake.root, space, version)
+            if earlier := self._earlier.pop(space, None):
+                with suppress(SpaceUnreadable):  # searches read what is not held
+                    await reader.advance_from(earlier)
+            self._readers[space, version] = reader
+            return reader
+        finally:
+            del self._opening[space, version]
 
     async def mark_unreadable(self, error: SpaceUnreadable) -> None:
         """Do without a space that cannot be read, and open it again after a while.
@@ -104,7 +125,10 @@ class OpenRelease:
         """The next release; tables whose versions did not change stay open."""
         readers = {key: self._readers[key] for key in release.tables.items() if key in self._readers}
         graph = self._graph if release.graph == self.release.graph else None
-        return OpenRelease(release, self._lake, readers, graph)
+        earlier = {**self._earlier, **{space: reader for (space, _), reader in self._readers.items()}}
+        opened = {space for space, _ in readers}
+        earlier = {space: each for space, each in earlier.items() if space not in opened}
+        return OpenRelease(release, self._lake, readers, graph, _earlier=earlier)
 
 
 async def find_rows(
@@ -159,6 +183,7 @@ class LiveIndex:
         self._polled_at = float("-inf")
         self._stamp: VersionStamp | None = None
         self._opened: OpenRelease | None = None
+        self._opening = asyncio.Lock()
 
     async def open_release(self) -> OpenRelease:
         """The live release.
@@ -175,14 +200,20 @@ class LiveIndex:
             stamp = await asyncio.to_thread(lambda: table.version_stamp)
         self._polled_at = time.monotonic()
         if self._opened is None or stamp != self._stamp:
-            live = await asyncio.to_thread(releases.find_live_release, self._lake)
-            if live is None:
-                raise NotFound("nothing is released yet: run `knowledge index`")
-            same_table = self._stamp and stamp[0] == self._stamp[0]  # so what is open is kept
-            previous = self._opened if same_table else None
-            self._opened = previous.advance_to(live) if previous else OpenRelease(live, self._lake)
-            self._stamp = stamp
+            async with self._opening:  # the first question opens it for all that wait
+                if self._opened is None or stamp != self._stamp:
+                    await self._advance(stamp)
+        assert self._opened
         return self._opened
+
+    async def _advance(self, stamp: VersionStamp) -> None:
+        live = await asyncio.to_thread(releases.find_live_release, self._lake)
+        if live is None:
+            raise NotFound("nothing is released yet: run `knowledge index`")
+        same_table = self._stamp and stamp[0] == self._stamp[0]  # so what is open is kept
+        previous = self._opened if same_table else None
+        self._opened = previous.advance_to(live) if previous else OpenRelease(live, self._lake)
+        self._stamp = stamp
 
     async def prewarm(self) -> None:
         """Read the indexes of the live release into memory.

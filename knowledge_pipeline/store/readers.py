@@ -140,6 +140,14 @@ class IndexReader:
         await asyncio.to_thread(prewarm)
 
     @_translate_errors
+    async def advance_from(self, earlier: IndexReader) -> None:
+        """Hold the vectors in memory if the reader of an earlier version of the space does."""
+        if earlier.memory.loaded:
+            files = self.files.items()
+            unchanged = {fragment for fragment, name in files if earlier.files.get(fragment) == name}
+            await asyncio.to_thread(self.memory.advance_from, earlier.memory, unchanged)
+
+    @_translate_errors
     async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[ScoredRow]:
         """Rows by cosine similarity in [-1, 1], best first.
 

@@ -83,6 +83,83 @@ def test_the_nearest_rows_are_those_of_the_cosine(
             }
 
 
+@settings(max_examples=examples(30), deadline=None)
+@given(
+    st.lists(vectors, min_size=1, max_size=6),
+    st.lists(vectors, max_size=4),
+    st.sets(st.integers(0, 5)),
+    st.sets(st.integers(0, 3)),
+    st.booleans(),
+)
+def test_what_a_reader_holds_of_the_version_before_finds_what_reading_all_does(
+    first: list[list[float] | None],
+    added: list[list[float] | None],
+    deleted: set[int],
+    changed: set[int],
+    compacted: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Lake(Path(folder))
+        write(lake, first, tenant="a")
+        before = asyncio.run(open_reader(lake))
+        while not before.memory.loaded:
+            before.memory.load_if_due()
+        table = lake.index("space", DIMENSIONS)
+        if added:
+            write(lake, added, tenant="b")
+        table.delete_where(one_of("path", [f"a{at}.py" for at in sorted(deleted)]))
+        again = [
+            rows.row("new", f"a{at}.py", vector=[0.5, 1.0, -1.0, 3.0], tenant="a") for at in sorted(changed)
+        ]
+        if again:
+            rows.write(lake, "space", again, dimensions=DIMENSIONS)
+        if compacted:
+            table.compact()
+        after = asyncio.run(open_reader(lake))
+        asyncio.run(after.advance_from(before))
+        held, anew, question = (
+            after.memory.loaded,
+            ExactVectors.load(after.dataset),
+            np.ones(DIMENSIONS, "f4"),
+        )
+        assert held
+        for where in (MATCH_ALL, MATCH_NONE, eq("tenant", "a")):
+            for one, other in zip(
+                *(each.search(question, where, limit=20) for each in (held, anew)), strict=True
+            ):
+                assert np.array_equal(one, other)
+        kept, read = held.take(anew.rows.tolist()), anew.take(anew.rows.tolist())
+        assert list(kept) == list(read) and np.array_equal(list(kept.values()), list(read.values()))
+
+
+def test_of_a_later_version_only_what_was_added_is_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = np.random.default_rng(7).standard_normal((20, DIMENSIONS)).round(3).tolist()
+    write(lake, made, tenant="a")
+    first = asyncio.run(open_reader(lake))
+    first.memory.load_if_due(), first.memory.load_if_due()
+    write(lake, made[:3], tenant="b")
+    second = asyncio.run(open_reader(lake))
+    read: list[int] = []
+    read_vectors = exact_vectors._read_vectors
+
+    def note(*args: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        found = read_vectors(*args)
+        read.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(exact_vectors, "_read_vectors", note)
+    asyncio.run(second.advance_from(first))
+    assert read == [3]
+    assert second.memory.loaded and len(second.memory.loaded.rows) == 23
+
+
+def test_what_no_search_held_is_not_held_of_the_next_version(lake: Lake) -> None:
+    write(lake, [[1.0, 0.0, 0.0, 0.0]] * 3, tenant="a")
+    first, second = asyncio.run(open_reader(lake)), asyncio.run(open_reader(lake))
+    asyncio.run(second.advance_from(first))
+    assert second.memory.loaded is None
+
+
 def test_vectors_that_are_read_in_batches_stay_beside_their_rows(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

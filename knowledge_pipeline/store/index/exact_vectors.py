@@ -7,7 +7,7 @@ found exactly.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,26 +49,23 @@ class ExactVectors:
         """
         values = values or ColumnValues(dataset)
         embedded = f"({values.resolve(where).sql}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
-        most, dimensions = dataset.count_rows(), dataset.schema.field("vector").type.list_size
-        rows, scales = np.empty(most, np.int64), np.zeros(most, np.float32)
-        vectors = np.empty((most, dimensions), np.float32)
-        end = 0
-        for batch in dataset.to_batches(
-            columns=["vector"], filter=embedded, with_row_id=True, batch_size=_BATCH_ROWS
-        ):
-            start, end = end, end + len(batch)
-            rows[start:end] = batch["_rowid"].to_numpy()
-            vectors[start:end] = batch["vector"].flatten().to_numpy().reshape(-1, dimensions)
-            lengths = np.linalg.norm(vectors[start:end], axis=1)
-            np.divide(1.0, lengths, out=scales[start:end], where=lengths > 0)
-        rows, vectors, scales = rows[:end], vectors[:end], scales[:end]
-        if np.any(rows[1:] < rows[:-1]):
-            order = np.argsort(rows)
-            rows, vectors, scales = rows[order], vectors[order], scales[order]
-        held = cls(rows, vectors, scales, dataset, values)
+        held = cls(*_read_vectors(dataset, embedded), dataset, values)
         if where:
-            held._positions[where.sql] = np.arange(end, dtype=np.int32)
+            held._positions[where.sql] = np.arange(len(held.rows), dtype=np.int32)
         return held
+
+    def advance_to(self, dataset: Any, values: ColumnValues, unchanged: Collection[int]) -> ExactVectors:
+        """Those of a later version, of which other fragments than the unchanged ones are read.
+
+        Rows that were deleted meanwhile stay until their fragment is rewritten; no condition finds them.
+        """
+        kept = np.isin(self.rows >> 32, np.fromiter(unchanged, np.int64, len(unchanged)))
+        others = [each for each in dataset.get_fragments() if each.fragment_id not in unchanged]
+        added = _read_vectors(dataset, "vector IS NOT NULL", others)
+        before = (self.rows[kept], self.vectors[kept], self.scales[kept])
+        return ExactVectors(
+            *_sort_by_row(*map(np.concatenate, zip(before, added, strict=True))), dataset, values
+        )
 
     def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""
@@ -117,6 +114,36 @@ class ExactVectors:
         return known
 
 
+def _read_vectors(
+    dataset: Any, embedded: str, fragments: Sequence[Any] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, vectors and scales, as `ExactVectors` has them, of what matches; without fragments, of all."""
+    most = dataset.count_rows() if fragments is None else sum(each.count_rows() for each in fragments)
+    dimensions = dataset.schema.field("vector").type.list_size
+    rows, scales = np.empty(most, np.int64), np.zeros(most, np.float32)
+    vectors = np.empty((most, dimensions), np.float32)
+    end = 0
+    scanner = dataset.scanner(
+        columns=["vector"], filter=embedded, with_row_id=True, batch_size=_BATCH_ROWS, fragments=fragments
+    )
+    for batch in scanner.to_batches():
+        start, end = end, end + len(batch)
+        rows[start:end] = batch["_rowid"].to_numpy()
+        vectors[start:end] = batch["vector"].flatten().to_numpy().reshape(-1, dimensions)
+        lengths = np.linalg.norm(vectors[start:end], axis=1)
+        np.divide(1.0, lengths, out=scales[start:end], where=lengths > 0)
+    return _sort_by_row(rows[:end], vectors[:end], scales[:end])
+
+
+def _sort_by_row(
+    rows: np.ndarray, vectors: np.ndarray, scales: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if np.any(rows[1:] < rows[:-1]):
+        order = np.argsort(rows)
+        rows, vectors, scales = rows[order], vectors[order], scales[order]
+    return rows, vectors, scales
+
+
 def _multiply(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """The product, in this thread: those of BLAS wait in a loop, and under load take twenty times as long."""
     return np.einsum("ij,j->i", vectors, asked)
@@ -148,6 +175,15 @@ class VectorMemory:
         matching = self._matching
         return self._loaded or (matching if matching and matching.has_all(rows) else None)
 
+    def advance_from(self, earlier: VectorMemory, unchanged: Collection[int]) -> None:
+        """Hold at once what an earlier version held, if it did, and what was added since.
+
+        `unchanged` are the fragments that have the same data files in both versions.
+        """
+        with self._reading:
+            if earlier.loaded and not self._loaded and not self._has_too_many():
+                self._loaded = earlier.loaded.advance_to(self._dataset, self.values, unchanged)
+
     def load_if_due(self, where: Filter = MATCH_ALL) -> ExactVectors | None:
         """The vectors for a search; None if it had better use the index.
 
@@ -162,10 +198,7 @@ class VectorMemory:
         if not self._reading.acquire(blocking=False):
             return None  # another search reads them
         try:
-            if self._is_too_large is None:
-                bytes_ = self._dataset.count_rows() * self._dimensions * 4
-                self._is_too_large = bytes_ > self._max_bytes
-            if self._is_too_large or self._loaded:
+            if self._has_too_many() or self._loaded:
                 return self._loaded
             if self._searches == _MIN_SEARCHES and where.sql != self._first_condition:
                 self._matching = ExactVectors.load(self._dataset, self.values, where)
@@ -174,3 +207,8 @@ class VectorMemory:
             return self._loaded
         finally:
             self._reading.release()
+
+    def _has_too_many(self) -> bool:
+        if self._is_too_large is None:
+            self._is_too_large = self._dataset.count_rows() * self._dimensions * 4 > self._max_bytes
+        return bool(self._is_too_large)
