@@ -18,13 +18,14 @@ import re
 import statistics
 import tempfile
 import time
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from benchmarks import serve_load
 from benchmarks.figures import describe_machine, measure_processor
-from benchmarks.http_connection import HttpConnection
 from knowledge_pipeline.store.shared_state import SharedState
 
 _OPERATIONS = 2_000
@@ -78,15 +79,13 @@ async def _load(
     with serve_load.serving(folder, "--workers", str(workers), prefix=prefix) as (url, pid):
         took_ms: list[float] = []
         errors = 0
-        async with AsyncExitStack() as stack:
-            connections = [await stack.enter_async_context(HttpConnection(url)) for _ in range(asked.clients)]
+        async with serve_load.open_http(url) as http:
             questions = serve_load.iter_questions(words)
 
             async def ask(client: int, text: str) -> bool:
-                token = tokens[client % len(tokens)]
                 try:
-                    await connections[client].post(serve_load.SEARCH, {"query": text}, token=token)
-                except RuntimeError:
+                    await serve_load.search(http, text, tokens[client % len(tokens)])
+                except aiohttp.ClientResponseError:
                     return False
                 return True
 
