@@ -128,6 +128,29 @@ def test_what_this_process_wrote_is_not_read_again(tmp_path: Path, monkeypatch: 
     assert table.count_rows(is_null("archived")) == 2
 
 
+def test_a_column_that_is_asked_for_later_is_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, scanned = Table(tmp_path / "t.lance", SCHEMA), list[set[str]]()
+    write(table, [("1", "a", True, START), ("2", "b", None, None), ("3", "c", None, START)])
+    held_columns._written.clear()  # as if another process had written them
+    scan = held_columns._scan
+
+    def record(dataset: Any, fragment: Any, columns: Any) -> pa.Table:
+        scanned.append(set(columns))
+        return scan(dataset, fragment, columns)
+
+    monkeypatch.setattr(held_columns, "_scan", record)
+    assert len(table.read_rows(["id"])) == 3
+    table.replace_rows([StaleRows("id", ["2"])])  # which is a mark, and no new file
+    assert table.read_rows(["id"], one_of("id", ["1", "2"])).to_pylist() == [{"id": "1"}]
+    assert by_id(table.read_rows(["id", "path"]).to_pylist()) == [
+        {"id": "1", "path": "a"},
+        {"id": "3", "path": "c"},
+    ]
+    assert scanned == [{"id"}, {"path"}]
+
+
 def test_a_large_table_is_left_to_lance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(tmp_path / "t.lance", SCHEMA)
     write(table, [(str(number), "a", True, START) for number in range(5)])
