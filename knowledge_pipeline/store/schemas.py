@@ -162,7 +162,7 @@ SYMBOLS = _build_schema(
     *_require("shown"),  # what results show of it: `store.code_graph.symbol_payload`
     *_allow_null("made_of"),  # of a file: digest of its facts, the configuration and the resolver
     *_allow_null("trace", type_=pa.large_string()),  # of a file: JSON object, what it asked of others
-    *_require("fingerprint"),  # of all rows of the file, edges too
+    *_require("fingerprint"),  # of all symbols of the file; of a file's own row, then of its edges too
     *_require("indexed_at", type_=_TIMESTAMP),
 )
 """One row per definition and file of every code source: the nodes of the code graph."""

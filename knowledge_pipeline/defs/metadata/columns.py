@@ -117,8 +117,8 @@ COLUMN_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "exported": "Whether other code can name it: it is neither private nor internal to its package.",
         "shown": "JSON list of what results show of it, read as one column.",
         "made_of": "Of a file: hash of its facts, the settings and the version of the resolver.",
-        "trace": "Of a file: its lookups in other files, each with a hash of the answer.",
-        "fingerprint": "Hash of all rows of the file, including its edges.",
+        "trace": "Of a file: which of its uses asked what of other files, each with a hash of the answer.",
+        "fingerprint": "Hash of all symbols of the file; of the file itself, then one of its edges.",
         "indexed_at": "When the row was last written.",
     },
 }

@@ -65,12 +65,12 @@ class ResolvedRows:
     symbols: pa.RecordBatch  # a file's own row is the last of its
     edges: pa.RecordBatch
     files: int
-    changes: RowChanges
+    changes: ReplacedRows
     notes: Counter[str]  # what could not be made as hoped
 
 
 @dataclass(frozen=True, slots=True)
-class RowChanges:
+class ReplacedRows:
     """Which rows others replace, besides the files' own rows."""
 
     symbols: list[str] = field(default_factory=list[str])  # files of which all symbols are written
@@ -78,7 +78,7 @@ class RowChanges:
     some_edges: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Files of which some edges are written, with the ids of those that go."""
 
-    def add(self, other: RowChanges) -> None:
+    def add(self, other: ReplacedRows) -> None:
         """Add those of other files."""
         self.symbols.extend(other.symbols)
         self.edges.extend(other.edges)
@@ -103,7 +103,7 @@ class GraphRowBuilder:
         """All rows of the files of a portion, in its order."""
         constants = {**self.source_columns, "indexed_at": self.indexed_at}
         symbols, edges = BatchBuilder(schemas.SYMBOLS, constants), BatchBuilder(schemas.EDGES, constants)
-        notes, changes = Counter[str](), RowChanges()
+        notes, changes = Counter[str](), ReplacedRows()
         for file in portion:
             facts, resolved = self.project.facts(file.path), self._resolve_file(file, notes)
             columns = {"uri": file.uri, "path": file.path, "language": facts.language}
@@ -134,7 +134,7 @@ class GraphRowBuilder:
         return _ENCODER.encode({**self.source_columns, **columns})
 
     def _build_edge_rows(
-        self, file: UnresolvedFile, columns: Row, edges: Iterable[Edge], changes: RowChanges
+        self, file: UnresolvedFile, columns: Row, edges: Iterable[Edge], changes: ReplacedRows
     ) -> tuple[str, list[Row]]:
         """A digest of all edges of a file, and the rows to write: those that are not stored, if any are."""
         stored = dict(file.stored.edges) if file.stored else {}

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.stages.code_graph.rows import ResolvedRows, Row, RowChanges
+from knowledge_pipeline.stages.code_graph.rows import ReplacedRows, ResolvedRows, Row
 from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
 from knowledge_pipeline.store.filters import Filter, eq, one_of
@@ -25,7 +25,7 @@ class GraphWriter:
     def __init__(self, lake: Lake, upkeep: Upkeep) -> None:
         self._lake, self._upkeep = lake, upkeep
         self._stack = ExitStack()
-        self._changes = RowChanges()
+        self._changes = ReplacedRows()
         self._paths: list[str] = []  # of files whose own row is written
 
     def __enter__(self) -> GraphWriter:
