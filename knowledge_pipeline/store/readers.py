@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -101,7 +101,7 @@ class IndexReader:
     memory: VectorMemory
     listed: ListedValues
     locations: Locations
-    fragments: Sequence[Any] | None = None  # of Lance: searches look at no other
+    fragments: Sequence[Any] | None = field(default=None, kw_only=True)  # of Lance: searches look at no other
 
     def narrow_to_row(self, row: int) -> IndexReader:
         """A reader whose searches look at the fragment of a row alone, in the indexes too.

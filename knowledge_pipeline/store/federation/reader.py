@@ -78,6 +78,7 @@ class FederatedReader(IndexReader):
             version=0,
             dimensions=first.dimensions,
             dataset=None,
+            is_local=first.is_local,
             files=files,
             memory=nothing,
             listed=ListedValues(None),
