@@ -64,6 +64,11 @@ def test_windows_end_between_words_and_overlap_by_whole_words():
     ]
 
 
+def test_an_overlap_that_leaves_no_room_for_the_next_word_is_left_out_of_a_window():
+    text = "one two " + "x" * 18
+    assert _texts(text, split_windows(measured(text), 0, len(text), 3, 1)) == ["one two", "x" * 18]
+
+
 def test_a_word_longer_than_the_limit_is_cut_within():
     text = "ab " + "x" * 30 + " cd"
     assert _texts(text, split_windows(measured(text), 0, len(text), 2)) == [

@@ -47,6 +47,10 @@ def test_a_sourced_script_is_imported() -> None:
     assert targets(SCRIPTS, "imports", "bin/run.sh:") == {"lib/log.sh:", "bin/setup.sh:"}
 
 
+def test_a_command_without_a_file_imports_none() -> None:
+    assert targets({"run.sh": 'source\n. "$(find_it)"\n'}, "imports", "run.sh:") == set()
+
+
 def test_an_edit_gives_the_edges_of_a_full_run() -> None:
     kept = Kept()
     kept.update(SCRIPTS)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
 from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline_tests.code_graph.files import targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -30,6 +31,14 @@ def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
 @given(st.text(max_size=200), st.sampled_from(["package.json", "tsconfig.json", "a/jsconfig.json"]))
 def test_no_manifest_makes_extraction_raise(text: str, path: str) -> None:
     assert extract(path, text, "json").definitions == ()
+
+
+def test_a_decorator_without_arguments_is_called() -> None:
+    files = {
+        "a.ts": "import { mark } from './b';\n@mark\nclass A {}\n",
+        "b.ts": "export function mark(x) {}\n",
+    }
+    assert targets(files, "calls", "a.ts:") == {"b.ts:mark"}
 
 
 def test_functions_are_named_by_what_holds_them() -> None:

@@ -64,6 +64,14 @@ def test_a_local_name_hides_what_has_its_name() -> None:
     assert calls("for Base in unknown(): Base.close()") == {"unknown"}
 
 
+def test_an_annotation_of_more_than_two_hundred_words_says_nothing() -> None:
+    union = " | ".join(["Store"] * 60)
+    files = {"a.py": f"class Store:\n    def get(self): ...\ndef f(s: {union}): s.get()\n"}
+    assert targets(files, "calls", "a.py:f") == {"a.py:Store.get"}
+    files["a.py"] = files["a.py"].replace(union, f"{union} | {union}")
+    assert "a.py:Store.get" not in targets(files, "calls", "a.py:f")
+
+
 def test_a_context_manager_gives_what_its_function_yields() -> None:
     opened = "from contextlib import contextmanager\nfrom store import Store\n@contextmanager\n"
     declared = f"{opened}def opened(): yield Store()\n"

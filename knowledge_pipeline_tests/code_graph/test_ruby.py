@@ -124,6 +124,10 @@ def test_files_are_loaded_from_beside_and_from_lib() -> None:
     assert targets(SHOP, "imports", "bin/run.rb:") == {f"{STORE}:"}
 
 
+def test_a_file_named_by_no_text_is_not_loaded() -> None:
+    assert targets({"a.rb": "require name\nload\n", "name.rb": "X = 1\n"}, "imports", "a.rb:") == set()
+
+
 def test_a_full_name_is_as_rubys_documentation_writes_it() -> None:
     assert full_name(STORE, "Shop.Store.put", Files(SHOP)) == "Shop::Store#put"
     assert full_name(STORE, "Shop.Store", Files(SHOP)) == "Shop::Store"

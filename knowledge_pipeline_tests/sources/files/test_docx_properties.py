@@ -243,6 +243,19 @@ def test_a_link_over_runs_is_one_link_and_a_field_over_paragraphs_keeps_its_text
     assert extract("a.docx", word(body)).text == "One\n\n[the page](http://b.example/)."
 
 
+def test_a_table_with_tables_in_it_is_laid_out_paragraph_by_paragraph():
+    def cell(inner: str) -> str:
+        return f"<w:tc>{inner}</w:tc>"
+
+    def say(text: str) -> str:
+        return f"<w:p>{written(text).xml}</w:p>"
+
+    inner = f"<w:tbl><w:tr>{cell(say('a'))}{cell(say('b'))}</w:tr></w:tbl>"
+    outer = f"<w:tbl><w:tr>{cell(say('left'))}{cell(say('right') + inner)}</w:tr></w:tbl>"
+    text = extract("a.docx", word(outer)).text
+    assert text == "left\n\nright\n\n| a | b |\n| --- | --- |"
+
+
 def test_a_cell_merged_with_those_below_is_told_in_each_row():
     def cell(text: str, merged: str = "") -> str:
         return f"<w:tc><w:tcPr>{merged}</w:tcPr><w:p>{written(text).xml}</w:p></w:tc>"
