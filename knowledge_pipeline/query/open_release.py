@@ -73,21 +73,23 @@ class OpenRelease:
             try:
                 if problem and time.monotonic() < until_s:
                     raise problem
-                readers.append(self._readers.get((space, version)) or await self._open_once(space, version))
+                readers.append(
+                    self._readers.get((space, version)) or await self._open_reader_once(space, version)
+                )
             except SpaceUnreadable as error:
                 unreadable[space] = error
         if unreadable and not readers:
             raise next(iter(unreadable.values()))
         return tuple(readers), unreadable
 
-    async def _open_once(self, space: str, version: int) -> IndexReader:
+    async def _open_reader_once(self, space: str, version: int) -> IndexReader:
         """A reader for all questions that wait for it, as many do after a release."""
         key = (space, version)
         if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._open(space, version))
+            self._opening[key] = asyncio.create_task(self._open_reader(space, version))
         return await asyncio.shield(self._opening[key])  # whoever goes away leaves it to the others
 
-    async def _open(self, space: str, version: int) -> IndexReader:
+    async def _open_reader(self, space: str, version: int) -> IndexReader:
         try:
             reader = await open_index(self._lake.root, space, version)
             if earlier := self._earlier.pop(space, None):

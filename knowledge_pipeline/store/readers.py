@@ -222,7 +222,7 @@ class IndexReader:
     @_translate_errors
     async def read_outline_columns(self, fragment: int) -> OutlineColumns:
         """The outlines of all rows of a file."""
-        return await asyncio.to_thread(OutlineColumns.read, self.dataset, fragment)
+        return await asyncio.to_thread(OutlineColumns.read_fragment, self.dataset, fragment)
 
     @_translate_errors
     async def take_vectors(self, rows: Collection[int]) -> Mapping[int, np.ndarray]:

@@ -56,7 +56,7 @@ class OutlineColumns:
     _symbols: Any  # of Arrow: a list for each row
 
     @classmethod
-    def read(cls, dataset: Any, fragment: int) -> OutlineColumns:
+    def read_fragment(cls, dataset: Any, fragment: int) -> OutlineColumns:
         """Read the rows of a fragment, in some ten microseconds of the processor each.
 
         Metadata are read by themselves: what is kept of a batch keeps all of it in memory.
