@@ -51,6 +51,7 @@ def calls(body: str, **more: str) -> set[str]:
         ("[s.get() for s in [Store.make()]]", {"Store.make", "Store.get"}),
         ("try: pass\nexcept Base as error: error.close()", {"Base.close"}),
         ("make: Callable[[], Store] = x\nmake().get()", {"Store.get"}),
+        ("made: Coroutine[Base, Base, Store] = x\nmade.get()", {"Store.get"}),
         ("def inner(x: Store = None): x.get()\ninner()", {"main.inner"}),
     ],
 )
