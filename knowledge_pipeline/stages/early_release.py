@@ -9,11 +9,12 @@ from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.stages.embeddings import track_texts
+from knowledge_pipeline.stages.embeddings import estimate_seconds, track_texts
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.reconcile import exclude_keys
 
 MIN_LOCAL_TEXTS, MIN_REMOTE_TEXTS = 64, 2048  # without a vector; fewer are embedded in seconds
+MAX_WAIT_S = 1.0  # of words for vectors that a model of this machine makes so soon
 INTERVAL_S = 60.0  # between two releases of vectors
 MAX_TIME_SHARE = 0.1  # of a refresh, spent on them
 MIN_KEPT_SHARE = 0.9  # of the rows with a vector that are in the index
@@ -54,13 +55,17 @@ class EarlyReleases:
 def index_words(ctx: RefreshContext) -> Stats | None:
     """Index a source before it is embedded; None where that is soon done, or live vectors would go."""
     embedding = ctx.settings.resolve_embedding(ctx.source)
-    few = MIN_LOCAL_TEXTS if embedding.provider == "local" else MIN_REMOTE_TEXTS
+    is_local = embedding.provider == "local"
+    few = MIN_LOCAL_TEXTS if is_local else MIN_REMOTE_TEXTS
     space = resolve_space(embedding)
     changed = track_texts(ctx, space).find_changed_values("text_key", "text_key")
     if changed is not None and (len(changed) <= few or _count_without_vector(ctx, space, changed) <= few):
         return None
     missing = _count_texts_to_embed(ctx)
-    return None if missing is None or missing <= few else index.refresh(ctx, more_vectors=True)
+    if missing is None or missing <= few:
+        return None
+    seconds = estimate_seconds(ctx, missing) if is_local else None
+    return None if seconds is not None and seconds <= MAX_WAIT_S else index.refresh(ctx, more_vectors=True)
 
 
 def index_vectors(ctx: RefreshContext) -> Stats | None:

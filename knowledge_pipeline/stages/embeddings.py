@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,7 @@ from knowledge_pipeline.embedding.base import Embedder, Space, find_invalid_vect
 from knowledge_pipeline.embedding.prompts import describe_missing_prompts, find_known_prompts
 from knowledge_pipeline.embedding.ray_embedder import RayEmbedder
 from knowledge_pipeline.embedding.registry import count_read_tokens, open_embedder, resolve_space
-from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.errors import KnowledgeError, StoreError
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.embedding_order import order_texts
@@ -42,6 +43,9 @@ _DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machi
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
 _TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models
 _LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
+_SAMPLED_TEXTS, _SAMPLE_TEXTS = 64, 2  # the longest of so many tell how long a model takes
+
+_used_spaces = set[str]()  # whose models this process has loaded
 
 
 def refresh(ctx: RefreshContext) -> Stats:
@@ -57,6 +61,25 @@ def refresh(ctx: RefreshContext) -> Stats:
     finally:  # the cost of a failed refresh is logged too
         if embedder.usage.texts:
             log_embedding_calls(ctx, embedder.usage, seconds=round(time.perf_counter() - started, 4))
+
+
+def estimate_seconds(ctx: RefreshContext, texts: int) -> float | None:
+    """How long a model of this machine takes for so many texts of a source, by some of its longer ones.
+
+    None where this process has not used the model yet: loading it may take longer than all else.
+    """
+    embedder = open_embedder(ctx.settings.resolve_embedding(ctx.source))
+    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
+    batches = chunks.iter_batches(["header", "text"], is_null("skipped"), batch_rows=_SAMPLED_TEXTS)
+    if embedder.space.name not in _used_spaces or (batch := next(batches, None)) is None:
+        return None
+    rows = zip(*batch.to_pydict().values(), strict=True)
+    sample = sorted((build_embedded_text(*row) for row in rows), key=len)[-_SAMPLE_TEXTS:]
+    started = time.perf_counter()
+    with suppress(KnowledgeError):  # which the stage will raise, too
+        embedder.embed(sample)
+        return (time.perf_counter() - started) / len(sample) * texts
+    return None
 
 
 def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
@@ -227,6 +250,7 @@ class _VectorRowBuilder:
         while portions:
             portion = portions.pop(-(len(portions) % 2))  # long and short in turn: bars move evenly
             vectors.append(self._embedder.embed([texts[key] for key in portion]))
+            _used_spaces.add(self._embedder.space.name)
             embedded = embedded + portion
             reporter.add(portion)
             if not portions or time.monotonic() > started + SECONDS_PER_COMMIT:

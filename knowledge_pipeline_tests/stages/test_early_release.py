@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.checks.registry import CHECKS
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.errors import EmbeddingUnavailable
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import early_release, embeddings, pipeline
@@ -81,6 +82,37 @@ def test_words_answer_before_anything_is_embedded_and_vectors_follow(project: Pr
     live = find_live_release(project.lake)
     assert live is not None
     assert (live.rows, live.unembedded, live.embedded_share) == (FILES, 0, 1.0)
+
+
+def test_words_wait_for_vectors_that_a_model_in_memory_makes_at_once(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(tmp_path / "own", EmbeddingSettings(model="static-v1"))
+    monkeypatch.setattr(early_release, "MIN_LOCAL_TEXTS", 8)
+    for source, max_wait_s, first_share in (("slow", 0.0, 0.0), ("quick", 60.0, 1.0)):
+        monkeypatch.setattr(early_release, "MAX_WAIT_S", max_wait_s)
+        for path in folder.iterdir():
+            path.write_text(path.read_text() + f"# of the {source} one\n")
+        project.declare(source, "code", folder)
+        shares: list[float] = []
+        report = observe(project, lambda live, to=shares: to.append(live.embedded_share))
+        assert project.refresh(source, report=report).failures == {}
+        assert shares[0] == first_share
+
+
+def test_how_long_a_model_takes_is_told_once_this_process_has_used_it(tmp_path: Path, folder: Path) -> None:
+    prompt = f"a prompt of this test in {tmp_path.name}: "  # which makes it a model that nobody has used
+    project = Project(tmp_path / "own", EmbeddingSettings(model="static-v1", document_prompt=prompt))
+    project.declare("main", "code", folder)
+    (source,) = project.settings.sources
+    ctx = RefreshContext(project.lake, project.settings, source)
+    for stage in ("snapshot", "chunks"):
+        pipeline.STAGES[stage](ctx)
+    assert embeddings.estimate_seconds(ctx, FILES) is None
+    pipeline.STAGES["embeddings"](ctx)
+    few, many = (embeddings.estimate_seconds(ctx, texts) for texts in (1, 1_000_000))
+    assert few is not None and many is not None
+    assert 0 < few < many
 
 
 def test_nothing_is_released_early_while_a_release_is_pinned(project: Project, folder: Path) -> None:
