@@ -50,7 +50,7 @@ def check_cost(lake: Lake, settings: Settings, source_type: SourceType) -> Check
     del source_type  # all types share the budgets
     now = datetime.now(UTC)
     since = now - timedelta(days=_BUDGET_DAYS)
-    calls = lake.log_table("llm_calls").read_rows(["kind", "model", "source", "cost"], at_least("at", since))
+    calls = open_log(lake, "llm_calls").read_rows(["kind", "model", "source", "cost"], at_least("at", since))
     by_source = calls.group_by(["source", "kind", "model"]).aggregate([("cost", "sum")])
     costs = [row for row in by_source.rename_columns({"cost_sum": "cost"}).to_pylist() if row["cost"]]
     total, budget = float(sum(calls.select(["cost"]).to_pydict()["cost"])), settings.checks.monthly_budget

@@ -25,15 +25,16 @@ _LOGGED_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost
 def log_refreshes(
     lake: Lake, settings: Settings, stats: Iterable[Stats], *, run_id: str | None = None
 ) -> None:
-    """Add a row to `refreshes` for each finished stage; `run_id` is the Dagster run.
+    """Add a row to `refreshes` for each finished stage; `run_id` is the Dagster run."""
+    _add_rows(lake, "refreshes", _build_rows(settings, stats, run_id))
 
-    Few rows wait in a file for who reads the log, where the store is a folder: a commit costs more than that.
-    """
-    rows = _build_rows(settings, stats, run_id)
-    if not (lake.is_local and len(rows) <= _MAX_PENDING_ROWS and add_pending_rows(lake, "refreshes", rows)):
+
+def _add_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Few rows wait in a file for who reads the log, where the store is a folder: a commit costs more."""
+    if not (lake.is_local and len(rows) <= _MAX_PENDING_ROWS and add_pending_rows(lake, name, rows)):
         from knowledge_pipeline.store.logs import append_rows
 
-        append_rows(lake, "refreshes", rows)
+        append_rows(lake, name, rows)
 
 
 def log_idle_refreshes(lake: Lake, settings: Settings, stats: Sequence[Stats]) -> None:
@@ -90,10 +91,8 @@ def _read_version() -> str:
 
 def log_embedding_calls(ctx: RefreshContext, usage: Usage, *, seconds: float) -> None:
     """Add a row to `llm_calls` for the texts that an embeddings stage embedded."""
-    from knowledge_pipeline.store.logs import append_rows
-
     embedding = ctx.settings.resolve_embedding(ctx.source)
     model = {"kind": "embedding", "provider": embedding.provider, "model": embedding.model}
     counts = {"calls": usage.texts, "tokens": usage.tokens, "cost": usage.cost, "seconds": seconds}
     row = {"at": datetime.now(UTC), **model, "source": ctx.source.id, **counts}
-    append_rows(ctx.lake, "llm_calls", [row])
+    _add_rows(ctx.lake, "llm_calls", [row])
