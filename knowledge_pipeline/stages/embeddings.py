@@ -38,6 +38,7 @@ from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batche
 
 TEXTS_PER_COMMIT = 512  # embedded in this process: what a killed refresh loses at most, or
 SECONDS_PER_COMMIT = 30.0  # so much work
+_QUICK_COMMIT_S, _MAX_TEXTS_PER_COMMIT = 1.0, 8_192  # of a model that embeds so quickly, more texts at once
 SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
 _DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machines
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
@@ -180,8 +181,9 @@ class _VectorRowBuilder:
         if not self._ctx.options.reembed:
             space = self._embedder.space
             index = self._ctx.lake.index(space.name, space.dimensions)
-            for found in index.iter_rows_by_values("text_key", keys, ["text_key", "vector"]):
-                rows = found.filter(found["vector"].is_valid())
+            for batch in split_batches(keys):
+                has_vector = one_of("text_key", batch) & is_null("unembedded")
+                rows = index.read_rows(["text_key", "vector"], has_vector)
                 if row_by_key := {key: row for row, key in enumerate(rows["text_key"].to_pylist())}:
                     unique = rows.take(list(row_by_key.values())).cast(self._table.schema)
                     missing.difference_update(row_by_key)
@@ -202,8 +204,12 @@ class _VectorRowBuilder:
     def _iter_commit_texts(self, missing: set[str]) -> Iterator[dict[str, str]]:
         """The texts of each commit; those for a model of this machine, which takes longest, in good order."""
         if self._is_local:
-            for keys in split_batches(order_texts(self._ctx, missing), TEXTS_PER_COMMIT):
-                yield dict(self._iter_texts(set(keys)))
+            ordered, size = iter(order_texts(self._ctx, missing)), TEXTS_PER_COMMIT
+            while keys := list(islice(ordered, size)):
+                started = time.monotonic()
+                yield {key: text for some in split_batches(keys) for key, text in self._iter_texts(set(some))}
+                is_quick = time.monotonic() < started + _QUICK_COMMIT_S
+                size = min(4 * size, _MAX_TEXTS_PER_COMMIT) if is_quick else TEXTS_PER_COMMIT
             return
         texts = self._iter_texts(missing)
         while batch := dict(islice(texts, TEXTS_PER_COMMIT)):
