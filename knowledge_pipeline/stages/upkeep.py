@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # Arrow is imported where a table is opened: a refresh withou
     from knowledge_pipeline.store.tables import Table
 
 MAX_POSTPONED_ROWS = 512  # that no index holds: full text scans them at 0.08 ms each
+MAX_POSTPONED_GRAPH_ROWS = 20_000  # of the code graph in all, scanned in some 8 ms
 MAX_POSTPONED_VERSIONS = 64  # of a table
 
 
@@ -56,11 +57,13 @@ class PostponedUpkeep(Upkeep):
         table.compact_if_due(after_versions=MAX_POSTPONED_VERSIONS)
 
     def tend_index(self, table: Table, *, with_vectors: bool = True) -> None:
-        """Build missing indexes, and extend them only over very many rows."""
-        from knowledge_pipeline.store import indexes
+        """Build missing indexes, and extend them only over very many rows; a small graph's wait."""
+        from knowledge_pipeline.store import indexes, schemas
 
         self._is_index_due = True
         table.compact_if_due(after_versions=MAX_POSTPONED_VERSIONS)
+        if table.name in schemas.GRAPH and table.count_rows() <= MAX_POSTPONED_GRAPH_ROWS:
+            return
         indexes.maintain_indexes(table, with_vectors=with_vectors, max_unindexed_rows=MAX_POSTPONED_ROWS)
 
     def run(self, lake: Lake, *, keep_releases: int) -> None:

@@ -126,3 +126,21 @@ def test_a_long_tail_is_indexed_at_once_all_the_same(
         refresh(docs, postponed)
         unindexed.append(indexes.count_unindexed_rows(tables(docs)["index"]))
     assert unindexed == [0, 1, 2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("max_postponed_rows", [1_000, 0])
+def test_indexes_of_a_small_code_graph_are_built_when_nothing_changes(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch, max_postponed_rows: int
+) -> None:
+    monkeypatch.setattr(indexes, "GRAPH_INDEX_MIN_ROWS", 1)
+    monkeypatch.setattr(upkeep, "MAX_POSTPONED_GRAPH_ROWS", max_postponed_rows)
+    (folder / "a.py").write_text("def first():\n    return second()\n\n\ndef second():\n    return 1\n")
+    project.declare("main", "code", folder)
+    postponed = PostponedUpkeep()
+    refresh(project, postponed)
+    graph = project.lake.graph_tables()
+    assert [not table.indexes for table in graph.values()] == [max_postponed_rows > 0] * 2
+    postponed.run(project.lake, keep_releases=3)
+    assert all(table.indexes for table in graph.values())
+    live = find_live_release(project.lake)
+    assert live and live.graph == {name: table.version for name, table in graph.items()}
