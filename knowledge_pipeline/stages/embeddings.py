@@ -9,7 +9,7 @@ vector of a text that another source of the space has is copied from the index.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -204,7 +204,9 @@ class _VectorRowBuilder:
     def _iter_commit_texts(self, missing: set[str]) -> Iterator[dict[str, str]]:
         """The texts of each commit; those for a model of this machine, which takes longest, in good order."""
         if self._is_local:
-            ordered, size = iter(order_texts(self._ctx, missing)), TEXTS_PER_COMMIT
+            is_one_commit = len(missing) <= TEXTS_PER_COMMIT
+            ordered = iter(missing if is_one_commit else order_texts(self._ctx, missing))
+            size = TEXTS_PER_COMMIT
             while keys := list(islice(ordered, size)):
                 started = time.monotonic()
                 yield {key: text for some in split_batches(keys) for key, text in self._iter_texts(set(some))}
@@ -227,21 +229,26 @@ class _VectorRowBuilder:
             yield self._to_batch(keys, vectors)
 
     def _iter_texts(self, missing: set[str]) -> Iterator[tuple[str, str]]:
-        left, where = set(missing), is_null("skipped")
-        if len(left) <= KEYS_PER_FILTER:
-            where = where & one_of("text_key", sorted(left))
-        for batch in self._chunks.iter_batches(["text_key", "header", "text"], where) if left else ():
+        left = set(missing)
+        for batch in self._iter_chunks(["header", "text"], missing):
             for row in batch.to_pylist():
                 if row["text_key"] in left:
                     left.discard(row["text_key"])
                     yield row["text_key"], build_embedded_text(row["header"], row["text"])
+
+    def _iter_chunks(self, columns: Sequence[str], keys: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """The column `text_key`, and others, of the chunks of some texts; of all where these are many."""
+        where = is_null("skipped")
+        if len(keys) <= KEYS_PER_FILTER:
+            where = where & one_of("text_key", sorted(keys))
+        yield from self._chunks.iter_batches(["text_key", *columns], where) if keys else ()
 
     def _measure_work(self, missing: Collection[str]) -> dict[str, int]:
         """Tokens that take time, by the keys of texts: a model reads the beginning of a long one alone."""
         embedding = self._ctx.settings.resolve_embedding(self._ctx.source)
         limit = count_read_tokens(embedding, self._embedder.space)
         work = dict.fromkeys(missing, _TOKENS_PER_TEXT)
-        for batch in self._chunks.iter_batches(["text_key", "tokens"], is_null("skipped")):
+        for batch in self._iter_chunks(["tokens"], missing):
             for key, tokens in zip(*batch.to_pydict().values(), strict=True):
                 if key in work:
                     work[key] = _TOKENS_PER_TEXT + min(tokens, limit)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from knowledge_pipeline.stages.embedding_order import order_texts
 from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.filters import UNEMBEDDED
+from knowledge_pipeline.store.filters import UNEMBEDDED, Filter
 from knowledge_pipeline.store.release import Release, find_live_release, list_releases
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
@@ -334,3 +335,36 @@ def test_sources_are_embedded_before_tests_and_what_is_used_before_what_is_not(
     paths = {row["text_key"]: row["path"] for row in rows}
     order = list(dict.fromkeys(paths[key] for key in order_texts(ctx, paths)))
     assert order == ["core.py", "leaf.py", "tests/test_core.py", "CHANGELOG.py"]
+
+
+def test_few_texts_are_embedded_without_a_look_at_all_chunks(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(tmp_path / "own", EmbeddingSettings(model="static-v1"))
+    project.declare("main", "code", folder)
+    ordered, conditions = list[int](), list[str]()
+    read = Table.iter_batches
+
+    def note_order(ctx: RefreshContext, keys: Collection[str]) -> list[str]:
+        ordered.append(len(keys))
+        return order_texts(ctx, keys)
+
+    def note_condition(self: Table, columns: Sequence[str], where: Filter, **rest: int) -> Any:
+        conditions.append(where.sql)
+        return read(self, columns, where, **rest)
+
+    monkeypatch.setattr(embeddings, "order_texts", note_order)
+    (source,) = project.settings.sources
+    ctx = RefreshContext(project.lake, project.settings, source)
+    for limit, expected in ((FILES, []), (FILES - 1, [FILES])):
+        monkeypatch.setattr(embeddings, "TEXTS_PER_COMMIT", limit)
+        for path in folder.iterdir():
+            path.write_text(path.read_text() + f"# at most {limit}\n")
+        for stage in ("snapshot", "chunks"):
+            pipeline.STAGES[stage](ctx)
+        with monkeypatch.context() as patched:
+            patched.setattr(Table, "iter_batches", note_condition)
+            assert pipeline.STAGES["embeddings"](ctx).added == FILES
+        assert ordered == expected
+        if not expected:
+            assert conditions and all("text_key" in condition for condition in conditions)
