@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.query.federation.stores import MemberStores
 
 _NO_FILTERS = Filters()
+_YOUNG_OBJECTS = 10_000  # that Python makes before it looks for garbage: queries under way hold thousands
 
 ParamsT = ParamSpec("ParamsT")
 ResultT = TypeVar("ResultT")
@@ -317,6 +319,8 @@ class AsyncKnowledgeBase:
     async def prewarm(self) -> None:
         """Read what a first query would have to wait for: the released indexes, a local model, the graph.
 
+        From then on this process looks for garbage less often, unless it already does.
+
         Raises:
             NotFound: nothing is released yet.
             StoreError: they cannot be read.
@@ -326,6 +330,9 @@ class AsyncKnowledgeBase:
         asks_nobody = not self.settings.query.list_language_model_keys()
         if self.settings.embedding.provider == "local" and asks_nobody:
             await self._engine.search("what is this", self.access)
+        young, *older = gc.get_threshold()
+        if 0 < young < _YOUNG_OBJECTS:  # 0: it never looks
+            gc.set_threshold(_YOUNG_OBJECTS, *older)
 
     @_on_background_loop
     async def feedback(
