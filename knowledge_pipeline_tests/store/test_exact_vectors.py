@@ -202,7 +202,7 @@ def test_a_second_look_reads_the_rows_that_match_alone_and_finds_the_same(lake: 
     ids, similarities = whole.search(question, only_b, limit=10)
     assert [tuple(each) for each in found] == list(zip(ids.tolist(), similarities.tolist(), strict=True))
     held = memory.find_holder(ids.tolist())
-    assert memory.loaded is None and held and len(held.rows) == 20
+    assert memory.loaded is None and isinstance(held, ExactVectors) and len(held.rows) == 20
     assert np.array_equal(held.take_matrix(ids.tolist())[1], whole.take_matrix(ids.tolist())[1])
     assert memory.find_holder(whole.rows.tolist()) is None
     assert asyncio.run(reader.search_vector(question, only_b, limit=10)) == found

@@ -23,7 +23,7 @@ from knowledge_pipeline.store.readers import IndexReader
 MAX_HELD_ROWS = 300_000  # whose outlines are held as columns, at about 100 bytes each
 MAX_OUTLINE_BYTES = 16_000_000  # about 35,000 outlines as objects: those found last are found again
 MAX_CHUNK_BYTES = 32_000_000  # about 8,000 chunks
-MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions
+MAX_VECTOR_BYTES = 48_000_000  # 30,000 of 384 dimensions, where they are not read in place
 _ROW_BYTES = 2_500  # that a chunk takes besides its text, about
 _OUTLINE_BYTES = 450  # that an outline takes, about
 _MIN_TAKEN = 400  # outlines of a file, two questions': a process that asks once would read more than it saves
@@ -135,8 +135,8 @@ class RowCache:
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
         """Vectors of rows that a search of this reader found; rows without a vector are left out."""
-        if reader.memory.loaded:
-            return reader.memory.loaded.take(rows)
+        if held := reader.memory.find_holder(rows):
+            return held.take(rows)
         found, missing = self._vectors.split(reader, rows)
         for row, vector in (await reader.take_vectors(missing)).items():
             found[row] = vector

@@ -17,6 +17,7 @@ from cachetools import LRUCache
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.matching_rows import MAX_ROWS, MatchingRows
+from knowledge_pipeline.store.index.vector_files import VectorFiles
 
 MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
 MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
@@ -150,7 +151,10 @@ def _multiply(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
 
 
 class VectorMemory:
-    """Holds the vectors of one version once that pays: it is small, and is searched again. For threads."""
+    """Holds the vectors of one version once that pays: it is small, and is searched again. For threads.
+
+    Those of a larger one are read in place, where its files allow that.
+    """
 
     def __init__(
         self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES, max_rows: int = MAX_ROWS
@@ -162,6 +166,7 @@ class VectorMemory:
         self._first_condition = ""
         self._loaded: ExactVectors | None = None
         self._matching: ExactVectors | None = None  # of the condition of the second search alone
+        self._files: VectorFiles | None = None  # of a version that is too large to be held
         self._is_too_large: bool | None = None
         self._reading = threading.Lock()
 
@@ -170,10 +175,14 @@ class VectorMemory:
         """The vectors, if they are loaded by now."""
         return self._loaded
 
-    def find_holder(self, rows: Collection[int]) -> ExactVectors | None:
-        """What holds the vectors of rows, as far as they have any; None if they have to be read."""
-        matching = self._matching
-        return self._loaded or (matching if matching and matching.has_all(rows) else None)
+    def find_holder(self, rows: Collection[int]) -> ExactVectors | VectorFiles | None:
+        """What has the vectors of rows, as far as they have any; None if Lance has to read them."""
+        if self._loaded:
+            return self._loaded
+        for each in (self._matching, self._files):
+            if each and each.has_all(rows):
+                return each
+        return None
 
     def advance_from(self, earlier: VectorMemory, unchanged: Collection[int]) -> None:
         """Hold at once what an earlier version held, if it did, and what was added since.
@@ -193,12 +202,16 @@ class VectorMemory:
         self._searches += 1
         if self._searches == 1:
             self._first_condition = where.sql
-        if self._loaded or self._searches < _MIN_SEARCHES or self._is_too_large:
+        if self._loaded or self._searches < _MIN_SEARCHES or self._files:
             return self._loaded
         if not self._reading.acquire(blocking=False):
             return None  # another search reads them
         try:
-            if self._has_too_many() or self._loaded:
+            if self._has_too_many():
+                if self._searches > _MIN_SEARCHES:  # the second one may be of the only question
+                    self._files = VectorFiles.open(self._dataset, self._dimensions)
+                return None
+            if self._loaded:
                 return self._loaded
             if self._searches == _MIN_SEARCHES and where.sql != self._first_condition:
                 self._matching = ExactVectors.load(self._dataset, self.values, where)

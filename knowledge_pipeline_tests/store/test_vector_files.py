@@ -1,0 +1,69 @@
+"""Vectors read in place: those that Lance reads, where the file has a plain one for each row."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowledge_pipeline.store.filters import MATCH_ALL, one_of
+from knowledge_pipeline.store.index.exact_vectors import VectorMemory
+from knowledge_pipeline.store.index.vector_files import VectorFiles
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline_tests.query.search import rows
+
+DIMENSIONS = 384
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> IndexReader:
+    """Three fragments; the second has a row without a vector, and of the third some rows are deleted."""
+    lake, made = Lake(tmp_path), np.random.default_rng(7).standard_normal((90, DIMENSIONS)).round(3).tolist()
+    parts = {"a": made[:40], "b": [None, *made[41:60]], "c": made[60:]}
+    for tenant, vectors in parts.items():
+        chunks = [
+            rows.row("text", f"{tenant}{at}.py", vector=each, tenant=tenant)
+            for at, each in enumerate(vectors)
+        ]
+        rows.write(lake, "space", chunks, dimensions=DIMENSIONS)
+    table = lake.index("space", DIMENSIONS)
+    table.delete_where(one_of("path", [f"c{at}.py" for at in range(0, 30, 3)]))
+    return asyncio.run(open_index(lake.root, "space", table.version))
+
+
+def read_row_ids(reader: IndexReader) -> dict[int, list[int]]:
+    """The rows of each fragment."""
+    ids = reader.dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
+    return {at: [id_ for id_ in ids if id_ >> 32 == at] for at in {id_ >> 32 for id_ in ids}}
+
+
+def test_vectors_are_those_that_lance_reads_of_files_that_have_one_for_each_row(reader: IndexReader) -> None:
+    files, by_fragment = VectorFiles.open(reader.dataset, DIMENSIONS), read_row_ids(reader)
+    assert [files.has_all(ids) for _, ids in sorted(by_fragment.items())] == [True, False, True]
+    first, _, third = (ids for _, ids in sorted(by_fragment.items()))
+    for asked in ([], third[:1], [*reversed(third), *first], first[3:5] + third[-2:] + first[-1:]):
+        stored, (known, matrix) = asyncio.run(reader.take_vectors(asked)), files.take_matrix(asked)
+        assert sorted(known) == sorted(asked) and matrix.shape == (len(asked), DIMENSIONS)
+        assert all(np.array_equal(stored[row], vector) for row, vector in zip(known, matrix, strict=True))
+        assert files.take(asked).keys() == stored.keys()
+
+
+def test_short_vectors_lie_otherwise_and_are_left_to_lance(tmp_path: Path) -> None:
+    rows.write(Lake(tmp_path), "space", [rows.row("text", "a.py", vector=[1.0, 0.0])], dimensions=2)
+    reader = asyncio.run(open_index(tmp_path, "space", Lake(tmp_path).index("space", 2).version))
+    files = VectorFiles.open(reader.dataset, 2)
+    assert not files.has_all(read_row_ids(reader)[0])
+
+
+def test_the_files_of_a_table_that_is_not_held_are_opened_when_it_is_searched_again(
+    reader: IndexReader,
+) -> None:
+    memory, (first, *_) = VectorMemory(reader.dataset, DIMENSIONS, max_bytes=0), read_row_ids(reader).values()
+    holders: list[bool] = []
+    for _ in range(4):
+        assert memory.load_if_due(MATCH_ALL) is None
+        holders.append(memory.find_holder(first) is not None)
+    assert holders == [False, False, True, True]
