@@ -53,7 +53,7 @@ class VisibleGraph:
         return [row["shown"] for row in found]
 
     async def look_up_symbols(self, lookup: RowLookup) -> list[Row]:
-        """The same by path, node or simple name."""
+        """The same by path, node, simple or full name."""
         look_up = self.reader.look_up_symbols
         found = await look_up(lookup, self.visibility, limit=MAX_ROWS, columns=("shown",))
         return [row["shown"] for row in found]
@@ -72,7 +72,7 @@ class VisibleGraph:
         """Nodes by id, and the full names of each by which other sources may know it."""
         wanted, cache = sorted(set(ids)), self.reader.cached_symbols(self.visibility)
         for batch in split_batches(id_ for id_ in wanted if id_ not in cache):
-            rows = await self.read_symbols(filters.one_of("node", batch))
+            rows = await self.look_up_symbols(RowLookup({"node": batch}))
             cache.update({id_: [] for id_ in batch})
             for row in rows:
                 cache[row["node"]].append(row)
@@ -113,7 +113,7 @@ class VisibleGraph:
             return {}
         rows: list[Row] = []
         for batch in split_batches(sorted(names)):
-            rows += await self.read_symbols(filters.one_of("full_name", batch))
+            rows += await self.look_up_symbols(RowLookup({"full_name": batch}))
         if as_files:
             file_rows: list[Row] = []
             for batch in split_batches(sorted({row["path"] for row in rows})):

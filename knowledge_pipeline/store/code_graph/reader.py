@@ -13,7 +13,7 @@ from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store.code_graph.row_lookup import KeyedTable, RowLookup
-from knowledge_pipeline.store.code_graph.symbol_payload import parse_payloads
+from knowledge_pipeline.store.code_graph.symbol_payload import PAYLOAD_COLUMNS, parse_payloads
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, eq
 from knowledge_pipeline.store.index.locations import Locations
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
@@ -22,7 +22,8 @@ from knowledge_pipeline.store.schemas import GRAPH
 
 MAX_CACHED_FILTERS = 1_000  # different access filters
 _MAX_CACHED_NODES = 20_000  # about 1 KB each
-_SYMBOL_KEYS, _SYMBOL_NUMBERS = ("path", "node", "simple"), ("start_line", "end_line")
+_SYMBOL_KEYS, _SYMBOL_NUMBERS = ("path", "node", "simple", "full_name"), ("start_line", "end_line")
+_MAX_WHOLE_SYMBOLS = 300_000  # that are kept with all that is shown of them, at about 150 bytes each
 _EDGE_KEYS, _EDGE_NUMBERS = ("path", "target_id", "target_name"), ("line", "confidence")
 WHOLE_EDGE_COLUMNS = (
     *("kind", "source", "path", "line", "confidence"),
@@ -57,8 +58,13 @@ class GraphReader:
     async def look_up_symbols(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
-        """Rows of `schemas.SYMBOLS` by path, node or simple name, as far as visible; `shown` is parsed."""
+        """Rows of `schemas.SYMBOLS` by path, node or names, as far as visible; `shown` is parsed."""
         read, visible = self._keyed_symbols.read, self._locations.resolve(visible)
+        if columns == ("shown",) and self._keyed_symbols.reads_nothing(visible, PAYLOAD_COLUMNS):
+            payloads = list(map(dict, read(lookup, visible, limit=limit, columns=PAYLOAD_COLUMNS)))
+            for payload in payloads:
+                self._locations.fill_row(payload)
+            return [{"shown": payload} for payload in payloads]
         return self._fill_rows(await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns))
 
     def _fill_rows(self, rows: list[Row]) -> list[Row]:
@@ -114,7 +120,9 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
             f"the code graph of the live release cannot be opened ({type(error).__name__}): "
             "run `knowledge index`, or `knowledge rollback`"
         ) from error
-    keyed_symbols = KeyedTable(symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS)
+    keyed_symbols = KeyedTable(
+        symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS, whole=PAYLOAD_COLUMNS, max_whole_rows=_MAX_WHOLE_SYMBOLS
+    )
     keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS, whole=WHOLE_EDGE_COLUMNS)
     locations = Locations(symbols.metadata)
     return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges, locations)

@@ -2,7 +2,8 @@
 
 A read of a table that its indexes answer takes Lance two to five milliseconds, and a search needs four of
 them. So the keys of a table are kept in memory, with the numbers that narrow what they find: then only the
-rows that match are read. Of edges all that is read is kept: each value once, and in each row its number.
+rows that match are read. Of edges, and of some hundred thousand symbols, all that is read is kept: each value
+once, and in each row its number.
 """
 
 from __future__ import annotations
@@ -99,6 +100,49 @@ class _KeyIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class _WholeColumns:
+    """All values of some columns; a text that several rows or columns have is held once."""
+
+    texts: Any  # of Arrow: each once, then null
+    codes: Mapping[str, np.ndarray]  # of columns of texts: int32, where the text of each row is
+    numbers: Mapping[str, np.ndarray]  # of other columns
+
+    @classmethod
+    def build(cls, columns: Mapping[str, Any]) -> _WholeColumns:
+        """Of columns of Arrow, those of texts encoded."""
+        encoded = {name: each for name, each in columns.items() if pa.types.is_dictionary(each.type)}
+        numbers = {name: each.to_numpy() for name, each in columns.items() if name not in encoded}
+        if not encoded:
+            return cls(pa.nulls(1, pa.string()), {}, numbers)
+        merged: Any = pa.concat_arrays([each.dictionary for each in encoded.values()]).dictionary_encode()
+        places, null = merged.indices.to_numpy().astype(np.int32), len(merged.dictionary)
+        codes: dict[str, np.ndarray] = {}
+        for name, each in encoded.items():
+            own, places = places[: len(each.dictionary)], places[len(each.dictionary) :]
+            codes[name] = np.append(own, np.int32(null))[each.indices.fill_null(-1).to_numpy()]
+        return cls(pa.concat_arrays([merged.dictionary, pa.nulls(1, pa.string())]), codes, numbers)
+
+    def has(self, columns: Collection[str]) -> bool:
+        """Whether all of the columns are among these."""
+        return all(name in self.codes or name in self.numbers for name in columns)
+
+    def to_rows(self, at: np.ndarray, columns: Sequence[str]) -> list[Row]:
+        """Some of the columns of the rows at some positions, with one look at the texts of all."""
+        count, texts = len(at), [name for name in columns if name in self.codes]
+        if not count:
+            return []
+        values: dict[str, list[Any]] = {
+            name: self.numbers[name][at].tolist() for name in columns if name not in self.codes
+        }
+        if texts:
+            codes: Any = np.concatenate([self.codes[name][at] for name in texts])
+            found: list[Any] = self.texts.take(pa.array(codes)).to_pylist()
+            values |= {name: found[start * count : (start + 1) * count] for start, name in enumerate(texts)}
+        ordered = [values[name] for name in columns]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*ordered, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
 class _Keys:
     """The keys and numbers of all rows of one version of a table, in its order, and some whole columns."""
 
@@ -106,7 +150,7 @@ class _Keys:
     indexes: Mapping[str, _KeyIndex]  # by column
     numbers: Mapping[str, np.ndarray]  # by column
     codes: Mapping[str, tuple[np.ndarray, Mapping[str, int]]]  # of `kind` and `source`
-    whole: Mapping[str, Any]  # by column: of Arrow, texts encoded
+    whole: _WholeColumns
     _visible: LRUCache[str, np.ndarray] = field(
         default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
     )
@@ -128,7 +172,7 @@ class _Keys:
             {name: _KeyIndex.build(columns[name]) for name in keys},
             {name: columns[name].to_numpy() for name in numbers},
             codes,
-            {name: columns[name] for name in whole},
+            _WholeColumns.build({name: columns[name] for name in whole}),
         )
 
     def find(self, lookup: RowLookup, visible: Filter, dataset: Any) -> np.ndarray:
@@ -157,16 +201,6 @@ class _Keys:
     def knows(self, visible: Filter) -> bool:
         """Whether it is known which rows are visible, so that finding reads nothing."""
         return visible == MATCH_ALL or visible.sql in self._visible
-
-    def to_rows(self, at: np.ndarray, columns: Sequence[str]) -> list[Row]:
-        """Some whole columns of the rows at some positions."""
-        if not len(at):
-            return []
-        rows = pa.array(at)
-        taken = [self.whole[name].take(rows) for name in columns]
-        decoded = (each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in taken)
-        values = [each.to_pylist() for each in decoded]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def _is_in_lines(self, at: np.ndarray, lookup: RowLookup, bounds: tuple[int, int]) -> np.ndarray:
         first, last = lookup.line_columns
@@ -207,10 +241,11 @@ class KeyedTable:
         *,
         whole: Collection[str] = (),
         max_rows: int = MAX_ROWS,
+        max_whole_rows: int = MAX_ROWS,
     ) -> None:
-        """Read nothing yet; later, beside the keys and numbers, `whole` columns."""
+        """Read nothing yet; later, beside the keys and numbers, `whole` columns, of so many rows at most."""
         self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
-        self._max_rows = max_rows
+        self._max_rows, self._max_whole_rows = max_rows, max_whole_rows
         self._lookups = 0
         self._loaded: _Keys | None = None
         self._rows: int | None = None
@@ -218,11 +253,7 @@ class KeyedTable:
 
     def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
         """Whether the next read finds all in memory."""
-        return (
-            self._loaded is not None
-            and self._loaded.knows(visible)
-            and set(columns) <= self._loaded.whole.keys()
-        )
+        return self._loaded is not None and self._loaded.knows(visible) and self._loaded.whole.has(columns)
 
     def read(self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows that match and are visible, in no particular order."""
@@ -234,8 +265,8 @@ class KeyedTable:
             found = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
             return found.to_pylist()
         at = loaded.find(lookup, visible, self._dataset)[:limit]
-        if set(columns) <= loaded.whole.keys():
-            return loaded.to_rows(at, columns)
+        if loaded.whole.has(columns):
+            return loaded.whole.to_rows(at, columns)
         rows = loaded.rows[at].tolist()
         return self._dataset._take_rows(rows, columns=list(columns)).to_pylist() if rows else []
 
@@ -250,7 +281,8 @@ class KeyedTable:
             self._rows = rows
             is_due = rows <= min(self._max_rows, self._lookups * _ROWS_PER_LOOKUP)
             if is_due and self._loaded is None:
-                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers, self._whole)
+                whole = self._whole if rows <= self._max_whole_rows else ()
+                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers, whole)
             return self._loaded
         finally:
             self._reading.release()
