@@ -47,9 +47,8 @@ class _VectorFile:
         stored = reader.take_rows(checked.tolist()).to_table()["vector"].combine_chunks()
         if stored.null_count or found.read(checked) != stored.flatten().to_numpy().tobytes():
             return None
-        for start, count in zip(
-            offsets.tolist(), counts, strict=True
-        ):  # so that no question waits for a disk
+        # Read ahead, so that no question waits for a disk.
+        for start, count in zip(offsets.tolist(), counts, strict=True):
             os.posix_fadvise(found.descriptor, start, count * width, os.POSIX_FADV_WILLNEED)
         return found
 
