@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -104,14 +104,14 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         EventStreams(follower),
     )
     for module in (health, search, get_forms, tools, graph, documents, inventory, admin, events, webhooks):
-        app.include_router(module.routes)
+        _add_routes(app, module.routes)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
-        app.include_router(metrics.routes)
+        _add_routes(app, metrics.routes)
     if service.settings.serve.oidc:
-        _include_oidc(app, service.settings.serve.oidc)
-    app.include_router(page.routes)
-    app.include_router(documents.id_routes)  # last: ids could be taken for other routes
+        _add_routes_of_oidc(app, service.settings.serve.oidc)
+    _add_routes(app, page.routes)
+    _add_routes(app, documents.id_routes)  # last: ids could be taken for other routes
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     install_problem_handlers(app)
     _add_problem_schema(app)
@@ -119,12 +119,17 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     return app
 
 
-def _include_oidc(app: FastAPI, oidc: OidcSettings) -> None:
+def _add_routes(app: FastAPI, router: APIRouter) -> None:
+    """Add routes as they are. To include their router would build each anew for the first request."""
+    app.router.routes.extend(router.routes)
+
+
+def _add_routes_of_oidc(app: FastAPI, oidc: OidcSettings) -> None:
     """Add the routes of an identity server; without one, nothing of it is imported."""
     from knowledge_pipeline.serve.page import oidc_sign_in
 
-    app.include_router(resource_metadata.build_routes(oidc))
-    app.include_router(oidc_sign_in.routes)
+    _add_routes(app, resource_metadata.build_routes(oidc))
+    _add_routes(app, oidc_sign_in.routes)
 
 
 def _add_middleware(app: FastAPI, service: Service) -> None:

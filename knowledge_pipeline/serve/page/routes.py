@@ -17,4 +17,4 @@ from knowledge_pipeline.serve.page import (
 
 routes = APIRouter(include_in_schema=False)
 for _module in (search, documents, graph, sources, progress, feedback, sessions, static_files):
-    routes.include_router(_module.routes)
+    routes.routes.extend(_module.routes.routes)
