@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         limit, is_slow = item.get_closest_marker("timeout"), item.get_closest_marker("slow") is not None
         weight = limit.args[0] if limit else 0.0, is_slow
         weights[item.path] = max(weights.get(item.path, weight), weight)
-    items.sort(key=lambda item: weights[item.path], reverse=True)
+    waiting = {item.path for item in items if item.get_closest_marker("waits")}
+    places = {path: at for at, path in enumerate(_begin_with_half(waiting, weights))}
+    items.sort(key=lambda item: places[item.path])
     mark_further_parameters_slow(items)
+
+
+def _begin_with_half(waiting: set[Path], weights: dict[Path, tuple[float, bool]]) -> list[Path]:
+    """The heaviest modules first, but of those that wait as many at once as half of the processes.
+
+    Were all of them to begin at once, the processor would be idle half of the time until they end.
+    """
+    heaviest = sorted(weights, key=lambda path: weights[path], reverse=True)
+    waits = [path for path in heaviest if path in waiting]
+    others = [path for path in heaviest if path not in waiting]
+    half = max(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) // 2, 1)
+    turns = [[*waits[at : at + half], *others[at : at + half]] for at in range(0, len(waits), half)]
+    return [*chain.from_iterable(turns), *others[len(turns) * half :]]
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.storage,
+    pytest.mark.waits,
     pytest.mark.timeout(2400),
     pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources`:DeprecationWarning"),  # in Dagster
 ]

@@ -21,6 +21,7 @@ from knowledge_pipeline_tests.fakes.rabbitmq import NotInstalled, RabbitServer
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.storage,
+    pytest.mark.waits,
     pytest.mark.timeout(2400),
     pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources`:DeprecationWarning"),  # in Dagster
 ]

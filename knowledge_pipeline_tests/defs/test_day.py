@@ -21,7 +21,7 @@ from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.storage, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.slow, pytest.mark.storage, pytest.mark.waits, pytest.mark.timeout(2400)]
 
 _GIT = ("git", "-c", "user.name=day", "-c", "user.email=day@example.org", "-c", "commit.gpgsign=false")
 

@@ -15,7 +15,7 @@ from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.postgres import PostgresServer
 from knowledge_pipeline_tests.fakes.storage import POSTGRES_YAML
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.slow, pytest.mark.waits, pytest.mark.timeout(2400)]
 SOURCES = [f"s{number:02}" for number in range(12)]
 
 
