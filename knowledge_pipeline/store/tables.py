@@ -364,8 +364,13 @@ class Table:
             self.compact()
 
     def compact(self) -> None:
-        """Merge small fragments, except where a large index would have to be rebuilt; drop old versions."""
-        self.merge_fragments(excluded_fragments=segments.expensive_fragments(self.open_newest()))
+        """Merge small fragments, except with far larger ones, or with those of a large graph of vectors.
+
+        Old versions are dropped.
+        """
+        newest = self.open_newest()
+        kept = {*segments.expensive_fragments(newest), *segments.settled_fragments(newest)}
+        self.merge_fragments(excluded_fragments=sorted(kept))
         self.delete_old_versions()
 
     @property

@@ -155,6 +155,33 @@ def test_versions_and_files_stay_bounded_over_many_commits(tmp_path: Path) -> No
     assert content(table) == wanted({"a": "59", "b": "1"})
 
 
+def count_fragment_rows(table: Table) -> list[int]:
+    return [fragment.count_rows() for fragment in table.open_newest().get_fragments()]
+
+
+def test_a_compaction_merges_new_fragments_and_writes_a_large_one_again_when_they_are_many(
+    tmp_path: Path,
+) -> None:
+    def append(count: int, name: str) -> None:
+        ids = [f"{name}{number}" for number in range(count)]
+        columns = {"id": ids, "uri": ids, "mark": ids}
+        table.append(pa.Table.from_pydict(columns, schema=SCHEMA).to_batches())
+
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    append(4_000, "large")
+    for number in range(3):
+        append(100, f"new{number}-")
+    table.compact()
+    assert count_fragment_rows(table) == [4_000, 300]
+    append(800, "more")
+    table.compact()
+    assert count_fragment_rows(table) == [5_100]
+    append(10, "last")
+    table.delete_keys(f"large{number}" for number in range(600))
+    table.compact()
+    assert count_fragment_rows(table) == [4_510]
+
+
 def test_a_store_that_lacks_a_nullable_column_gets_it(tmp_path: Path) -> None:
     Table(tmp_path / "t.lance", SCHEMA).append(rows_of({"a": "1"}, ["a"]))
     wider = pa.schema([*SCHEMA, pa.field("more", pa.string())], metadata=SCHEMA.metadata)

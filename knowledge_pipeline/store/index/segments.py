@@ -15,7 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-MERGE_RATIO = 4  # newer rows absorb a segment of at most so many times their number
+MERGE_RATIO = 4  # newer rows absorb a segment, or a fragment, of at most so many times their number
+SETTLED_MIN_ROWS = 1_000  # of a fragment; fewer are soon written again
+SETTLED_MAX_DELETED_SHARE = 0.1  # of more, its file holds too much that is gone
 EXPENSIVE_GRAPH_ROWS = 20_000  # a graph of so many vectors takes 10 to 20 s to build
 MAX_GRAPH_SEGMENTS = 8  # a search reads them one after the other; maintenance unites more
 
@@ -86,6 +88,18 @@ def expensive_fragments(dataset: Any) -> list[int]:
     return sorted(
         set[int]().union(*(each for each in held if _count_rows(rows, each) > EXPENSIVE_GRAPH_ROWS))
     )
+
+
+def settled_fragments(dataset: Any) -> list[int]:
+    """Fragments that a compaction leaves alone: they hold many times the rows of all smaller ones."""
+    found, smaller = list[int](), 0
+    for fragment in sorted(dataset.get_fragments(), key=lambda each: each.physical_rows):
+        rows = fragment.physical_rows
+        is_large = rows >= SETTLED_MIN_ROWS and rows > MERGE_RATIO * smaller
+        if is_large and fragment.num_deletions <= SETTLED_MAX_DELETED_SHARE * rows:
+            found.append(fragment.fragment_id)
+        smaller += rows
+    return found
 
 
 def _is_vector_graph(index: Any) -> bool:
