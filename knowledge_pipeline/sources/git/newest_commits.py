@@ -11,18 +11,38 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.sources.git.command import GitError, run_git, stream_git
 from knowledge_pipeline.sources.path_encoding import decode_path
 
 _FORMAT_VERSION = 1
+_MAX_REMEMBERED_PATHS = 100_000  # of all branches, some 25 MB
 _COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
 
 NewestCommits = dict[str, tuple[int, str]]
 """Path to (seconds since 1970, commit id)."""
+
+
+class _CachedFile(NamedTuple):
+    """What a cached file holds; never changed."""
+
+    stamp: tuple[int, ...]  # of the file, which is replaced, not written again
+    tip: str
+    commits: NewestCommits
+
+
+_cached_files: LRUCache[Path, _CachedFile] = LRUCache(
+    _MAX_REMEMBERED_PATHS, getsizeof=lambda cached: len(cached.commits)
+)
+_cached_files_lock = threading.Lock()
 
 
 def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache: Path) -> NewestCommits:
@@ -50,11 +70,11 @@ def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache
 def read_newest_commits(
     repository: Path, tip: str, *, base: str | None, known: NewestCommits | None = None
 ) -> NewestCommits:
-    """The newest commit of every path, of `known`, which it adds to, and of the commits since `base`.
+    """The newest commit of every path, of `known` and of the commits since `base`.
 
     Raises GitError where the history cannot be read.
     """
-    newest = known or {}
+    newest = dict(known or {})
     since = [f"^{base}"] if base else []
     for path, when, commit in iter_touched_paths(repository, ["-c", tip, *since]):
         if (when, commit) > newest.get(path, (-(1 << 63), "")):
@@ -95,6 +115,10 @@ def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
 
 
 def _load_cache(file: Path) -> tuple[str, NewestCommits]:
+    with _cached_files_lock:
+        known = _cached_files.get(file)
+    if known and known.stamp == _read_stamp(file):
+        return known.tip, known.commits
     try:
         cached = json.loads(file.read_bytes())
         if cached["format"] == _FORMAT_VERSION:
@@ -110,4 +134,16 @@ def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
     with os.fdopen(handle, "w", encoding="ascii") as new:
         new.write(content)
+    stamp = _read_stamp(Path(name))
     Path(name).replace(file)
+    if len(commits) <= _MAX_REMEMBERED_PATHS:
+        with _cached_files_lock:
+            _cached_files[file] = _CachedFile(stamp, tip, commits)
+
+
+def _read_stamp(file: Path) -> tuple[int, ...]:
+    """Identifies a file and its content; empty where there is none."""
+    with suppress(OSError):
+        found = file.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return ()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.branch_names import is_pull_name, select_pull_patterns
 from knowledge_pipeline.errors import DocumentSkipped
@@ -25,6 +29,21 @@ from knowledge_pipeline.sources.patterns import FileSelection
 from knowledge_pipeline.strings import matches_any
 
 _MAX_PEEK_BYTES = 64_000_000  # a larger file is not read to see what it is
+_MAX_REMEMBERED_LINES = 100_000  # of all trees, some 50 MB
+
+
+class _ListedTree(NamedTuple):
+    """What the lines of a listing became, None where a file is not wanted."""
+
+    selection: FileSelection
+    entries: Mapping[bytes, FileEntry | None]
+
+
+_listed_trees: LRUCache[tuple[Path, str | None, int], _ListedTree] = LRUCache(
+    _MAX_REMEMBERED_LINES, getsizeof=lambda tree: len(tree.entries)
+)
+"""By repository, branch and the identity of the selection: most lines are those of the listing before."""
+_listed_trees_lock = threading.Lock()
 
 
 class GitTree:
@@ -71,8 +90,7 @@ class GitTree:
             if self._further:
                 yield from self._list_branches(tip, newest)
                 return
-            for line in self._stream_tree(tip):
-                yield from self._to_entries(line, newest)
+            yield from self._list_branch(tip, newest)
         except GitError as failure:
             raise self._mirror.mark_broken(failure) from failure
 
@@ -102,6 +120,23 @@ class GitTree:
         """End the git that reads objects."""
         self._objects.close()
 
+    def _list_branch(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
+        """The files of the branch; a line that was listed before is read again if its commit is another."""
+        key = self._mirror.repository, self._branch, id(self._selection)
+        with _listed_trees_lock:
+            known = _listed_trees.get(key)
+        entries = dict[bytes, FileEntry | None]()
+        earlier = known.entries if known else entries
+        for line in self._stream_tree(tip):
+            entry = earlier.get(line)
+            is_known = line in earlier if entry is None else _is_of_commit(entry, newest)
+            entries[line] = entry = entry if is_known else self._to_entry(line, newest)
+            if entry is not None:
+                yield entry
+        if len(entries) <= _MAX_REMEMBERED_LINES:
+            with _listed_trees_lock:
+                _listed_trees[key] = _ListedTree(self._selection, entries)
+
     def _list_branches(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch, then the variants of further branches, each once."""
         tips = self._list_further_tips(tip)
@@ -119,12 +154,14 @@ class GitTree:
                 present[file].append(name)
                 variants.setdefault(file, lines[file])
         for file, line in own.items():
-            yield from self._to_entries(line, newest, absent=absent.get(file, ()))
+            if entry := self._to_entry(line, newest, absent=absent.get(file, ())):
+                yield entry
         for name, commit in tips.items():
             firsts = sorted(file for file, names in present.items() if names[0] == name)
             newest = self._find_newest_commits(commit, name, tip) if firsts else {}
             for file in firsts:
-                yield from self._to_entries(variants[file], newest, present=present[file])
+                if entry := self._to_entry(variants[file], newest, present=present[file]):
+                    yield entry
 
     def _list_further_tips(self, tip: str) -> dict[str, str]:
         """The newest commits of further branches, by name, then of pull requests, by number."""
@@ -149,39 +186,53 @@ class GitTree:
     def _load_newest_commits(self, tip: str, branch: str | None) -> NewestCommits:
         return load_newest_commits(self._mirror.repository, tip, branch=branch, cache=self._mirror.folder)
 
-    def _to_entries(
+    def _to_entry(
         self,
         line: bytes,
         newest_commits: NewestCommits,
         *,
         absent: Sequence[str] = (),
         present: Sequence[str] = (),
-    ) -> Iterator[FileEntry]:
-        """At most one; `absent` names branches that lack it, `present` those that have it as a variant."""
+    ) -> FileEntry | None:
+        """`absent` names branches that lack the file, `present` those that have it as a variant.
+
+        None where it is not wanted.
+        """
         attributes, _, name = line.partition(b"\t")
         mode, _, object_id, size = attributes.decode("ascii").split()
         path = decode_path(name)
         if self._selection.is_pruned(path.rpartition("/")[0]):
-            return
-        commit = newest_commits.get(path, (0, ""))[1]
+            return None
+        commit = _find_commit(newest_commits, path)
         revision, locator = f"{object_id}:{commit[:12]}", f"{object_id}:{commit}"
         if absent or present:
             noted = json.dumps({BRANCHES_KEY: present} if present else {ABSENT_KEY: absent})
             revision, locator = f"{revision}:{hash_strings(noted)[:12]}", f"{locator}:{noted}"
-        if present:  # what cannot be read is no variant of anything
-            if mode.startswith("100") and self._selection.accepts(path, executable=mode == "100755"):
-                yield FileEntry(path, int(size), revision, locator, variant=object_id)
-        elif mode == "160000":
-            if not self._selection.is_pruned(path):
-                yield FileEntry(path, 0, revision, locator, SUBMODULE_REASON)
-        elif self._selection.accepts(path, executable=mode == "100755"):
-            yield FileEntry(path, int(size), revision, locator, SYMLINK_REASON if mode == "120000" else None)
+        if mode == "160000" and not present:
+            is_pruned = self._selection.is_pruned(path)
+            return None if is_pruned else FileEntry(path, 0, revision, locator, SUBMODULE_REASON)
+        is_file = mode.startswith("100")
+        if (present and not is_file) or not self._selection.accepts(path, executable=mode == "100755"):
+            return None  # what cannot be read is no variant of anything
+        if present:
+            return FileEntry(path, int(size), revision, locator, variant=object_id)
+        return FileEntry(path, int(size), revision, locator, SYMLINK_REASON if mode == "120000" else None)
 
     def _read_object(self, object_id: str) -> bytes:
         try:
             return self._objects.read(object_id)
         except GitError as failure:
             raise self._mirror.mark_broken(failure) from failure
+
+
+def _find_commit(newest: NewestCommits, path: str) -> str:
+    """The newest commit that touched a path; empty where none did."""
+    return newest.get(path, (0, ""))[1]
+
+
+def _is_of_commit(entry: FileEntry, newest: NewestCommits) -> bool:
+    """Whether the commit of an entry of the branch is still the newest."""
+    return entry.locator.partition(":")[2] == _find_commit(newest, entry.path)
 
 
 def _identify(line: bytes) -> bytes:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
+from knowledge_pipeline.sources.git import newest_commits, tree
 from knowledge_pipeline.sources.registry import list_branches, open_source
 from knowledge_pipeline_tests.sources.files.test_local import ODD
 from knowledge_pipeline_tests.sources.repositories import START, Repository, listed, over_git, read
@@ -41,6 +42,20 @@ def test_a_revision_changes_with_content_or_with_the_commit_that_made_it(reposit
     assert first["b.py"] == second["b.py"] == third["b.py"]
     assert len({listing["a.py"].revision for listing in (first, second, third)}) == 3
     assert listed(source, cache) == third
+
+
+def test_a_file_that_got_its_content_back_has_its_newest_commit(repository, cache):
+    source = over_git("code", repository.root)
+    repository.write({"a.py": "1", "b.py": "1"}).commit()
+    first = listed(source, cache)
+    repository.write({"a.py": "2"}).commit()
+    repository.write({"a.py": "1"}).commit()
+    second = listed(source, cache)
+    assert first["b.py"] == second["b.py"]
+    assert first["a.py"].revision != second["a.py"].revision
+    tree._listed_trees.clear()  # as another process lists it
+    newest_commits._cached_files.clear()
+    assert listed(source, cache) == second
 
 
 def test_each_branch_is_read_at_its_own_tip(repository, cache):
