@@ -45,7 +45,7 @@ class _VectorFile:
         found = cls(os.open(path, os.O_RDONLY), ends - counts, offsets, width)
         checked = np.union1d(found.firsts, ends - 1)
         stored = reader.take_rows(checked.tolist()).to_table()["vector"].combine_chunks()
-        if stored.null_count or found.read(checked) != stored.flatten().to_numpy().tobytes():
+        if stored.null_count or found.read_vectors(checked) != stored.flatten().to_numpy().tobytes():
             return None
         # Read ahead, so that no question waits for a disk.
         for start, count in zip(offsets.tolist(), counts, strict=True):
@@ -55,7 +55,7 @@ class _VectorFile:
     def __del__(self) -> None:
         os.close(self.descriptor)
 
-    def read(self, places: np.ndarray) -> bytes:
+    def read_vectors(self, places: np.ndarray) -> bytes:
         """The vectors of rows by their places in the file, one after the other."""
         pages = np.searchsorted(self.firsts, places, "right") - 1
         starts = self.offsets[pages] + (places - self.firsts[pages]) * self.width
@@ -101,5 +101,5 @@ class VectorFiles:
         for fragment in set(fragments.tolist()):
             own = fragments == fragment
             known += asked[own].tolist()
-            found.append(self._files[fragment].read(places[own]))
+            found.append(self._files[fragment].read_vectors(places[own]))
         return known, np.frombuffer(b"".join(found), np.float32).reshape(-1, self._dimensions)
