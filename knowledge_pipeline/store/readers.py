@@ -21,6 +21,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, has_any
 from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMemory
+from knowledge_pipeline.store.index.indexed_vectors import IndexedVectors
 from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.index.locations import Locations
 from knowledge_pipeline.store.index.outline_columns import OutlineColumns
@@ -162,12 +163,31 @@ class IndexReader:
     def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
         if held := self.memory.load_if_due(where):
             return _search_exactly(held, vector, where, limit)
+        if self.fragments is None and (indexed := self.memory.indexed):
+            return self._search_indexed(indexed, vector, where, limit)
+        rows: Any = self._find_nearest(vector, where, limit)
+        return _to_scored_rows(rows["_rowid"].to_numpy(), 1.0 - rows["_distance"].to_numpy())
+
+    def _search_indexed(
+        self, indexed: IndexedVectors, vector: np.ndarray, where: Filter, limit: int
+    ) -> list[ScoredRow]:
+        rows = self.memory.matching.find_few(where)
+        if rows is None:
+            found: Any = self._find_nearest(vector, where, limit, in_index_alone=True)["_rowid"]
+            rows = np.concatenate([found.to_numpy().astype(np.int64), indexed.list_newer_rows(where)])
+        return _to_scored_rows(*indexed.keep_nearest(rows, vector, limit=limit))
+
+    def _find_nearest(
+        self, vector: np.ndarray, where: Filter, limit: int, *, in_index_alone: bool = False
+    ) -> pa.Table:
+        """Rows by distance; of the index alone, by one that tells only which are nearest."""
         values = np.ascontiguousarray(vector, np.float32)
         query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])
-        nearest = {"column": "vector", "q": query, "k": limit, "ef": _HNSW_EF, "refine_factor": 1}
-        rows: Any = self._scan(where, ["_distance", "_rowid"], nearest={**nearest, "metric": "cosine"})
-        distances = rows["_distance"].to_numpy()
-        return list(map(ScoredRow, rows["_rowid"].to_pylist(), (1.0 - distances).tolist()))
+        nearest = {"column": "vector", "q": query, "k": limit, "ef": _HNSW_EF, "metric": "cosine"}
+        if not in_index_alone:
+            nearest["refine_factor"] = 1
+        columns = ["_distance", "_rowid"]
+        return self._scan(where, columns, nearest=nearest, in_index_alone=in_index_alone)
 
     @_translate_errors
     async def search_text(self, words: str, where: Filter, *, limit: int) -> list[ScoredRow]:
@@ -194,6 +214,7 @@ class IndexReader:
         nearest: Mapping[str, Any] | None = None,
         full_text_query: Any = None,  # of Lance
         limit: int | None = None,
+        in_index_alone: bool = False,
     ) -> pa.Table:
         return self.dataset.scanner(
             columns,
@@ -204,6 +225,7 @@ class IndexReader:
             full_text_query=full_text_query,
             limit=limit,
             disable_scoring_autoprojection=True,
+            fast_search=in_index_alone,
             fragments=self.fragments,
         ).to_table()
 
@@ -302,7 +324,10 @@ def keep_tied(found: Sequence[ScoredRow], limit: int) -> list[ScoredRow]:
 
 
 def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
-    ids, similarities = held.search(vector, where, limit=limit)
+    return _to_scored_rows(*held.search(vector, where, limit=limit))
+
+
+def _to_scored_rows(ids: np.ndarray, similarities: np.ndarray) -> list[ScoredRow]:
     return list(map(ScoredRow, ids.tolist(), similarities.tolist()))
 
 

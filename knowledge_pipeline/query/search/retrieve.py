@@ -22,6 +22,7 @@ from knowledge_pipeline.query.search.query_vectors import VectorUnavailable
 from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.index.vector_files import compute_cosines
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow
 
 EmbedQuery = Callable[[IndexReader], Awaitable[np.ndarray]]
@@ -166,9 +167,7 @@ async def score_rows(
         known, others = list(vectors), np.array(list(vectors.values()))  # shape (rows, dimensions)
     if not known:
         return []
-    lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(vector)
-    similarities = (others @ vector) / np.where(lengths > 0, lengths, np.inf)
-    return list(map(ScoredRow, known, similarities.tolist()))
+    return list(map(ScoredRow, known, compute_cosines(others, vector).tolist()))
 
 
 def _join_scores(chunks: Mapping[int, RankedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:

@@ -16,8 +16,9 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
+from knowledge_pipeline.store.index.indexed_vectors import IndexedVectors
 from knowledge_pipeline.store.index.matching_rows import MAX_ROWS, MatchingRows
-from knowledge_pipeline.store.index.vector_files import VectorFiles
+from knowledge_pipeline.store.index.vector_files import VectorFiles, multiply
 
 MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
 MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
@@ -74,9 +75,9 @@ class ExactVectors:
         asked = (vector / length if length > 0 else vector).astype(np.float32)
         positions = self._find_positions(where)
         if len(positions) * _SPARSE_SHARE < len(self.rows):
-            similarities = _multiply(self.vectors[positions], asked) * self.scales[positions]
+            similarities = multiply(self.vectors[positions], asked) * self.scales[positions]
         else:
-            similarities = (_multiply(self.vectors, asked) * self.scales)[positions]
+            similarities = (multiply(self.vectors, asked) * self.scales)[positions]
         if limit < len(positions):
             best = np.argpartition(similarities, -limit)[-limit:]
             positions, similarities = positions[best], similarities[best]
@@ -145,11 +146,6 @@ def _sort_by_row(
     return rows, vectors, scales
 
 
-def _multiply(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """The product, in this thread: those of BLAS wait in a loop, and under load take twenty times as long."""
-    return np.einsum("ij,j->i", vectors, asked)
-
-
 class VectorMemory:
     """Holds the vectors of one version once that pays: it is small, and is searched again. For threads.
 
@@ -167,6 +163,7 @@ class VectorMemory:
         self._loaded: ExactVectors | None = None
         self._matching: ExactVectors | None = None  # of the condition of the second search alone
         self._files: VectorFiles | None = None  # of a version that is too large to be held
+        self._indexed: IndexedVectors | None = None  # if those are all of its files
         self._is_too_large: bool | None = None
         self._reading = threading.Lock()
 
@@ -174,6 +171,11 @@ class VectorMemory:
     def loaded(self) -> ExactVectors | None:
         """The vectors, if they are loaded by now."""
         return self._loaded
+
+    @property
+    def indexed(self) -> IndexedVectors | None:
+        """The vectors that are read in place after a search of the index, if all can be by now."""
+        return self._indexed
 
     def find_holder(self, rows: Collection[int]) -> ExactVectors | VectorFiles | None:
         """What has the vectors of rows, as far as they have any; None if Lance has to read them."""
@@ -210,6 +212,7 @@ class VectorMemory:
             if self._has_too_many():
                 if self._searches > _MIN_SEARCHES:  # the second one may be of the only question
                     self._files = VectorFiles.open(self._dataset, self._dimensions)
+                    self._indexed = IndexedVectors.open(self._dataset, self.values, self._files)
                 return None
             if self._loaded:
                 return self._loaded

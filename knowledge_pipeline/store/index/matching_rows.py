@@ -14,13 +14,16 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
+from knowledge_pipeline.store.index.segments import list_fragments_beyond
 
 MAX_ROWS = 300_000  # of the index: reading and packing the rows of one condition holds a thread
 MAX_CONDITIONS = 64  # whose rows are kept: a bit for each row, at most 3 MB
+MAX_FEW = 2_000  # rows whose vectors are compared in less time than a search of the index takes; at most 1 MB
 _MIN_SEARCHES = 2  # under one condition: one that is asked once would read more than it saves
 
 ScanOptions = Mapping[str, Any]
@@ -36,6 +39,7 @@ class MatchingRows:
         self._count: int | None = None  # rows of the index
         self._asked: LRUCache[str, int] = LRUCache(MAX_CONDITIONS)  # searches, of conditions without a mask
         self._masks: LRUCache[str, ScanOptions] = LRUCache(MAX_CONDITIONS)
+        self._few: LRUCache[str, np.ndarray] = LRUCache(MAX_CONDITIONS)
         self._lock = threading.Lock()
 
     def restrict(self, where: Filter) -> ScanOptions:
@@ -47,11 +51,19 @@ class MatchingRows:
         condition = {"filter": self._values.resolve(where).sql}
         if searches != _MIN_SEARCHES or self._is_too_large():  # later ones need not wait for its rows
             return condition
-        mask = self._read(condition)
+        found: Any = self._dataset.to_table(columns=[], with_row_id=True, **condition)["_rowid"]
+        mask = self._build_mask(found, condition)
         with self._lock:
             self._masks[where.sql] = mask
+            if len(found) <= MAX_FEW:
+                self._few[where.sql] = np.sort(found.to_numpy().astype(np.int64))
             self._asked.pop(where.sql, None)
         return mask
+
+    def find_few(self, where: Filter) -> np.ndarray | None:
+        """Ids of the matching rows, ascending, if they are known by now and at most `MAX_FEW`."""
+        with self._lock:
+            return self._few.get(where.sql)
 
     def _is_too_large(self) -> bool:
         if not self._max_rows:
@@ -60,17 +72,11 @@ class MatchingRows:
             self._count = int(self._dataset.count_rows())
         return self._count > self._max_rows
 
-    def _read(self, condition: ScanOptions) -> ScanOptions:
+    def _build_mask(self, found: Any, condition: ScanOptions) -> ScanOptions:
         from lance.dataset import serialize_row_addrs
 
-        found: Any = self._dataset.to_table(columns=[], with_row_id=True, **condition)["_rowid"]
         if len(found) == self._count:
             return {}
-        if self._has_rows_beyond_words():
+        if list_fragments_beyond(self._dataset, "words"):
             return condition
         return {"row_addr_allowlist": serialize_row_addrs(found.to_pylist())}
-
-    def _has_rows_beyond_words(self) -> bool:
-        indexes = [each for each in self._dataset.describe_indices() if each.field_names == ["words"]]
-        covered = {fragment for each in indexes for part in each.segments for fragment in part.fragment_ids}
-        return any(each.fragment_id not in covered for each in self._dataset.get_fragments())

@@ -55,6 +55,13 @@ def plan_merges(
     return (SegmentMerge(names, count) for count, names in names_by_count.items())
 
 
+def list_fragments_beyond(dataset: Any, column: str) -> list[Any]:
+    """Lance's fragments that no index of a column has taken in."""
+    indexes = [each for each in dataset.describe_indices() if each.field_names == [column]]
+    held = {fragment for each in indexes for segment in each.segments for fragment in segment.fragment_ids}
+    return [each for each in dataset.get_fragments() if each.fragment_id not in held]
+
+
 def has_many_graphs(dataset: Any) -> bool:
     """Whether a search reads so many graphs of vectors that uniting them pays."""
     return any(
