@@ -14,7 +14,6 @@ Only code and documentation have paths that people chose: the last two are 0 for
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections import defaultdict
@@ -54,10 +53,8 @@ def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np
     chunks = [hit.chunk for hit in hits]
     files = [(chunk.source, chunk.path) for chunk in chunks]
     types = [chunk.source_type for chunk in chunks]
-    of_paths: dict[str, tuple[float, float]] = {}
-    for type_, (_, path) in zip(types, files, strict=True):
-        if type_ in PATH_TYPES and path not in of_paths:
-            of_paths[path] = _compute_path_features(path, asked)
+    paths = [chunk.path if chunk.source_type in PATH_TYPES else None for chunk in chunks]
+    of_paths = {path: _compute_path_features(path, asked) for path in set(paths)}
     rows = np.zeros((len(hits), len(FEATURES)))
     if not hits:
         return rows
@@ -68,11 +65,8 @@ def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np
         rows[:, 2] = [not named.isdisjoint(_list_endings(chunk.symbols)) for chunk in chunks]
     if named_paths:
         rows[:, 3] = [not named_paths.isdisjoint(_list_endings((path,))) for _, path in files]
-    no_path = (0.0, 0.0)
-    rows[:, 4:] = [
-        of_paths[path] if type_ in PATH_TYPES else no_path
-        for type_, (_, path) in zip(types, files, strict=True)
-    ]
+    rows[:, 4] = [of_paths[path][0] for path in paths]
+    rows[:, 5] = [of_paths[path][1] for path in paths]
     return rows
 
 
@@ -119,7 +113,7 @@ def _measure_coherence(
         if type_ == "code":
             scores[file].append(score)
     sums = {
-        file: math.fsum(map(mul, COHERENCE_WEIGHTS, heapq.nlargest(len(COHERENCE_WEIGHTS), found)))
+        file: math.fsum(map(mul, COHERENCE_WEIGHTS, sorted(found, reverse=True)))
         for file, found in scores.items()
     }
     best = max(sums.values(), default=0.0)
@@ -129,9 +123,11 @@ def _measure_coherence(
     return [shares[file] if type_ == "code" else 0.0 for file, type_ in zip(files, types, strict=True)]
 
 
-def _compute_path_features(path: str, asked: _AskedWords) -> tuple[float, float]:
+def _compute_path_features(path: str | None, asked: _AskedWords) -> tuple[float, float]:
     """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
-    it is other than source code, which the question does not ask for."""
+    it is other than source code, which the question does not ask for. Without a path that people chose: 0."""
+    if path is None:
+        return 0.0, 0.0
     file = _read_path(path)
     is_asked = not (asked.stems.isdisjoint(file.forms) and asked.beginnings.isdisjoint(file.forms))
     return asked.share(file.stems) if is_asked else 0.0, float(not (asked.names_role or file.is_source))

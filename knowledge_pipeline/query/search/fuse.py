@@ -17,10 +17,10 @@ yet: it gets one after its words. Three methods:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count, repeat
+from math import fsum, isfinite
 from typing import Literal
 
 import numpy as np
@@ -38,6 +38,7 @@ FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
 
 KEYWORD_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _CLARITY_RANK = 10  # the best match by words is compared to the match of this rank
+_NO_BOOSTS: Mapping[str, float] = {}
 _RANK_OFFSET = 60  # Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114
 
 
@@ -50,13 +51,21 @@ def fuse(
     its best score there.
     """
     keywords = _Ranking.build(found for space in candidates for found in space.keyword_matches or ())
+    by_space = [
+        _fuse_space(space, keywords, scale, method=method, vector_weight=vector_weight)
+        for space, scale in zip(candidates, _compute_scales(candidates), strict=True)
+    ]
+    return sort_best_first(by_space[0] if len(by_space) == 1 else _keep_best(by_space))
+
+
+def _keep_best(by_space: Iterable[Iterable[Hit[RankedChunk]]]) -> Iterable[Hit[RankedChunk]]:
+    """Of the hits of several spaces the best of each chunk."""
     best: dict[str, Hit[RankedChunk]] = {}
-    for space, scale in zip(candidates, _compute_scales(candidates), strict=True):
-        for hit in _fuse_space(space, keywords, scale, method=method, vector_weight=vector_weight):
-            known = best.get(hit.chunk.id)
-            if known is None or (-hit.score, hit.explanation.space) < (-known.score, known.explanation.space):
-                best[hit.chunk.id] = hit
-    return sort_best_first(best.values())
+    for hit in chain.from_iterable(by_space):
+        known = best.get(hit.chunk.id)
+        if known is None or (-hit.score, hit.explanation.space) < (-known.score, known.explanation.space):
+            best[hit.chunk.id] = hit
+    return best.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +79,14 @@ class _Ranking:
     @classmethod
     def build(cls, scored: Iterable[ScoredChunk]) -> _Ranking:
         """Each chunk once, by its best score; a score that is no number is left out."""
-        best_first = sort_best_first(found for found in scored if math.isfinite(found.score))
+        best_first = sort_best_first([found for found in scored if isfinite(found.score)])
         ids = [each.chunk.id for each in best_first]
-        found = dict(zip(reversed(ids), reversed(best_first), strict=True))  # of equal ids the first is kept
-        ranks = dict(zip(dict.fromkeys(ids), count(1), strict=False))
-        return cls(found, ranks, {id_: found[id_].score for id_ in ranks})
+        found = dict(zip(ids, best_first, strict=True))
+        if len(found) < len(ids):  # of equal ids the first is kept
+            found = {key: found[key] for key in dict.fromkeys(ids)}
+            found.update(zip(reversed(ids), reversed(best_first), strict=True))
+        ranks = dict(zip(found, count(1), strict=False))
+        return cls(found, ranks, {key: each.score for key, each in found.items()})
 
 
 def _fuse_space(
@@ -98,20 +110,25 @@ def _fuse_space(
     compared = {found.chunk.id for found in candidates.nearest or ()}
     if unembedded := candidates_by_id.keys() - compared:
         vector_scores |= _estimate_vector_scores(vector_scores, keyword_scores, unembedded)
-    hits: list[Hit[RankedChunk]] = []
-    for key, found in candidates_by_id.items():
-        fused = weight * vector_scores.get(key, 0.0) + (1 - weight) * keyword_scores.get(key, 0.0)
-        parts = ScoreParts(
-            candidates.space,
-            vectors.ranks.get(key),
-            vectors.scores.get(key),
-            keywords.ranks.get(key),
-            keywords.scores.get(key),
-            {},
-            fused,
-        )
-        hits.append(Hit(found.chunk, fused, parts, found.row))
-    return hits
+    ids = list(candidates_by_id)
+    fused = [
+        weight * vector_scores.get(id_, 0.0) + (1 - weight) * keyword_scores.get(id_, 0.0) for id_ in ids
+    ]
+    parts = map(
+        ScoreParts,
+        repeat(candidates.space),
+        map(vectors.ranks.get, ids),
+        map(vectors.scores.get, ids),
+        map(keywords.ranks.get, ids),
+        map(keywords.scores.get, ids),
+        repeat(_NO_BOOSTS),
+        fused,
+    )
+    found = candidates_by_id.values()
+    return [
+        Hit(each.chunk, score, explanation, each.row)
+        for each, score, explanation in zip(found, fused, parts, strict=True)
+    ]
 
 
 def _compute_vector_weight(
@@ -143,12 +160,14 @@ def _normalize_similarities(similarities: Sequence[float], unrelated: float) -> 
 
 def _compute_scales(candidates: Sequence[SpaceCandidates]) -> list[float]:
     """Similarities by different models do not compare: each model's best counts as good as the others'."""
+    if len(candidates) == 1:
+        return [1.0]
     best: list[float] = []
     for space in candidates:
-        finite = [found.score for found in space.nearest or () if math.isfinite(found.score)]
+        finite = [found.score for found in space.nearest or () if isfinite(found.score)]
         best += _normalize_similarities([max(finite)], space.unrelated_similarity) if finite else [0.0]
     positive = [similarity for similarity in best if similarity > 0]
-    mean = math.fsum(positive) / max(len(positive), 1)  # whatever their order
+    mean = fsum(positive) / max(len(positive), 1)  # whatever their order
     return [mean / similarity if similarity > 0 else 1.0 for similarity in best]
 
 
@@ -182,7 +201,7 @@ def _estimate_vector_scores(
     instead: .562, .134), with half of them .772 and .529 (.597, .381), without any .755 and .525.
     """
     of_matches = [vector_scores[key] for key in keyword_scores if key in vector_scores]
-    mean = math.fsum(of_matches) / max(len(of_matches), 1)
+    mean = fsum(of_matches) / max(len(of_matches), 1)
     best = max(vector_scores.values(), default=0.0)
     return {key: mean + (best - mean) * keyword_scores.get(key, 0.0) for key in unembedded}
 

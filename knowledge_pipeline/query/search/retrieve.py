@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -170,5 +170,8 @@ async def score_rows(
     return list(map(ScoredRow, known, compute_cosines(others, vector).tolist()))
 
 
-def _join_scores(chunks: Mapping[int, RankedChunk], scored: Iterable[ScoredRow]) -> list[ScoredChunk]:
-    return [ScoredChunk(chunks[row], score, row) for row, score in scored]
+def _join_scores(chunks: Mapping[int, RankedChunk], scored: Sequence[ScoredRow]) -> list[ScoredChunk]:
+    if not scored:
+        return []
+    rows, scores = zip(*scored, strict=True)
+    return list(map(ScoredChunk, map(chunks.__getitem__, rows), scores, rows))

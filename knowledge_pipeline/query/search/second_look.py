@@ -98,16 +98,14 @@ async def _refine_space(
     hits: Sequence[Hit[RankedChunk]],
     share: float,
 ) -> SpaceCandidates:
+    if query_vector is None or not any(is_prose(hit.chunk) for hit in hits):
+        return candidates
     nearest = candidates.nearest or ()
     candidates_found = (*nearest, *(candidates.keyword_matches or ()))
-    prose_rows = {
-        scored.chunk.id: scored.row
-        for scored in candidates_found
-        if scored.chunk.source_type not in _CODE_SOURCE_TYPES
-    }
+    prose_rows = {scored.chunk.id: scored.row for scored in candidates_found if is_prose(scored.chunk)}
     prose_hits = (prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows)
     best_rows = list(islice(prose_hits, MAX_FEEDBACK_CHUNKS))
-    if query_vector is None or not best_rows:
+    if not best_rows:
         return candidates
     best_vectors = await scope.cache.read_vectors(reader, best_rows)
     if not best_vectors:
