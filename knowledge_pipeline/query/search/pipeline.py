@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knowledge_pipeline import identifiers
+from knowledge_pipeline.awaiting import gather_all
 from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.query.filters import replace_invalid_characters
@@ -175,9 +176,7 @@ class SearchPipeline:
     ) -> list[RetrievalResult]:
         """Steps 2 to 4 for all sub-queries at once."""
         ranker = open_release.release.ranker
-        return await asyncio.gather(
-            *(self._retrieve(plan, each, scope, watch, ranker) for each in sub_queries)
-        )
+        return await gather_all(self._retrieve(plan, each, scope, watch, ranker) for each in sub_queries)
 
     async def _select(
         self,
@@ -252,7 +251,7 @@ class SearchPipeline:
                 return plan.known_vectors[reader.space]
             embed = partial(self._embedder.embed, space=reader.space, dimensions=reader.dimensions)
             with watch.substep("embed"):
-                return compute_mean_vector(await asyncio.gather(*map(embed, sub_query.embedded_texts)))
+                return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
 
         settings, names = self._settings, ()
         with watch.step("retrieve"):

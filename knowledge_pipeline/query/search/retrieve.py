@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from knowledge_pipeline.awaiting import gather_all
 from knowledge_pipeline.contract.types import SearchMode
 from knowledge_pipeline.query.search.hits import (
     Candidates,
@@ -51,8 +51,8 @@ class SearchScope:
 
 async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
     """At most `scope.limit` candidates by each search of each space that the mode has."""
-    spaces = await asyncio.gather(
-        *(_retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers)
+    spaces = await gather_all(
+        _retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers
     )
     return Candidates(
         tuple(candidates for candidates, _ in spaces),
@@ -64,49 +64,33 @@ async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQu
 async def _retrieve_from_space(
     reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
 ) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
-    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too.
-
-    The vectors for that are read while the search by vector goes on, some of which it finds itself.
-    """
-    searching = asyncio.ensure_future(_search_words(reader, scope, keywords))
-    matching = asyncio.ensure_future(_read_outlines_of(searching, scope, reader))
+    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
     if scope.mode == "words":
-        return SpaceCandidates(reader.space, None, await matching), None
-    running: list[asyncio.Future[Any]] = [searching, matching]
-
-    async def read_matched_vectors() -> set[int]:
-        matched = {scored.row_id for scored in await searching}
-        if not reader.memory.find_holder(matched):
-            await scope.cache.read_vectors(reader, matched)
-        return matched
-
-    async def score_others() -> list[ScoredRow]:
-        matched = await comparing
-        return await score_rows(scope.cache, reader, vector, matched - {scored.row_id for scored in found})
-
+        return SpaceCandidates(reader.space, None, await _match_words(scope, reader, keywords)), None
+    matching = asyncio.ensure_future(_match_words(scope, reader, keywords))
     try:
         vector = await embed_query(reader)
-        comparing = asyncio.ensure_future(read_matched_vectors())
-        running.append(comparing)
         found = await reader.search_vector(vector, scope.condition, limit=scope.limit)
-        nearest, others, matches = await asyncio.gather(
-            read_scored_outlines(scope.cache, reader, found), score_others(), matching
-        )
+        nearest = await read_scored_outlines(scope.cache, reader, found)
+        matches = await matching
     except VectorUnavailable as reason:
         return SpaceCandidates(reader.space, None, await matching), reason
     except BaseException:
-        for task in running:
-            task.cancel()
+        matching.cancel()
         raise
     chunks = {match.row: match.chunk for match in matches}
+    others = await score_rows(scope.cache, reader, vector, chunks.keys() - {each.row_id for each in found})
     return SpaceCandidates(reader.space, [*nearest, *_join_scores(chunks, others)], matches), vector
 
 
-async def _read_outlines_of(
-    searching: Awaitable[Sequence[ScoredRow]], scope: SearchScope, reader: IndexReader
-) -> list[ScoredChunk]:
-    """What a search finds, with outlines, which are read while others go on."""
-    return await read_scored_outlines(scope.cache, reader, await searching)
+async def _match_words(scope: SearchScope, reader: IndexReader, keywords: str) -> list[ScoredChunk]:
+    """What full text finds, with outlines. Vectors that will be compared are read meanwhile."""
+    found = await _search_words(reader, scope, keywords)
+    outlines, rows = read_scored_outlines(scope.cache, reader, found), [each.row_id for each in found]
+    if scope.mode == "words" or reader.memory.find_holder(rows):
+        return await outlines
+    matches, _ = await asyncio.gather(outlines, scope.cache.read_vectors(reader, rows))
+    return matches
 
 
 async def _search_words(reader: IndexReader, scope: SearchScope, keywords: str) -> Sequence[ScoredRow]:
@@ -120,7 +104,7 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
     """The candidates with the matches of other keywords; those by vector stay."""
 
     async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
-        matches = await _read_outlines_of(_search_words(reader, scope, keywords), scope, reader)
+        matches = await _match_words(scope, reader, keywords)
         vector = candidates.query_vectors.get(reader.space)
         if vector is None:
             return replace(found, keyword_matches=matches)
@@ -132,7 +116,7 @@ async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, ke
         return replace(found, nearest=similar, keyword_matches=matches)
 
     spaces = zip(scope.readers, candidates.by_space, strict=True)
-    rematched = await asyncio.gather(*(rematch_space(reader, found) for reader, found in spaces))
+    rematched = await gather_all(rematch_space(reader, found) for reader, found in spaces)
     return replace(candidates, by_space=tuple(rematched))
 
 
@@ -149,8 +133,8 @@ async def read_hits(scope: SearchScope, hits: Sequence[Hit[RankedChunk]]) -> lis
     for hit in hits:
         rows_by_space.setdefault(hit.explanation.space, []).append(hit.row)
     readers = [reader for reader in scope.readers if reader.space in rows_by_space]
-    found = await asyncio.gather(
-        *(scope.cache.read_chunks(reader, rows_by_space[reader.space]) for reader in readers)
+    found = await gather_all(
+        scope.cache.read_chunks(reader, rows_by_space[reader.space]) for reader in readers
     )
     chunks = {reader.space: each for reader, each in zip(readers, found, strict=True)}
     return [Hit(chunks[hit.explanation.space][hit.row], hit.score, hit.explanation, hit.row) for hit in hits]

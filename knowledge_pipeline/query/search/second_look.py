@@ -21,6 +21,7 @@ from itertools import islice
 import numpy as np
 
 from knowledge_pipeline import identifiers
+from knowledge_pipeline.awaiting import gather_all
 from knowledge_pipeline.query.search.hits import (
     Candidates,
     Hit,
@@ -80,11 +81,11 @@ async def apply_relevance_feedback(
 
     `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
     """
-    refined = [
+    refined = (
         _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), hits, share)
         for reader, found in zip(scope.readers, candidates.by_space, strict=True)
-    ]
-    by_space = tuple(await asyncio.gather(*refined))
+    )
+    by_space = tuple(await gather_all(refined))
     if all(after is before for after, before in zip(by_space, candidates.by_space, strict=True)):
         return candidates
     return replace(candidates, by_space=by_space)
