@@ -60,9 +60,14 @@ def open_unheld(lake: Lake) -> IndexReader:
 
 def search(reader: IndexReader, where: Filter, *, times: int = 1) -> list[ScoredRow]:
     """What the last of some searches finds."""
-    for _ in range(times):
-        found = asyncio.run(reader.search_vector(QUESTION, where, limit=20))
-    return found
+
+    async def ask() -> list[ScoredRow]:
+        found: list[ScoredRow] = []
+        for _ in range(times):
+            found = await reader.search_vector(QUESTION, where, limit=20)
+        return found
+
+    return asyncio.run(ask())
 
 
 def find_nearest(reader: IndexReader, where: Filter) -> dict[int, float]:
@@ -75,11 +80,12 @@ def find_nearest(reader: IndexReader, where: Filter) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("newer", [0, 60])
-@pytest.mark.parametrize("max_few", [0, 2_000])
+@pytest.mark.parametrize("most", [0, 2_000])
 def test_the_nearest_rows_are_those_of_the_cosine(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, newer: int, max_few: int
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, newer: int, most: int
 ) -> None:
-    monkeypatch.setattr(matching_rows, "MAX_FEW", max_few)
+    monkeypatch.setattr(matching_rows, "MIN_FEW", most)
+    monkeypatch.setattr(matching_rows, "MAX_FEW", most)
     if newer:
         write(lake, 300, 300 + newer, tenant="new")
     reader = open_unheld(lake)

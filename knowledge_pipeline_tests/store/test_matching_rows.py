@@ -11,6 +11,7 @@ import pytest
 
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq, one_of
+from knowledge_pipeline.store.index import matching_rows
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.index.matching_rows import MatchingRows
 from knowledge_pipeline.store.lake import Lake
@@ -84,3 +85,19 @@ def test_rows_are_read_once_for_a_condition_that_is_asked_again(reader: IndexRea
     assert read == [where]
     matching.restrict(MATCH_ALL)
     assert matching.restrict(MATCH_ALL) == {}, "all rows need no mask"
+
+
+def test_of_an_index_with_many_rows_few_alone_are_kept(
+    reader: IndexReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching_rows, "MIN_FEW", 40)
+    filtering, keeping = keep(reader, max_rows=0), keep(reader, max_rows=100)
+    for where in CONDITIONS:
+        expected = search(filtering, where)
+        for _ in range(2):
+            assert search(keeping, where) == expected
+    kept = keeping.memory.matching
+    of_b = reader.dataset.to_table(columns=[], filter=eq("source", "b").sql, with_row_id=True)["_rowid"]
+    few = kept.find_few(eq("source", "b"))
+    assert few is not None and few.tolist() == sorted(of_b.to_pylist())
+    assert kept.find_few(MATCH_ALL) is None and kept.restrict(MATCH_ALL) == {"filter": MATCH_ALL.sql}

@@ -65,6 +65,6 @@ class IndexedVectors:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Of rows those that are nearest, best first: ids, and cosine similarities in [-1, 1]."""
         known, vectors = self.files.take_matrix(rows)
-        similarities = compute_cosines(vectors, vector)
-        best = np.lexsort((known, -similarities))[:limit]
-        return np.array(known, np.int64)[best], similarities[best]
+        ids, similarities = np.array(known, np.int64), compute_cosines(vectors, vector)
+        best = np.lexsort((ids, -similarities))[:limit]
+        return ids[best], similarities[best]

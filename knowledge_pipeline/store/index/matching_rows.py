@@ -21,9 +21,10 @@ from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.segments import list_fragments_beyond
 
-MAX_ROWS = 300_000  # of the index: reading and packing the rows of one condition holds a thread
+MAX_ROWS = 300_000  # of the index: reading and packing the rows of one condition holds a thread; of more, few
 MAX_CONDITIONS = 64  # whose rows are kept: a bit for each row, at most 3 MB
-MAX_FEW = 2_000  # rows whose vectors are compared in less time than a search of the index takes; at most 1 MB
+MIN_FEW, MAX_FEW = 2_000, 10_000  # rows that are compared in less time than a search under a filter takes
+_FEW_SHARE = 100  # of a large index, where such a search takes longer: one row in so many; at most 5 MB
 _MIN_SEARCHES = 2  # under one condition: one that is asked once would read more than it saves
 
 ScanOptions = Mapping[str, Any]
@@ -49,28 +50,31 @@ class MatchingRows:
                 return mask
             searches = self._asked[where.sql] = self._asked.get(where.sql, 0) + 1
         condition = {"filter": self._values.resolve(where).sql}
-        if searches != _MIN_SEARCHES or self._is_too_large():  # later ones need not wait for its rows
+        if searches != _MIN_SEARCHES or not self._max_rows:  # later ones need not wait for its rows
             return condition
-        found: Any = self._dataset.to_table(columns=[], with_row_id=True, **condition)["_rowid"]
+        count = self._count_rows()
+        few = max(MIN_FEW, min(count // _FEW_SHARE, MAX_FEW))
+        limit = few + 1 if count > self._max_rows else None
+        found: Any = self._dataset.to_table(columns=[], with_row_id=True, limit=limit, **condition)["_rowid"]
+        if len(found) == limit:
+            return condition
         mask = self._build_mask(found, condition)
         with self._lock:
             self._masks[where.sql] = mask
-            if len(found) <= MAX_FEW:
+            if len(found) <= few:
                 self._few[where.sql] = np.sort(found.to_numpy().astype(np.int64))
             self._asked.pop(where.sql, None)
         return mask
 
     def find_few(self, where: Filter) -> np.ndarray | None:
-        """Ids of the matching rows, ascending, if they are known by now and at most `MAX_FEW`."""
+        """Ids of the matching rows, ascending, where they are known by now and few enough to compare all."""
         with self._lock:
             return self._few.get(where.sql)
 
-    def _is_too_large(self) -> bool:
-        if not self._max_rows:
-            return True
+    def _count_rows(self) -> int:
         if self._count is None:
             self._count = int(self._dataset.count_rows())
-        return self._count > self._max_rows
+        return self._count
 
     def _build_mask(self, found: Any, condition: ScanOptions) -> ScanOptions:
         from lance.dataset import serialize_row_addrs
