@@ -4,6 +4,7 @@
 
 Run by `benchmarks.scale`, a process for each step, because the most memory that one ever held is told of
 the whole process. STEP is `first`, `again` (nothing changed) or `edit` (one file); prints one line of JSON.
+The edited file is the same one beside any number of chunks, so that edits compare.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import measure_peak_memory
-from benchmarks.scale_corpus import CHUNKS_A_REPOSITORY, git, repositories, static_model
+from benchmarks.scale_corpus import (
+    CHUNKS_A_REPOSITORY,
+    find_edited_file,
+    git,
+    repositories,
+    static_model,
+)
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store import indexes, lance_storage
@@ -80,9 +87,9 @@ def refreshed(declared: Settings, sources: int | None = None) -> dict[str, Any]:
 
 
 def edited(declared: Settings) -> list[dict[str, Any]]:
-    """One file edited and committed, its vectors known, several times."""
+    """The same file at every size, edited and committed, its vectors known, several times."""
     repository = Path(declared.sources[0].connection.url)  # pyright: ignore[reportAttributeAccessIssue]
-    file = max(repository.glob("part07/**/*.py"), key=lambda path: path.stat().st_size)
+    file = find_edited_file(repository)
     kept, found = file.read_text(), list[dict[str, Any]]()
     for number in (*range(_EDITS), *range(_EDITS)):
         for text in (f"{kept}\n\ndef added_{number}(value):\n    return value + {number}\n", kept):
