@@ -97,6 +97,7 @@ def _tend_released_tables(lake: Lake, keep_releases: int) -> None:
         newest_index_versions,
         publish_release,
     )
+    from knowledge_pipeline.store.tables import RETAINED_VERSIONS
 
     live = find_live_release(lake)
     is_newest = live and (live.tables, live.graph) == (
@@ -106,6 +107,7 @@ def _tend_released_tables(lake: Lake, keep_releases: int) -> None:
     index_tables = [lake.index(space, size) for space, size in lake.list_spaces().items()]
     for table in (*index_tables, *lake.graph_tables().values()):
         with _carry_over(table):
+            table.compact_if_due(after_versions=RETAINED_VERSIONS)  # whatever releases keep of it
             AT_ONCE.tend_index(table)
     if live and is_newest:  # nothing but their files has changed
         publish_release(lake, keep=keep_releases, pinned_since=live.pinned_since)

@@ -355,12 +355,13 @@ class Table:
     def compact_if_due(
         self, *, after_versions: int = RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS
     ) -> None:
-        """Compact small fragments and drop old versions, every few commits; tagged versions stay."""
-        if not self.exists or self._count_versions() <= after_versions:  # without opening any
+        """Compact small fragments and drop old versions, every few commits; tagged versions stay.
+
+        Each new release ends the tag of an old one, so it is their number that counts, not their age.
+        """
+        if not self.exists or (versions := self._count_versions()) <= after_versions:  # without opening any
             return
-        newest = self.open_newest()
-        oldest = min(_list_versions(newest) - _list_tagged_versions(newest), default=newest.version)
-        if newest.version >= oldest + after_versions:
+        if versions - len(_list_tagged_versions(self.open_version())) > after_versions:
             self.compact()
 
     def compact(self) -> None:

@@ -155,6 +155,22 @@ def test_versions_and_files_stay_bounded_over_many_commits(tmp_path: Path) -> No
     assert content(table) == wanted({"a": "59", "b": "1"})
 
 
+def test_versions_that_releases_keep_are_no_reason_to_compact_after_each_commit(tmp_path: Path) -> None:
+    """Each release tags a version and ends the tag of an old one, which is dropped with the next few."""
+    table, compactions = Table(tmp_path / "t.lance", SCHEMA), 0
+    for mark in range(40):
+        refresh(table, {"a": str(mark), "b": "1"})
+        table.open_newest().tags.create(f"release-{mark}", table.version)
+        if mark >= 10:
+            table.open_newest().tags.delete(f"release-{mark - 10}")
+        before = table.version
+        table.compact_if_due()
+        compactions += table.version > before
+    assert 2 <= compactions <= 8
+    assert len(table.open_newest().versions()) <= 2 * (10 + 12)
+    assert content(table) == wanted({"a": "39", "b": "1"})
+
+
 def count_fragment_rows(table: Table) -> list[int]:
     return [fragment.count_rows() for fragment in table.open_newest().get_fragments()]
 
