@@ -19,6 +19,7 @@ from knowledge_pipeline.code_graph.resolution import (
     Earlier,
     ResolvedFile,
     full_name,
+    list_asked_names,
     renew_trace,
     resolve,
 )
@@ -27,5 +28,6 @@ from knowledge_pipeline.code_graph.traced_view import USES, Trace, interface_dig
 __all__ = [
     "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts",
     "Project", "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json", "full_name",
-    "interface_digest", "is_manifest", "list_defined_names", "renew_trace", "resolve", "to_json",
+    "interface_digest", "is_manifest", "list_asked_names", "list_defined_names", "renew_trace", "resolve",
+    "to_json",
 ]  # fmt: skip

@@ -170,6 +170,16 @@ def _is_unaffected(question: str, changes: ChangedNames) -> bool:
     return rest.rpartition("\t")[2] not in changes.names
 
 
+def list_asked_names(trace: Trace) -> set[str]:
+    """What the questions of a trace are about: paths of other files, and names.
+
+    Where an edit moves no modules, another answer can only be that of a question about a path or a name that
+    it changed: see `_is_unaffected`.
+    """
+    asked = (question.partition("\t") for question in trace if question not in OWN_ENTRIES)
+    return {rest if kind == "interface" else rest.rpartition("\t")[2] for kind, _, rest in asked}
+
+
 def full_name(path: str, name: str, project: Project) -> str:
     """By which name other repositories import a definition of a file; the file's own for ""."""
     world = project_index_of(project)

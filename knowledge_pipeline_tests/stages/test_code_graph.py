@@ -20,6 +20,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.stages.code_graph import refresh
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
 from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.store.changes import held_terms
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.tables import Table
@@ -307,8 +308,12 @@ def _edit(folder: Path, chosen: random.Random) -> None:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("seed", range(2))
-def test_incremental_refreshes_leave_what_a_full_one_would(tmp_path: Path, project: Project, seed: int):
+@pytest.mark.parametrize(("seed", "few_rows"), [(0, held_terms.FEW_ROWS), (1, held_terms.FEW_ROWS), (2, -1)])
+def test_incremental_refreshes_leave_what_a_full_one_would(
+    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch, seed: int, few_rows: int
+):
+    """Of many rows the first edit looks through all traces, further ones through what is held of them."""
+    monkeypatch.setattr(held_terms, "FEW_ROWS", few_rows)
     folder = tmp_path / "edited"
     (folder / "pkg").mkdir(parents=True)
     (folder / "pkg" / "__init__.py").write_text("from .c import Gamma\n")

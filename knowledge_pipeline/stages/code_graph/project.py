@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pyarrow.compute
 from cachetools import LRUCache
 
 from knowledge_pipeline.code_graph import ChangedNames, FileFacts, Trace, from_json, renew_trace
+from knowledge_pipeline.store.changes.held_terms import TermLookup
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.tables import Table
 
@@ -35,30 +34,6 @@ def remember_facts(path: str, fingerprint: str, facts: FileFacts) -> FileFacts:
     return facts
 
 
-class _NameIndex:
-    """The files that define each name, by the names' order: a hundred thousand are sorted in 40 ms."""
-
-    def __init__(self, rows: Any) -> None:  # a table of pyarrow, whose stubs give columns no type
-        arrow: Any = pyarrow.compute
-        lists = rows["defines"].combine_chunks()
-        names = lists.flatten().dictionary_encode()
-        self._numbers: dict[str, int] = {
-            name: number for number, name in enumerate(names.dictionary.to_pylist())
-        }
-        numbers = names.indices.to_numpy()
-        order = np.argsort(numbers, kind="stable")
-        self._starts = np.searchsorted(numbers[order], np.arange(len(self._numbers) + 1))
-        self._paths = rows["path"].take(arrow.list_parent_indices(lists).take(order))
-
-    def find_paths(self, name: str) -> Collection[str]:
-        """Paths in the order of the table, one for each definition."""
-        number = self._numbers.get(name)
-        if number is None:
-            return ()
-        start, end = self._starts[number : number + 2]
-        return self._paths.slice(start, end - start).to_pylist()
-
-
 class StoredProject:
     """The facts of one source at one moment: a `code_graph.Project`."""
 
@@ -69,7 +44,7 @@ class StoredProject:
         self.interfaces: Mapping[str, str] = dict(zip(rows["path"], rows["interface"], strict=True))
         self._fingerprints = dict(zip(rows["path"], rows["fingerprint"], strict=True))
         self._texts: dict[str, str] = {}
-        self._name_index: _NameIndex | None = None
+        self._names = TermLookup(table, "path", "defines")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(StoredProject, preloads=self.preloads), (self._table,)
@@ -86,9 +61,7 @@ class StoredProject:
 
     def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment."""
-        if self._name_index is None:
-            self._name_index = _NameIndex(self._table.read_rows(["path", "defines"]))
-        return self._name_index.find_paths(name)
+        return self._names.find_keys(name)
 
     def renew_trace(self, trace: Trace, changes: ChangedNames | None = None) -> Trace | None:
         """The trace that resolving a file would leave now; see `code_graph.renew_trace`."""

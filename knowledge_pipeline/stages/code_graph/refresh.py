@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from knowledge_pipeline.code_graph import RESOLVER_VERSION, USES, FileFacts, Trace
+from knowledge_pipeline.code_graph import RESOLVER_VERSION, USES, FileFacts, Trace, list_asked_names
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sources.repository_permissions import REPOSITORY_AUDIENCE
 from knowledge_pipeline.stages.code_graph.facts import FactsRefresh, refresh_facts
@@ -48,6 +48,7 @@ from knowledge_pipeline.stages.index import (
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.audiences import build_audience_principal
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
+from knowledge_pipeline.store.changes.held_terms import TermLookup
 from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.index.locations import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.reconcile import ReconcilePlan, load_fingerprints, plan_changes
@@ -151,30 +152,48 @@ def _find_indirect_changes(
     """Look through the traces of the files that did not change; in a full refresh all files are resolved."""
     if ctx.options.full:
         return _IndirectChanges()
-    found, may_matter = _IndirectChanges(), _build_trace_filter(facts_refresh)
-    where = eq("source", ctx.source.id) & eq("kind", "file")
-    for batch in ctx.lake.graph_table("symbols").iter_batches(["path", "trace"], where):
-        for path, trace in zip(*batch.to_pydict().values(), strict=True):
-            if path in changed or not may_matter(trace):
-                continue
-            before: Trace = json.loads(trace)
-            now = project.renew_trace(before, facts_refresh.changes)
-            if now is None:
-                found.affected.append(path)
-                if len(found.traces) < MIN_FILES:
-                    found.traces[path] = before
-            elif now != before:
-                found.retrace_only.append(path)
+    found = _IndirectChanges()
+    for path, trace in _iter_traces(ctx, facts_refresh):
+        if path in changed:
+            continue
+        before: Trace = json.loads(trace)
+        now = project.renew_trace(before, facts_refresh.changes)
+        if now is None:
+            found.affected.append(path)
+            if len(found.traces) < MIN_FILES:
+                found.traces[path] = before
+        elif now != before:
+            found.retrace_only.append(path)
     return _IndirectChanges(sorted(found.affected), found.traces, sorted(found.retrace_only))
 
 
-def _build_trace_filter(facts_refresh: FactsRefresh) -> Callable[[str], bool]:
-    """Whether a trace, as it is stored, names a file or a definition that an edit touched; or any may."""
-    if facts_refresh.changes is None or facts_refresh.changes.moves_modules:
-        return lambda trace: True
-    named = (*facts_refresh.old_fingerprints, *facts_refresh.changes.names)
-    escaped = [json.dumps(each)[1:-1] for each in named]
-    return lambda trace: any(each in trace for each in escaped)
+def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[tuple[str, str]]:
+    """Paths and traces of the files that may have asked about what an edit changed, or of all."""
+    symbols, where = ctx.lake.graph_table("symbols"), eq("source", ctx.source.id) & eq("kind", "file")
+    changes, names = facts_refresh.changes, list[str]()
+    if changes is not None and not changes.moves_modules:
+        names = [*facts_refresh.old_fingerprints, *changes.names]
+        lookup = TermLookup(symbols, "path", "trace", where, list_terms=_list_asked_names)
+        if lookup.is_worth_reading():
+            paths = {path for name in names for path in lookup.find_keys(_replace_surrogates(name))}
+            for portion in split_batches(sorted(paths), _TRACES_PER_BATCH):
+                rows = symbols.read_rows(["path", "trace"], where & one_of("path", portion))
+                yield from zip(*rows.to_pydict().values(), strict=True)
+            return
+    escaped = [json.dumps(name)[1:-1] for name in names]
+    for batch in symbols.iter_batches(["path", "trace"], where):
+        for path, trace in zip(*batch.to_pydict().values(), strict=True):
+            if not names or any(each in trace for each in escaped):
+                yield path, trace
+
+
+def _list_asked_names(traces: list[str]) -> list[list[str]]:
+    return [[_replace_surrogates(each) for each in list_asked_names(json.loads(trace))] for trace in traces]
+
+
+def _replace_surrogates(name: str) -> str:
+    """Half of a character in the name of a property has no place in a column."""
+    return name if name.isascii() else name.encode(errors="replace").decode()
 
 
 def _write_graph(
