@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from knowledge_pipeline.embedding.base import Embedder, Space, find_invalid_vectors
 from knowledge_pipeline.embedding.prompts import describe_missing_prompts, find_known_prompts
@@ -88,10 +87,13 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
     table = ctx.lake.embeddings(embedder.space.name, ctx.source.id, embedder.space.dimensions)
     with measure_stage("embeddings", ctx.source.id) as stats:
         tracker = track_texts(ctx, embedder.space)
-        desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
-        added = _exclude_embedded(desired, table, tracker.find_changed_values("text_key", "text_key"))
+        keys, live = tracker.find_changed_values("text_key", "text_key"), is_null("skipped")
+        among = None if keys is None else one_of("text_key", sorted(keys))
+        desired = chunks.read_rows(["text_key"], live & among if among else live)["text_key"].unique()
+        added = exclude_keys(desired, table.read_rows(["text_key"], among)["text_key"])
         changed: Any = exclude_keys(desired, added) if ctx.options.reembed else desired[:0]
-        unchanged = len(desired) - len(added) - len(changed)
+        total = tracker.count_values("text_key", live, keys)
+        unchanged = total - len(added) - len(changed)
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
         builder = _VectorRowBuilder(ctx, embedder, chunks, table)
         stats.notes.update(_list_prompt_notes(ctx, is_new=not table.exists))
@@ -102,11 +104,11 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
         if plan:
             ctx.upkeep.tend(table)
         tracker.remember(has_written=bool(plan))
-        stats.seen = len(desired)
+        stats.seen = total
         stats.add_plan(plan)
         stats.notes.update({"taken from another source": builder.reused} if builder.reused else {})
         stats.tokens, stats.cost = embedder.usage.tokens, embedder.usage.cost
-        stats.rows, stats.version = len(desired), table.version
+        stats.rows, stats.version = total, table.version
     return stats
 
 
@@ -116,15 +118,6 @@ def track_texts(ctx: RefreshContext, space: Space) -> ChangeTracker:
     tables = [ctx.lake.chunks(ctx.source.type, ctx.source.id), vectors]
     forget = ctx.options.full or ctx.options.reembed
     return ChangeTracker(ctx.lake, ctx.source.id, "embeddings", space.name, tables, forget=forget)
-
-
-def _exclude_embedded(desired: Any, table: Table, changed: set[str] | None) -> Any:
-    """The keys without a vector; only some can have changed where those are given."""
-    if changed is None:
-        return exclude_keys(desired, table.read_rows(["text_key"])["text_key"])
-    keys = pa.array(sorted(changed), pa.string())
-    stored = table.read_rows(["text_key"], one_of("text_key", sorted(changed)))["text_key"]
-    return exclude_keys(desired.filter(pc.is_in(desired, value_set=keys)), stored)
 
 
 def _list_prompt_notes(ctx: RefreshContext, *, is_new: bool) -> list[str]:

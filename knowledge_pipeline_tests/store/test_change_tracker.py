@@ -151,3 +151,48 @@ def test_the_changed_rows_are_the_difference_of_both_contents(
     after = content()
     assert lost - gained == before - after
     assert gained - lost == after - before
+
+
+@settings(max_examples=examples(30))
+@given(
+    commits=st.lists(
+        st.tuples(
+            st.lists(
+                st.tuples(st.integers(0, 9), st.sampled_from("12345")),
+                max_size=4,
+                unique_by=lambda each: each[0],
+            ),
+            st.lists(st.integers(0, 9), max_size=3),
+            st.booleans(),
+        ),
+        max_size=6,
+    )
+)
+def test_values_are_as_many_as_a_look_at_all_rows_counts(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[tuple[list[tuple[int, str]], list[int], bool]],
+) -> None:
+    """Texts are counted in the rows of one source, whatever changed since they were counted last."""
+    schema = pa.schema([*SCHEMA, pa.field("text_key", pa.string(), False)], metadata=SCHEMA.metadata)
+    table, where = Table(tmp_path_factory.mktemp("counted") / "t.lance", schema), eq("source", "docs")
+
+    def build(id_: str, key: str, source: str = "docs") -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist(
+            [{"id": id_, "source": source, "mark": "", "text_key": key}], schema=schema
+        )
+
+    table.append([*(build(f"k{number}", "0") for number in range(5)), build("other", "6", "code")])
+    is_known = False
+    for rows, removed, is_compacted in [([], [], False), *commits]:
+        written = [build(f"k{number}", key) for number, key in rows]
+        ids = [f"k{number}" for number in (*removed, *(number for number, _ in rows))]
+        table.replace_rows([StaleRows("id", ids)], written)
+        if is_compacted:
+            table.merge_fragments()
+        noting = tracker(table)
+        keys = noting.find_changed_values("text_key")
+        assert (keys is not None) == is_known
+        expected = len(set(table.read_rows(["text_key"], where)["text_key"].to_pylist()))
+        assert noting.count_values("text_key", where, keys) == expected
+        noting.remember()
+        is_known = True

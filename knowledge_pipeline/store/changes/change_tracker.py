@@ -9,7 +9,7 @@ process, or one with other settings, compares everything.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from cachetools import LRUCache
 
+from knowledge_pipeline.store.changes.held_columns import read_matching
 from knowledge_pipeline.store.changes.row_changes import find_changed_rows
+from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
@@ -35,6 +37,7 @@ class _Complete:
 
     digest: str
     versions: tuple[Any, ...]  # Lance's datasets
+    count: int  # see `count_values`
 
 
 _complete: LRUCache[tuple[str, str, str], _Complete] = LRUCache(MAX_REMEMBERED)
@@ -70,6 +73,7 @@ class ChangeTracker:
         self._versions = tuple(table.open_version() for table in tables)
         with _lock:
             self._known = None if forget else _complete.get(self._key)
+        self._count: int | None = None
 
     def find_changed_values(self, *columns: str) -> set[str] | None:
         """Values in the changed rows of each table; None where any row may have changed, or many did.
@@ -102,6 +106,33 @@ class ChangeTracker:
         values: list[Any] = rows[column].unique().to_pylist()
         return {value for value in values if value is not None}
 
+    def count_values(self, column: str, where: Filter, changed: Collection[str] | None) -> int:
+        """How many values a column of the first table has in the rows that match.
+
+        Args:
+            column: that is counted.
+            where: which rows.
+            changed: its values in changed rows; the others are as many as when they were remembered. None:
+                all are counted.
+        """
+        self._count = self._count_again(column, where, changed)
+        if self._count is None:
+            self._count = _count_values(self._versions[0], column, where)
+        return self._count
+
+    def _count_again(self, column: str, where: Filter, changed: Collection[str] | None) -> int | None:
+        if self._known is None or changed is None:
+            return None
+        among, versions = (
+            where & one_of(column, sorted(changed)),
+            (self._known.versions[0], self._versions[0]),
+        )
+        try:
+            then, now = (_count_values(each, column, among) for each in versions) if changed else (0, 0)
+        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
+            return None
+        return self._known.count - then + now
+
     def remember(self, *, has_written: bool = False) -> None:
         """Nothing is left to do, with the tables as they were noted.
 
@@ -112,7 +143,7 @@ class ChangeTracker:
         if has_written:
             versions = (*versions[:-1], self._tables[-1].open_version())
         with _lock:
-            _complete[self._key] = _Complete(self._digest, versions)
+            _complete[self._key] = _Complete(self._digest, versions, self._count or 0)
 
 
 def carry_over(before: Any, after: Any) -> None:
@@ -125,6 +156,15 @@ def carry_over(before: Any, after: Any) -> None:
             if any(each is before for each in known.versions):
                 moved = tuple(after if each is before else each for each in known.versions)
                 _complete[key] = replace(known, versions=moved)
+
+
+def _count_values(dataset: Any, column: str, where: Filter) -> int:
+    if dataset is None:
+        return 0
+    rows: Any = read_matching(dataset, [column], where)
+    if rows is None:
+        rows = dataset.to_table(columns=[column], filter=where.sql)
+    return len(rows[column].unique())
 
 
 def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
