@@ -58,10 +58,13 @@ def _find_dangling(lake: Lake, source: str) -> list[str]:
     ids, mine = tracker.find_changed_values("target_id", "node"), eq("source", source)
     targeted, defined = mine & ~is_null("target_id"), mine & ~eq("kind", "alias")
     if ids is not None:
-        targeted = targeted & one_of("target_id", sorted(ids))
         defined = defined & one_of("node", sorted(ids))
-    targets, nodes = edges.read_rows(["target_id"], targeted), symbols.read_rows(["node"], defined)
-    missing: list[str] = exclude_keys(targets["target_id"].unique(), nodes["node"]).to_pylist()
+    nodes = symbols.read_rows(["node"], defined)["node"]
+    if ids is not None:  # few of them are no definition's: fewer edges are looked for
+        undefined = ids.difference(nodes.to_pylist())
+        targeted = targeted & one_of("target_id", sorted(undefined))
+    targets = edges.read_rows(["target_id"], targeted)["target_id"].unique()
+    missing: list[str] = exclude_keys(targets, nodes).to_pylist()
     if not missing:
         tracker.remember()
     return missing
