@@ -120,7 +120,7 @@ def read_addresses(dataset: Any, where: Filter) -> list[int] | None:
 
 def count_held(dataset: Any, where: Filter) -> int | None:
     """How many rows match; None where that is not held."""
-    found = read_addresses(dataset, where)
+    found = read_held(dataset, [ADDRESS], where)
     return None if found is None else len(found)
 
 
