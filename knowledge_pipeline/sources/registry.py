@@ -5,6 +5,7 @@ What only some types need is imported for these: most projects have files and re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -123,8 +124,10 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
         accepts = build_markup_filter(tree, selection)
     elif source.type == "openapi":
         accepts = build_openapi_filter(tree)
-    list_branches = (lambda: tree.branches) if isinstance(tree, GitTree) else tuple[str, ...]
-    files = FileSource(tree, accepts, read_text, text_version, max_bytes, list_branches=list_branches)
+    files = FileSource(tree, accepts, read_text, text_version, max_bytes)
+    if isinstance(tree, GitTree):
+        memory = (*tree.key, max_bytes)
+        files = replace(files, list_branches=lambda: tree.branches, memory=memory)
     return WikiPages(files, source.connection) if isinstance(source.connection, WikiConnection) else files
 
 

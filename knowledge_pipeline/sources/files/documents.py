@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.languages import detect_language, is_code
@@ -32,9 +36,25 @@ _OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 _LFS_POINTER_START = b"version https://git-lfs.github.com/spec/v1\n"
 
+_MAX_REMEMBERED_ITEMS = 100_000  # of all listings, some 30 MB
+
 EntryFilter = Callable[[FileEntry], bool]
 FileReader = Callable[[str, bytes], ExtractedText]
 """From a file's name and bytes to its text; raises DocumentSkipped."""
+
+
+class _ListedItem(NamedTuple):
+    """What an entry became; None where it is not listed."""
+
+    entry: FileEntry
+    item: Item | None
+
+
+_listed_items: LRUCache[Hashable, Mapping[int, _ListedItem]] = LRUCache(
+    _MAX_REMEMBERED_ITEMS, getsizeof=lambda listed: len(listed)
+)
+"""Of the last listing of a source, by the identity of its entries, which are kept."""
+_listed_items_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,8 @@ class FileSource(Source):
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
     list_branches: Callable[[], tuple[str, ...]] = tuple  # see `branches`
+    memory: Hashable = None
+    """Equal where the same entry becomes the same item; of trees that list the same entries again."""
 
     def close(self) -> None:
         """Free what was opened."""
@@ -64,16 +86,21 @@ class FileSource(Source):
 
         A variant that is skipped is left out.
         """
+        if self.memory is None:
+            yield from filter(None, map(self._list_entry, self.tree.list_entries()))
+            return
+        with _listed_items_lock:
+            earlier, listed = _listed_items.get(self.memory, {}), dict[int, _ListedItem]()
         for entry in self.tree.list_entries():
-            try:
-                if entry.skip is not None or self.accepts(entry):
-                    item = self._to_item(entry, entry.skip)
-                else:
-                    continue
-            except DocumentSkipped as reason:
-                item = self._to_item(entry, str(reason))
-            if not (item.skip and entry.variant):
-                yield item
+            known = earlier.get(id(entry))
+            if known is None or known.entry is not entry:
+                known = _ListedItem(entry, self._list_entry(entry))
+            listed[id(entry)] = known
+            if known.item is not None:
+                yield known.item
+        if len(listed) <= _MAX_REMEMBERED_ITEMS:
+            with _listed_items_lock:
+                _listed_items[self.memory] = listed
 
     def fetch(self, item: Item) -> Document:
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""
@@ -93,6 +120,15 @@ class FileSource(Source):
             last_modified=extracted.last_modified or content.last_modified,
             metadata={**extracted.metadata, **content.metadata},
         )
+
+    def _list_entry(self, entry: FileEntry) -> Item | None:
+        try:
+            if entry.skip is None and not self.accepts(entry):
+                return None
+            item = self._to_item(entry, entry.skip)
+        except DocumentSkipped as reason:
+            item = self._to_item(entry, str(reason))
+        return None if item.skip and entry.variant else item
 
     def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
         if skip is None and entry.size_bytes == 0:

@@ -120,9 +120,12 @@ def _load_cache(file: Path) -> tuple[str, NewestCommits]:
     if known and known.stamp == _read_stamp(file):
         return known.tip, known.commits
     try:
-        cached = json.loads(file.read_bytes())
+        with file.open("rb") as opened:
+            stamp, cached = _to_stamp(os.fstat(opened.fileno())), json.load(opened)
         if cached["format"] == _FORMAT_VERSION:
-            return cached["tip"], {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
+            commits = {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
+            _remember(file, _CachedFile(stamp, cached["tip"], commits))
+            return cached["tip"], commits
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or damaged: a cache is made anew
     return "", {}
@@ -136,14 +139,21 @@ def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
         new.write(content)
     stamp = _read_stamp(Path(name))
     Path(name).replace(file)
-    if len(commits) <= _MAX_REMEMBERED_PATHS:
+    _remember(file, _CachedFile(stamp, tip, commits))
+
+
+def _remember(file: Path, cached: _CachedFile) -> None:
+    if len(cached.commits) <= _MAX_REMEMBERED_PATHS:
         with _cached_files_lock:
-            _cached_files[file] = _CachedFile(stamp, tip, commits)
+            _cached_files[file] = cached
 
 
 def _read_stamp(file: Path) -> tuple[int, ...]:
     """Identifies a file and its content; empty where there is none."""
     with suppress(OSError):
-        found = file.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return _to_stamp(file.stat())
     return ()
+
+
+def _to_stamp(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns

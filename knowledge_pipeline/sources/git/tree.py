@@ -36,6 +36,7 @@ class _ListedTree(NamedTuple):
     """What the lines of a listing became, None where a file is not wanted."""
 
     selection: FileSelection
+    newest: NewestCommits
     entries: Mapping[bytes, FileEntry | None]
 
 
@@ -72,6 +73,8 @@ class GitTree:
         self._signatures: dict[str, Signature] = {}
         self.branches: tuple[str, ...] = ()
         """The further branches that the last listing found, by name."""
+        self.key = mirror.repository, branch, id(selection)
+        """Of the listing, whose entries the next one has again as far as they are the same."""
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Fetch, then every wanted file in git's order; none if nothing was ever committed.
@@ -122,20 +125,19 @@ class GitTree:
 
     def _list_branch(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch; a line that was listed before is read again if its commit is another."""
-        key = self._mirror.repository, self._branch, id(self._selection)
         with _listed_trees_lock:
-            known = _listed_trees.get(key)
+            known = _listed_trees.get(self.key, _ListedTree(self._selection, newest, {}))
+        earlier, touched = known.entries, _find_touched(known.newest, newest)
         entries = dict[bytes, FileEntry | None]()
-        earlier = known.entries if known else entries
         for line in self._stream_tree(tip):
             entry = earlier.get(line)
-            is_known = line in earlier if entry is None else _is_of_commit(entry, newest)
+            is_known = line in earlier if entry is None else entry.path not in touched
             entries[line] = entry = entry if is_known else self._to_entry(line, newest)
             if entry is not None:
                 yield entry
         if len(entries) <= _MAX_REMEMBERED_LINES:
             with _listed_trees_lock:
-                _listed_trees[key] = _ListedTree(self._selection, entries)
+                _listed_trees[self.key] = _ListedTree(self._selection, newest, entries)
 
     def _list_branches(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch, then the variants of further branches, each once."""
@@ -230,9 +232,10 @@ def _find_commit(newest: NewestCommits, path: str) -> str:
     return newest.get(path, (0, ""))[1]
 
 
-def _is_of_commit(entry: FileEntry, newest: NewestCommits) -> bool:
-    """Whether the commit of an entry of the branch is still the newest."""
-    return entry.locator.partition(":")[2] == _find_commit(newest, entry.path)
+def _find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
+    """The paths whose newest commit is another one."""
+    touched = {path for path, commit in now.items() if before.get(path) != commit}
+    return touched.union(before.keys() - now.keys())
 
 
 def _identify(line: bytes) -> bytes:

@@ -133,6 +133,29 @@ def test_too_large_and_empty_files_are_skipped_in_the_listing(repository, cache)
     assert reasons == {"large.py": "larger than 100 bytes (101)", "exact.py": None, "empty.py": "empty"}
 
 
+def test_sources_of_one_repository_list_it_each_in_its_way_again_and_again(repository, cache):
+    repository.write({"large.py": "x" * 101, "run": "#!/bin/sh\n", "notes": "text", "a.md": "#"})
+    for name in ("run", "notes"):
+        (repository.root / name).chmod(0o755)
+    repository.commit()
+    sources = [over_git("code", repository.root, max_bytes=limit) for limit in (100, 200)]
+    sources.append(over_git("markdown", repository.root))
+    whole = [
+        {"large.py": "larger than 100 bytes (101)", "run": None},
+        {"large.py": None, "run": None},
+        {"a.md": None},
+    ]
+    for _ in range(2):
+        listings = [listed(source, cache) for source in sources]
+        assert [{uri: item.skip for uri, item in each.items()} for each in listings] == whole
+    repository.write({"run": "no script any more", "notes": "#!/bin/sh\n", "large.py": "x"}).commit()
+    for source in sources[:2]:
+        assert {uri: item.skip for uri, item in listed(source, cache).items()} == {
+            "large.py": None,
+            "notes": None,
+        }
+
+
 def test_every_odd_name_is_listed_and_read(repository, cache):
     import os
 
