@@ -90,7 +90,16 @@ def test_every_version_is_held_as_it_is_stored(
     filters: list[Filter],
     data: st.DataObject,
 ) -> None:
-    table = Table(tmp_path_factory.mktemp("held") / "t.lance", SCHEMA)
+    with pytest.MonkeyPatch.context() as patch:
+        large = data.draw(st.sampled_from([1, 4, held_columns.LARGE_FRAGMENT_ROWS]))
+        patch.setattr(held_columns, "LARGE_FRAGMENT_ROWS", large)
+        compare_all(Table(tmp_path_factory.mktemp("held") / "t.lance", SCHEMA), commits, filters, data)
+
+
+def compare_all(
+    table: Table, commits: list[list[tuple[Any, ...]]], filters: list[Filter], data: st.DataObject
+) -> None:
+    """Write, and read every version from memory and from Lance."""
     seen: list[int] = []
     for rows in commits:
         write(table, rows)

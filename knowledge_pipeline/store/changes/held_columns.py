@@ -27,6 +27,8 @@ MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
 MAX_HELD_ROWS = 600_000  # of all tables: 150 MB at most
 MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
 MAX_TAKEN_ROWS = 2_000  # by their addresses
+LARGE_FRAGMENT_ROWS = 16_384
+_MAX_MASKS = 64  # of one fragment, a bit for each of its rows
 ADDRESS = "_rowaddr"
 _HELD_COLUMNS = frozenset(
     {"id", "uri", "path", "language", "source", "source_type", "kind", "archived", "skipped", "unembedded"}
@@ -48,6 +50,8 @@ class FragmentRows(NamedTuple):
 
     rows: pa.Table
     deleted: np.ndarray  # uint64, sorted
+    masks: LRUCache[ColumnTest, Any]
+    """Which of the rows match, by condition; of a large fragment, as the same is asked again and again."""
 
 
 _NONE_DELETED = np.empty(0, np.uint64)
@@ -89,13 +93,26 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     parts = [
         read_fragment(dataset, files, listed, needed) for files, listed in list_fragments(dataset).items()
     ]
-    rows = pa.concat_tables(each.rows for each in parts) if parts else _make_empty(dataset, needed)
+    small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
+    rows = pa.concat_tables(small) if small else _make_empty(dataset, needed)
     if test:
-        rows = rows.filter(_evaluate(rows, test))
+        large = [_select(part, test) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
     deleted = [part.deleted for part in parts if len(part.deleted)]
     if deleted and len(rows):
         rows = leave_out(rows, np.concatenate(deleted))
     return rows.select(list(columns))
+
+
+def _select(held: FragmentRows, test: ColumnTest) -> pa.Table:
+    """The rows of a large fragment that match, deleted or not."""
+    with _lock:
+        mask = held.masks.get(test)
+    if mask is None:
+        mask = _evaluate(held.rows, test)
+        with _lock:
+            held.masks[test] = mask
+    return held.rows.filter(mask)
 
 
 def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
@@ -139,14 +156,18 @@ def read_fragment(
         key, deleted = (dataset.uri, files), _read_deleted(dataset, files, listed)
         held = known = _held.get(key)
         if held is None and (written := _recall_written(files)) is not None:
-            held = FragmentRows(written, _NONE_DELETED)
+            held = _hold(written, _NONE_DELETED)
         if held is None or _lacks_rows(held, deleted):
-            held = FragmentRows(_scan(dataset, listed.fragment, asked), deleted)
+            held = _hold(_scan(dataset, listed.fragment, asked), deleted)
         elif missing := asked.difference(held.rows.schema.names):
             held = _add_columns(dataset, listed.fragment, held._replace(deleted=deleted), missing)
         if held is not known:
             _held[key] = held
-        return FragmentRows(held.rows.select([*sorted(columns), ADDRESS]), deleted)
+        return held._replace(rows=held.rows.select([*sorted(columns), ADDRESS]), deleted=deleted)
+
+
+def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
+    return FragmentRows(rows, deleted, LRUCache(_MAX_MASKS))
 
 
 def _lacks_rows(held: FragmentRows, deleted: np.ndarray) -> bool:
@@ -182,7 +203,8 @@ def _add_columns(dataset: Any, fragment: Any, held: FragmentRows, names: Collect
     found = _scan(dataset, fragment, names)
     rows, schema = held.rows, cast("Any", found.schema)  # whose stubs give fields no type
     if not found[ADDRESS].equals(rows[ADDRESS]):
-        rows = leave_out(rows, held.deleted)
+        held = _hold(leave_out(rows, held.deleted), held.deleted)
+        rows = held.rows
         assert found[ADDRESS].equals(rows[ADDRESS])
     for name in sorted(names):
         rows = rows.append_column(schema.field(name), found[name])
