@@ -25,6 +25,7 @@ from knowledge_pipeline.sources.path_encoding import decode_path
 
 _FORMAT_VERSION = 1
 _MAX_REMEMBERED_PATHS = 100_000  # of all branches, some 25 MB
+_MAX_UNSAVED_PATHS = 100  # touched since a file was written, which holds all paths
 _COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
 
 NewestCommits = dict[str, tuple[int, str]]
@@ -37,6 +38,7 @@ class _CachedFile(NamedTuple):
     stamp: tuple[int, ...]  # of the file, which is replaced, not written again
     tip: str
     commits: NewestCommits
+    unsaved: int = 0  # paths that were touched since the file was written
 
 
 _cached_files: LRUCache[Path, _CachedFile] = LRUCache(
@@ -58,13 +60,25 @@ def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache
         GitError: the history cannot be read.
     """
     file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
-    known_tip, known = _load_cache(file)
-    if known_tip == tip:
-        return known
-    base = known_tip if known_tip and _is_ancestor(repository, known_tip, tip) else None
-    newest = read_newest_commits(repository, tip, base=base, known=known if base else None)
-    _save_cache(file, tip, newest)
+    known = _load_cache(file)
+    if known and known.tip == tip:
+        return known.commits
+    if known and not _is_ancestor(repository, known.tip, tip):
+        known = None
+    base, commits = (known.tip, known.commits) if known else (None, {})
+    newest = read_newest_commits(repository, tip, base=base, known=commits)
+    unsaved = len(find_touched(commits, newest)) + (known.unsaved if known else 0)
+    if known and unsaved <= _MAX_UNSAVED_PATHS:  # the next process reads these few commits again
+        _remember(file, known._replace(tip=tip, commits=newest, unsaved=unsaved))
+    else:
+        _save_cache(file, tip, newest)
     return newest
+
+
+def find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
+    """The paths whose newest commit is another one."""
+    touched = {path for path, commit in now.items() if before.get(path) != commit}
+    return touched.union(before.keys() - now.keys())
 
 
 def read_newest_commits(
@@ -114,21 +128,20 @@ def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
     return True
 
 
-def _load_cache(file: Path) -> tuple[str, NewestCommits]:
+def _load_cache(file: Path) -> _CachedFile | None:
     with _cached_files_lock:
         known = _cached_files.get(file)
     if known and known.stamp == _read_stamp(file):
-        return known.tip, known.commits
+        return known
     try:
         with file.open("rb") as opened:
             stamp, cached = _to_stamp(os.fstat(opened.fileno())), json.load(opened)
         if cached["format"] == _FORMAT_VERSION:
             commits = {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
-            _remember(file, _CachedFile(stamp, cached["tip"], commits))
-            return cached["tip"], commits
+            return _remember(file, _CachedFile(stamp, cached["tip"], commits))
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or damaged: a cache is made anew
-    return "", {}
+    return None
 
 
 def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
@@ -142,10 +155,11 @@ def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
     _remember(file, _CachedFile(stamp, tip, commits))
 
 
-def _remember(file: Path, cached: _CachedFile) -> None:
+def _remember(file: Path, cached: _CachedFile) -> _CachedFile:
     if len(cached.commits) <= _MAX_REMEMBERED_PATHS:
         with _cached_files_lock:
             _cached_files[file] = cached
+    return cached
 
 
 def _read_stamp(file: Path) -> tuple[int, ...]:

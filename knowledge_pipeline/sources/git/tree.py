@@ -20,6 +20,7 @@ from knowledge_pipeline.sources.git.command import GitError, stream_git
 from knowledge_pipeline.sources.git.mirror import Mirror
 from knowledge_pipeline.sources.git.newest_commits import (
     NewestCommits,
+    find_touched,
     load_newest_commits,
     read_newest_commits,
 )
@@ -127,7 +128,7 @@ class GitTree:
         """The files of the branch; a line that was listed before is read again if its commit is another."""
         with _listed_trees_lock:
             known = _listed_trees.get(self.key, _ListedTree(self._selection, newest, {}))
-        earlier, touched = known.entries, _find_touched(known.newest, newest)
+        earlier, touched = known.entries, find_touched(known.newest, newest)
         entries = dict[bytes, FileEntry | None]()
         for line in self._stream_tree(tip):
             entry = earlier.get(line)
@@ -230,12 +231,6 @@ class GitTree:
 def _find_commit(newest: NewestCommits, path: str) -> str:
     """The newest commit that touched a path; empty where none did."""
     return newest.get(path, (0, ""))[1]
-
-
-def _find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
-    """The paths whose newest commit is another one."""
-    touched = {path for path, commit in now.items() if before.get(path) != commit}
-    return touched.union(before.keys() - now.keys())
 
 
 def _identify(line: bytes) -> bytes:

@@ -5,9 +5,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.sources.git import newest_commits
 from knowledge_pipeline.sources.git.newest_commits import load_newest_commits
 from knowledge_pipeline_tests.sources.repositories import START, Repository
 from knowledge_pipeline_tests.thoroughness import examples
@@ -21,6 +23,7 @@ steps = st.one_of(
     st.tuples(st.just("revert"), st.integers(0, 5)),
     st.tuples(st.just("force"), st.integers(1, 2)),
     st.tuples(st.just("look")),
+    st.tuples(st.just("restart")),  # another process looks next
 )
 
 
@@ -68,13 +71,16 @@ def undo(repository: Repository, when: int) -> None:
         repository.commit(when=START + when)
 
 
-@given(st.lists(steps, min_size=2, max_size=8))
+@given(st.lists(steps, min_size=2, max_size=8), st.sampled_from([0, 1, 100]))
 @settings(max_examples=examples(10), deadline=None)
-def test_carrying_on_gives_what_a_pass_over_everything_gives(history):
-    with tempfile.TemporaryDirectory() as folder:
+def test_carrying_on_gives_what_a_pass_over_everything_gives(history, max_unsaved):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(newest_commits, "_MAX_UNSAVED_PATHS", max_unsaved)
         repository = Repository(Path(folder) / "origin")
         repository.write({"a": "start"}).commit(when=START)
         for step in [*history, ("look",)]:
+            if step == ("restart",):
+                newest_commits._cached_files.clear()
             if step != ("look",):
                 act(repository, step)
                 continue
@@ -103,6 +109,18 @@ def test_a_merge_touches_only_what_it_changed_itself(repository, tmp_path):
     repository.git("merge", "-q", "--no-ff", "-m", "merge", "side", **dates)
     newest = load_newest_commits(repository.root / ".git", "HEAD", branch=None, cache=tmp_path / "cache")
     assert newest == {"a": (START, first), "b": (START + 1, side)}
+
+
+def test_a_file_is_written_once_many_paths_were_touched(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr(newest_commits, "_MAX_UNSAVED_PATHS", 2)
+    git, cache, written = repository.root / ".git", tmp_path / "cache", []
+    for number in range(8):
+        commit = repository.write({f"{number}": "1"}).commit(when=START + number)
+        newest = load_newest_commits(git, commit, branch=None, cache=cache)
+        assert newest == {f"{each}": (START + each, newest[f"{each}"][1]) for each in range(number + 1)}
+        [file] = cache.iterdir()
+        written.append(file.read_bytes())
+    assert [written.index(each) for each in written] == [0, 0, 0, 3, 3, 3, 6, 6]
 
 
 def test_a_damaged_cache_is_made_anew(repository, tmp_path):
