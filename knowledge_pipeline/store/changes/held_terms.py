@@ -1,7 +1,7 @@
 """Which rows name a term in one of their columns, held in memory by the files that the rows come from.
 
 As with small columns (`held_columns`), a file of a table never changes: a new version of the table costs its
-new files. Of a hundred thousand chunks of code it takes some 4 MB: the names that files define, and those
+new files. Of a hundred thousand chunks of code it takes some 6 MB: the names that files define, and those
 that files ask about.
 """
 
