@@ -40,6 +40,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import TaskKind
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.agent_context.task_text import build_query
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.understand import remove_stopwords
 
@@ -193,8 +194,9 @@ def show_lines(path: str, first_line: int, text: str) -> Iterator[ShownText]:
 
 
 def read_chunks(knowledge: KnowledgeBase, question: str) -> Iterator[ShownText]:
-    """What search returns, best first, each under a heading."""
-    for result in knowledge.search(question, type="code", limit=_CHUNKS).results:
+    """What search returns, best first, each under a heading; a long question is cut as `context` does."""
+    query, _ = build_query(Task(question))
+    for result in knowledge.search(query, type="code", limit=_CHUNKS).results:
         path = result.citation.path
         yield ShownText(f"{path} {result.citation.lines}")
         yield from show_lines(path, result.span.start_line, result.content)

@@ -38,8 +38,9 @@ def test_questions_that_cannot_be_asked_are_listed_with_the_reason(mirrors, tmp_
         ("own/shop", "0" * 40, "pay.py"),
         ("own/gone", "HEAD", "pay.py"),
     ]
+    issue = "how is a refund made" + " and so on" * 600  # longer than what a search takes
     questions = [
-        {"repository": repository, "commit": commit, "question": "how is a refund made", "spans": [span]}
+        {"repository": repository, "commit": commit, "question": issue, "spans": [span]}
         for repository, commit, path in rows
         for span in [{"path": path, "start": 1, "end": 2}]
     ]
