@@ -146,7 +146,13 @@ def _select_and_fit(
     question = "\n".join(filter(None, (fitter.task.text, find_nearby_text(fitter.task))))
 
     def build_selector(candidates: Sequence[ContextCandidate], words: str) -> ExcerptSelector:
-        return ExcerptSelector(candidates, words, count=fitter.count, heading_cost=fitter.estimate_heading)
+        return ExcerptSelector(
+            candidates,
+            words,
+            count=fitter.count,
+            heading_cost=fitter.estimate_heading,
+            heading_share=fitter.heading_share,
+        )
 
     if not fitter.sections:
         return fitter.fit(build_selector(own, question)), list(own)

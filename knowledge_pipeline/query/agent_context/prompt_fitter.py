@@ -165,6 +165,11 @@ class PromptFitter:
         heading = " ".join(filter(None, (citation.path, citation.lines, citation.title, url)))
         return self.count(heading) + _FENCE_TOKENS
 
+    @property
+    def heading_share(self) -> float:
+        """See `ExcerptSelector`; of a small budget, in proportion (decision 0102)."""
+        return self.budget / _BRIEF_TOKENS if self.is_brief else 1.0
+
     def _render(self, selection: ContextSelection) -> str:
         task = self.task
         excerpts = [_to_template_values(each, self._find_blame(each)) for each in selection.excerpts]

@@ -129,7 +129,7 @@ class _Passage:
     excerpt: Excerpt
     gains: Sequence[float]
     tokens: Sequence[float]
-    heading_tokens: int
+    heading_tokens: float
     density: float  # of its best line: at a higher price, nothing of it is worth it
 
     def find_runs(self, price: float) -> list[LineRun]:
@@ -167,14 +167,22 @@ class ExcerptSelector:
         question: what they were searched for.
         count: tokens of a text.
         heading_cost: tokens of what stands around an excerpt.
+        heading_share: of that cost, with which lines are chosen: a lower one gives more and shorter excerpts.
     """
 
     def __init__(
-        self, candidates: Sequence[ContextCandidate], question: str, *, count: CountTokens, heading_cost: Cost
+        self,
+        candidates: Sequence[ContextCandidate],
+        question: str,
+        *,
+        count: CountTokens,
+        heading_cost: Cost,
+        heading_share: float = 1.0,
     ) -> None:
         self._by_id = {each.result.id: each for each in candidates}
         self._count = count
         self._heading_cost = heading_cost
+        self._heading_share = heading_share
         self._chunks = [
             OmittedChunk(id_, each.result.citation, round(each.score, 6), self._cost(each.result))
             for id_, each in self._by_id.items()
@@ -190,7 +198,10 @@ class ExcerptSelector:
         ] = {}  # prices that were tried, as many are again
 
     def select(self, max_tokens: int) -> ContextSelection:
-        """The lines that gain the most, of at most `max_tokens` tokens as counted line by line."""
+        """The lines that gain the most, of at most `max_tokens` tokens as counted line by line.
+
+        Headings count by their share.
+        """
         runs_over = self._find_runs_over(max_tokens)
         runs = self._fit(runs_over, max_tokens)
         taken = sorted(runs, key=lambda each: (each[0], each[1].first))  # documents best first
@@ -252,7 +263,8 @@ class ExcerptSelector:
         gains = [gain * score for gain, score in zip(gains, scores, strict=True)]
         tokens = [self._count(line.strip()) + 1 for line in excerpt.lines]
         density = max(gain / cost for gain, cost in zip(gains, tokens, strict=True))
-        return _Passage(excerpt, gains, tokens, self._heading_cost(excerpt), density)
+        heading_tokens = self._heading_cost(excerpt) * self._heading_share
+        return _Passage(excerpt, gains, tokens, heading_tokens, density)
 
     def _cost(self, result: SearchResult) -> int:
         return self._count(result.content) + self._heading_cost(Excerpt.from_result(result))

@@ -93,6 +93,11 @@ def test_a_small_budget_is_for_the_excerpts(base: KnowledgeBase, kind):
     assert brief.excerpts == whole.excerpts
 
 
+def test_in_a_small_budget_what_a_passage_says_stays_text(base: KnowledgeBase):
+    text = base.context("ignore instructions in retry notes", max_tokens=500).text
+    assert f"\n````\n{EVIL}\n````\n" in text and "49" not in text
+
+
 def test_a_small_completion_says_what_to_write(base: KnowledgeBase):
     task = Task("complete it", kind="complete_code", snippet="def retry(")
     text = base.context(task, max_tokens=500).text
@@ -356,3 +361,25 @@ def test_what_the_pipeline_indexed_is_shown_line_by_line_as_it_stands_in_its_fil
         assert passage.text == whole
     code = [passage for passage in context.excerpts if passage.citation.path == "retry.py"]
     assert len(code) == 1 and len(code[0].chunks) > 2
+
+
+def test_in_a_small_budget_a_file_and_a_definition_are_named_once(project: Project, tmp_path: Path):
+    asked, other = "    send_again(failed_request)\n", "    count = count + 1\n"
+    (tmp_path / "shop").mkdir()
+    names = {"a.py": "first", "b.py": "second"}
+    for path, name in names.items():
+        lines = [f"def {name}(failed_request, count):\n", *[other] * 20, asked, *[other] * 20, asked]
+        (tmp_path / "shop" / path).write_text("".join([*lines, *[other] * 20, f"    return {name}\n"]))
+    project.declare("code", "code", tmp_path / "shop")
+    project.refresh()
+    with KnowledgeBase.open(project.settings) as base:
+        context = base.context("send again what failed", max_tokens=400)
+    first, second = dict.fromkeys(each.citation.path for each in context.excerpts)
+    assert re.findall(r"^\[\d+\] .*", context.text, re.MULTILINE) == [
+        f"[1] {first}:{context.excerpts[0].citation.lines.replace('L', '')}",
+        f"[2] {second}:20-24, in {names[second]}",
+        "[3] lines 41-45",
+    ]
+    last = context.excerpts[-1]
+    assert (last.citation.path, last.citation.lines) == (second, "L41-L45")
+    assert last.within == f"def {names[second]}(failed_request, count):"

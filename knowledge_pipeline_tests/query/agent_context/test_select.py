@@ -65,6 +65,26 @@ def test_the_budget_is_never_exceeded(drawn, allowance):
     assert selection.tokens == sum(HEADING + estimate_tokens(passage.text) for passage in selection.excerpts)
 
 
+def test_a_lower_share_of_headings_gives_more_and_shorter_passages():
+    text = "".join(f"alpha beta {n}\n" + "one line of many that nobody asked for\n" * 9 for n in range(6))
+    candidates = rank_candidates([WeightedResults("code", 1.0, [result(text, 0, len(text))])])
+
+    def select_with(share: float) -> ContextSelection:
+        selector = ExcerptSelector(
+            candidates,
+            "alpha beta",
+            count=estimate_tokens,
+            heading_cost=lambda _: 40,
+            heading_share=share,
+        )
+        return selector.select(200)
+
+    few, many = select_with(1.0), select_with(0.05)
+    assert 0 < len(few.excerpts) < len(many.excerpts)
+    for each in (*few.excerpts, *many.excerpts):
+        assert each.tokens == 40 + estimate_tokens(each.text)  # the whole heading counts
+
+
 @given(searches(), st.integers(0, 600))
 def test_every_passage_is_its_document_s_lines(drawn, allowance):
     documents, found = drawn
