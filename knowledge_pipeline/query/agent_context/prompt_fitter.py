@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _BLAMED_COMMITS = 3  # of an excerpt, the newest
 _BRIEF_TOKENS = 2_000  # a smaller budget is for the excerpts: no instructions, and short headings
 _FENCE_TOKENS = 8  # of an excerpt, in addition to the words of its heading
+_LEAST_HEADING_SHARE = 0.5  # with which lines are chosen: below it, many excerpts are a single line
 _MAX_ATTEMPTS = 8  # to fill the budget
 _WASTED_TOKENS = 30  # of a budget may stay unused
 _METADATA_VALUES = ("source_type", "language", "author", "last_modified")
@@ -167,8 +168,8 @@ class PromptFitter:
 
     @property
     def heading_share(self) -> float:
-        """See `ExcerptSelector`; of a small budget, in proportion (decision 0102)."""
-        return self.budget / _BRIEF_TOKENS if self.is_brief else 1.0
+        """See `ExcerptSelector`; of a small budget in proportion to it (decision 0102)."""
+        return max(_LEAST_HEADING_SHARE, self.budget / _BRIEF_TOKENS) if self.is_brief else 1.0
 
     def _render(self, selection: ContextSelection) -> str:
         task = self.task
