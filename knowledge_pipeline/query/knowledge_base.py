@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -17,6 +16,7 @@ from knowledge_pipeline.contract.responses.documents import RelationsResponse
 from knowledge_pipeline.contract.responses.graph import GraphResponse
 from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.contract.types import Judgement, SearchMode, SearchType
+from knowledge_pipeline.garbage import collect_less_often
 from knowledge_pipeline.llm.model_calls import ModelCall
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.query.federation.stores import MemberStores
 
 _NO_FILTERS = Filters()
-_YOUNG_OBJECTS = 10_000  # that Python makes before it looks for garbage: queries under way hold thousands
 
 ParamsT = ParamSpec("ParamsT")
 ResultT = TypeVar("ResultT")
@@ -330,9 +329,7 @@ class AsyncKnowledgeBase:
         asks_nobody = not self.settings.query.list_language_model_keys()
         if self.settings.embedding.provider == "local" and asks_nobody:
             await self._engine.search("what is this", self.access)
-        young, *older = gc.get_threshold()
-        if 0 < young < _YOUNG_OBJECTS:  # 0: it never looks
-            gc.set_threshold(_YOUNG_OBJECTS, *older)
+        collect_less_often()
 
     @_on_background_loop
     async def feedback(

@@ -16,6 +16,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources.source import SourceConfig
 from knowledge_pipeline.contract.types import SourceType
 from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused
+from knowledge_pipeline.garbage import collect_less_often
 from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
 from knowledge_pipeline.stages.code_graph import refresh as graph
 from knowledge_pipeline.stages.context import (
@@ -81,7 +82,8 @@ class SourceRefresh:
     """One source on its way through the stages, in two steps: until words find it, and to the end.
 
     `read_source` may do the first stage before them. Each step yields the statistics of a stage as soon as
-    that is done. Without `releases` nothing is indexed or released before its time.
+    that is done. Without `releases` nothing is indexed or released before its time. A process that refreshes
+    looks for garbage less often from then on.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class SourceRefresh:
         releases: EarlyReleases | None = None,
         idle: IdleSources | None = None,
     ) -> None:
+        collect_less_often()
         self._progress = PublishedProgress(ctx.lake.folder, ctx.source.id, ctx.report)
         self.ctx = replace(ctx, report=self._progress.report)
         self.stats: list[Stats] = []  # one for each stage that is done
