@@ -147,7 +147,8 @@ async def _examine_sources(
 async def _open_reader(lake: Lake, space: str, version: int) -> IndexReader:
     """A reader that keeps neither vectors nor conditions for later: each is asked for once or twice."""
     reader = await open_index(lake.root, space, version)
-    return replace(reader, memory=VectorMemory(reader.dataset, reader.dimensions, max_bytes=0, max_rows=0))
+    nothing = VectorMemory(reader.dataset, reader.dimensions, max_bytes=0, max_rows=0, opens_files=False)
+    return replace(reader, memory=nothing)
 
 
 def take_turn(sources: Sequence[SourceConfig], count: int, turn: int) -> list[SourceConfig]:

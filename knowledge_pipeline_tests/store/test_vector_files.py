@@ -67,3 +67,11 @@ def test_the_files_of_a_table_that_is_not_held_are_opened_when_it_is_searched_ag
         assert memory.load_if_due(MATCH_ALL) is None
         holders.append(memory.find_holder(first) is not None)
     assert holders == [False, False, True, True]
+
+
+def test_who_searches_for_few_rows_opens_no_files(reader: IndexReader) -> None:
+    memory = VectorMemory(reader.dataset, DIMENSIONS, max_bytes=0, opens_files=False)
+    (first, *_) = read_row_ids(reader).values()
+    for _ in range(4):
+        assert memory.load_if_due(MATCH_ALL) is None
+        assert memory.find_holder(first) is None

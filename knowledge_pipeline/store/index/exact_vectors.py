@@ -153,8 +153,23 @@ class VectorMemory:
     """
 
     def __init__(
-        self, dataset: Any, dimensions: int, *, max_bytes: int = MAX_BYTES, max_rows: int = MAX_ROWS
+        self,
+        dataset: Any,
+        dimensions: int,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_rows: int = MAX_ROWS,
+        opens_files: bool = True,
     ) -> None:
+        """Read nothing yet.
+
+        Args:
+            dataset: of Lance, at one version.
+            dimensions: of each vector.
+            max_bytes: of vectors that are held.
+            max_rows: of an index whose matching rows are kept.
+            opens_files: whether vectors that are too many to be held are read in place.
+        """
         self.values = ColumnValues(dataset)
         self.matching = MatchingRows(dataset, self.values, max_rows=max_rows)
         self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
@@ -164,6 +179,7 @@ class VectorMemory:
         self._matching: ExactVectors | None = None  # of the condition of the second search alone
         self._files: VectorFiles | None = None  # of a version that is too large to be held
         self._indexed: IndexedVectors | None = None  # if those are all of its files
+        self._opens_files = opens_files
         self._is_too_large: bool | None = None
         self._reading = threading.Lock()
 
@@ -210,7 +226,8 @@ class VectorMemory:
             return None  # another search reads them
         try:
             if self._has_too_many():
-                if self._searches > _MIN_SEARCHES:  # the second one may be of the only question
+                # the second search may be of the only question
+                if self._opens_files and self._searches > _MIN_SEARCHES:
                     self._files = VectorFiles.open(self._dataset, self._dimensions)
                     self._indexed = IndexedVectors.open(self._dataset, self.values, self._files)
                 return None
