@@ -7,6 +7,7 @@ text splits the tail's words anew each time.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from knowledge_pipeline.store.filters import UNEMBEDDED
@@ -58,7 +59,7 @@ def maintain_indexes(
     A tail is long from `max_unindexed_rows` on, or from what suits the table.
     """
     built = table.indexes
-    for column, kind in _required_indexes(table).items():
+    for column, kind in _required_indexes(table, built).items():
         if column not in built and (with_vectors or kind != "HNSW"):
             _build_index(table, column, kind)
     if _has_long_tail(table, built, max_unindexed_rows or 0):
@@ -81,7 +82,8 @@ def needs_maintenance(table: Table) -> bool:
 
 def lacks_index(table: Table) -> bool:
     """Whether an index that the table needs at its size was never built."""
-    return not _required_indexes(table).keys() <= table.indexes.keys()
+    built = table.indexes
+    return not _required_indexes(table, built).keys() <= built.keys()
 
 
 def rebuild_indexes(table: Table) -> None:
@@ -109,8 +111,11 @@ def _count_unindexed(table: Table, index: str) -> int:
     return table.index_stats(index)["num_unindexed_rows"]
 
 
-def _required_indexes(table: Table) -> dict[str, str]:
-    """Columns, each with its kind of index, that the table needs at its size."""
+def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, str]:
+    """Columns, each with its kind of index, that the table needs at its size.
+
+    Whether a graph of vectors still has enough is not counted where it is built: that looks at every row.
+    """
     rows = table.count_rows()
     if table.name in GRAPH:
         trees = dict.fromkeys(_GRAPH_BTREE_COLUMNS[table.name], "BTREE")
@@ -118,7 +123,9 @@ def _required_indexes(table: Table) -> dict[str, str]:
     required = {"words": "FTS"} if rows else {}
     if rows >= SCALAR_INDEX_MIN_ROWS:
         required |= _SCALAR_INDEXES
-    if rows < VECTOR_INDEX_MIN_ROWS or rows - table.count_rows(UNEMBEDDED) < VECTOR_INDEX_MIN_ROWS:
+    if rows < VECTOR_INDEX_MIN_ROWS:
+        return required
+    if "vector" not in built and rows - table.count_rows(UNEMBEDDED) < VECTOR_INDEX_MIN_ROWS:
         return required
     return {**required, "vector": "HNSW"}
 
