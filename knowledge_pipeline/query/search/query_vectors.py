@@ -56,7 +56,7 @@ _Waiting = tuple[str, asyncio.Future[np.ndarray]]
 """A question, and who waits for its vector."""
 
 
-class _QueryBatches:
+class QueryBatches:
     """Questions to one endpoint: those that come while requests are under way wait, and share the next one.
 
     A request costs a client and an endpoint far more than a question in it, and a question that comes alone
@@ -64,6 +64,7 @@ class _QueryBatches:
     """
 
     def __init__(self, embedder: BatchEmbedder, pool: ThreadPoolExecutor) -> None:
+        """Send nothing yet; requests wait for the endpoint in threads of `pool`."""
         self._embedder, self._pool = embedder, pool
         self._max_texts = min(_MAX_BATCH, embedder.max_queries)
         self._max_requests = _REQUESTS if self._max_texts > 1 else _THREADS
@@ -75,16 +76,17 @@ class _QueryBatches:
         vector: asyncio.Future[np.ndarray] = asyncio.get_running_loop().create_future()
         self._waiting.append((text, vector))
         if len(self._senders) < self._max_requests:
-            sender = asyncio.create_task(self._send_all())
-            self._senders.add(sender)
-            sender.add_done_callback(self._senders.discard)
+            self._senders.add(asyncio.create_task(self._send_all()))
         return await vector
 
     async def _send_all(self) -> None:
         """Send requests for as long as questions wait."""
-        while self._waiting:
-            taken = [self._waiting.popleft() for _ in range(min(self._max_texts, len(self._waiting)))]
-            await self._send([each for each in taken if not each[1].done()])  # else nobody waits any more
+        try:
+            while self._waiting:
+                taken = [self._waiting.popleft() for _ in range(min(self._max_texts, len(self._waiting)))]
+                await self._send([each for each in taken if not each[1].done()])  # else nobody waits any more
+        finally:  # at once: a question that comes before the task counts as done would wait for nobody
+            self._senders -= {asyncio.current_task()}
 
     async def _send(self, batch: Sequence[_Waiting]) -> None:
         if not batch:
@@ -175,7 +177,7 @@ class QueryEmbedder:
             embedder, is_local = open_embedder(embedding), embedding.provider == "local"
             embed: EmbedText = partial(self._run_in_pool, embedder.embed_query)
             if isinstance(embedder, BatchEmbedder) and not is_local:
-                embed = _QueryBatches(embedder, self._pool).embed
+                embed = QueryBatches(embedder, self._pool).embed
             self._opened.setdefault(space, (embed, None if is_local else ENDPOINT_BUDGET_S))
         return self._opened[space]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.embedding.registry import resolve_space
+from knowledge_pipeline.embedding.base import BatchEmbedder
+from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.query.search import query_vectors
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, VectorUnavailable
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector
 
@@ -23,9 +26,8 @@ def server() -> Iterator[OpenAIServer]:
         server.go_on()
 
 
-async def ask(server: OpenAIServer, texts: Sequence[str]) -> list[np.ndarray | BaseException]:
-    """The answers to `FIRST`, which the endpoint keeps waiting, and to texts that come meanwhile."""
-    settings = Settings.model_validate(
+def declare(server: OpenAIServer) -> Settings:
+    return Settings.model_validate(
         {
             "embedding": {
                 "provider": "openai",
@@ -37,6 +39,11 @@ async def ask(server: OpenAIServer, texts: Sequence[str]) -> list[np.ndarray | B
             }
         }
     )
+
+
+async def ask(server: OpenAIServer, texts: Sequence[str]) -> list[np.ndarray | BaseException]:
+    """The answers to `FIRST`, which the endpoint keeps waiting, and to texts that come meanwhile."""
+    settings = declare(server)
     embedder, space = QueryEmbedder(settings), resolve_space(settings.embedding)
 
     def embed(text: str) -> asyncio.Task[np.ndarray]:
@@ -69,3 +76,22 @@ def test_a_question_that_is_refused_leaves_the_others_their_vectors(server: Open
     *answered, refused, other = asyncio.run(ask(server, ["blue plum", "grey fig"]))
     assert len(answered) == 2 and isinstance(refused, VectorUnavailable) and "400" in str(refused)
     assert np.array(other) == pytest.approx(word_vector("grey fig", server.dimensions), abs=1e-6)
+
+
+def test_a_question_that_comes_as_the_last_request_ends_is_sent(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_vectors, "_REQUESTS", 1)
+    server.wait_s = 0.0
+    embedder = open_embedder(declare(server).embedding)
+    assert isinstance(embedder, BatchEmbedder)
+
+    async def ask_in_turn(pool: ThreadPoolExecutor) -> list[np.ndarray]:
+        batches = query_vectors.QueryBatches(embedder, pool)
+        return [await batches.embed(text) for text in FIRST]
+
+    with ThreadPoolExecutor(1) as pool:
+        vectors = asyncio.run(asyncio.wait_for(ask_in_turn(pool), 20))
+    assert np.array(vectors) == pytest.approx(
+        np.array([word_vector(text, server.dimensions) for text in FIRST]), abs=1e-6
+    )
