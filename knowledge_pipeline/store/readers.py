@@ -163,7 +163,7 @@ class IndexReader:
     def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
         if held := self.memory.load_if_due(where):
             return _search_exactly(held, vector, where, limit)
-        if self.fragments is None and (indexed := self.memory.indexed):
+        if self.fragments is None and (indexed := self.memory.indexed_vectors):
             return self._search_indexed(indexed, vector, where, limit)
         rows: Any = self._find_nearest(vector, where, limit)
         return _to_scored_rows(rows["_rowid"].to_numpy(), 1.0 - rows["_distance"].to_numpy())

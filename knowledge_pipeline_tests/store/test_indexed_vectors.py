@@ -90,7 +90,7 @@ def test_the_nearest_rows_are_those_of_the_cosine(
         write(lake, 300, 300 + newer, tenant="new")
     reader = open_unheld(lake)
     search(reader, MATCH_ALL, times=3)
-    assert reader.memory.loaded is None and reader.memory.indexed is not None
+    assert reader.memory.loaded is None and reader.memory.indexed_vectors is not None
     for where in CONDITIONS:
         expected = find_nearest(reader, where)
         for _ in range(3):  # before the rows that match are known, and after
@@ -103,9 +103,9 @@ def test_it_finds_what_lance_finds_where_lance_compares(lake: Lake) -> None:
     write(lake, 300, 360, tenant="new")
     reader = open_unheld(lake)
     first = search(reader, MATCH_ALL)
-    assert reader.memory.indexed is None
+    assert reader.memory.indexed_vectors is None
     later = search(reader, MATCH_ALL, times=3)
-    assert reader.memory.indexed is not None
+    assert reader.memory.indexed_vectors is not None
     assert [each.row_id for each in later] == [each.row_id for each in first]
     assert [each.score for each in later] == pytest.approx([each.score for each in first], abs=1e-6)
 
@@ -123,7 +123,7 @@ def test_where_a_row_has_no_vector_lance_compares(lake: Lake) -> None:
     write(lake, 300, 360, tenant="new", without_vector=310)
     reader = open_unheld(lake)
     found = search(reader, MATCH_ALL, times=4)
-    assert reader.memory.indexed is None
+    assert reader.memory.indexed_vectors is None
     assert {each.row_id for each in found} == set(find_nearest_embedded(reader))
 
 
@@ -138,7 +138,7 @@ def test_more_rows_than_a_few_that_the_index_lacks_are_left_to_lance(
     write(lake, 300, 360, tenant="new")
     reader = open_unheld(lake)
     found = search(reader, MATCH_ALL, times=4)
-    assert reader.memory.indexed is None
+    assert reader.memory.indexed_vectors is None
     assert [each.row_id for each in found] == list(find_nearest(reader, MATCH_ALL))
 
 

@@ -122,7 +122,7 @@ class TermLookup:
         listed = list_fragments(self._dataset)
         with _lock:
             held = dict(_held.get(self._name, {}))
-        held |= self._read({files: each for files, each in listed.items() if files not in held})
+        held |= self._read_terms({files: each for files, each in listed.items() if files not in held})
         held = {files: held[files] for files in listed}
         differing = [each for each in listed if listed[each].deletion_file != held[each].deletion_file]
         live = self._read_live() if differing else np.empty(0, np.uint64)
@@ -132,7 +132,7 @@ class TermLookup:
             if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
-                held |= self._read({files: listed[files]})
+                held |= self._read_terms({files: listed[files]})
         with _lock, suppress(ValueError):  # too large
             _held[self._name] = held
         yield from ((each, left.get(files)) for files, each in held.items())
@@ -144,7 +144,7 @@ class TermLookup:
             rows = self._dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()
         return rows[ADDRESS].to_numpy()
 
-    def _read(self, listed: Mapping[_Files, ListedFragment]) -> dict[_Files, _FileTerms]:
+    def _read_terms(self, listed: Mapping[_Files, ListedFragment]) -> dict[_Files, _FileTerms]:
         """The terms of some fragments."""
         if not listed:
             return {}

@@ -178,7 +178,7 @@ class VectorMemory:
         self._loaded: ExactVectors | None = None
         self._matching: ExactVectors | None = None  # of the condition of the second search alone
         self._files: VectorFiles | None = None  # of a version that is too large to be held
-        self._indexed: IndexedVectors | None = None  # if those are all of its files
+        self._indexed_vectors: IndexedVectors | None = None  # if those are all of its files
         self._opens_files = opens_files
         self._is_too_large: bool | None = None
         self._reading = threading.Lock()
@@ -189,9 +189,9 @@ class VectorMemory:
         return self._loaded
 
     @property
-    def indexed(self) -> IndexedVectors | None:
+    def indexed_vectors(self) -> IndexedVectors | None:
         """The vectors that are read in place after a search of the index, if all can be by now."""
-        return self._indexed
+        return self._indexed_vectors
 
     def find_holder(self, rows: Collection[int]) -> ExactVectors | VectorFiles | None:
         """What has the vectors of rows, as far as they have any; None if Lance has to read them."""
@@ -229,7 +229,7 @@ class VectorMemory:
                 # the second search may be of the only question
                 if self._opens_files and self._searches > _MIN_SEARCHES:
                     self._files = VectorFiles.open(self._dataset, self._dimensions)
-                    self._indexed = IndexedVectors.open(self._dataset, self.values, self._files)
+                    self._indexed_vectors = IndexedVectors.open(self._dataset, self.values, self._files)
                 return None
             if self._loaded:
                 return self._loaded
