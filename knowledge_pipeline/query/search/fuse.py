@@ -80,11 +80,9 @@ class _Ranking:
     def build(cls, scored: Iterable[ScoredChunk]) -> _Ranking:
         """Each chunk once, by its best score; a score that is no number is left out."""
         best_first = sort_best_first([found for found in scored if isfinite(found.score)])
-        ids = [each.chunk.id for each in best_first]
-        found = dict(zip(ids, best_first, strict=True))
-        if len(found) < len(ids):  # of equal ids the first is kept
-            found = {key: found[key] for key in dict.fromkeys(ids)}
-            found.update(zip(reversed(ids), reversed(best_first), strict=True))
+        found: dict[str, ScoredChunk] = {}
+        for each in best_first:  # of equal ids the first is kept
+            found.setdefault(each.chunk.id, each)
         ranks = dict(zip(found, count(1), strict=False))
         return cls(found, ranks, {key: each.score for key, each in found.items()})
 

@@ -21,7 +21,7 @@ from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.segments import list_fragments_beyond
 
-MAX_ROWS = 300_000  # of the index: reading and packing the rows of one condition holds a thread; of more, few
+MAX_ROWS = 300_000  # of the index: packing the rows of a condition holds a thread. Of more, few rows are kept
 MAX_CONDITIONS = 64  # whose rows are kept: a bit for each row, at most 3 MB
 MIN_FEW, MAX_FEW = 2_000, 10_000  # rows that are compared in less time than a search under a filter takes
 _FEW_SHARE = 100  # of a large index, where such a search takes longer: one row in so many; at most 5 MB

@@ -59,7 +59,8 @@ class _VectorFile:
         """The vectors of rows by their places in the file, one after the other."""
         pages = np.searchsorted(self.firsts, places, "right") - 1
         starts = self.offsets[pages] + (places - self.firsts[pages]) * self.width
-        runs = np.flatnonzero(np.diff(starts, prepend=-1) != self.width)  # neighbours are read at once
+        # Neighbours are read at once; the first row has none before it, wherever it is.
+        runs = np.flatnonzero(np.diff(starts, prepend=-2 * self.width) != self.width)
         sizes = np.diff(runs, append=len(starts)) * self.width
         reads = zip(sizes.tolist(), starts[runs].tolist(), strict=True)
         return b"".join([os.pread(self.descriptor, size, start) for size, start in reads])
