@@ -8,11 +8,11 @@ longer than a search.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,47 @@ class ScoredRow(NamedTuple):
 
     row_id: int  # its place in the table, at this version: the fragment in the upper 32 bits
     score: float  # higher is better
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRows(Sequence[ScoredRow]):
+    """Rows that a search found, as columns; each is made when it is looked at."""
+
+    row_ids: np.ndarray  # int64
+    scores: np.ndarray  # float64
+
+    @classmethod
+    def of(cls, rows: Iterable[ScoredRow]) -> ScoredRows:
+        """Rows as columns."""
+        listed = list(rows)
+        ids, scores = [row.row_id for row in listed], [row.score for row in listed]
+        return cls(np.array(ids, np.int64), np.array(scores, np.float64))
+
+    def join(self, others: ScoredRows) -> ScoredRows:
+        """These rows, then others."""
+        ids, scores = (self.row_ids, others.row_ids), (self.scores, others.scores)
+        return ScoredRows(np.concatenate(ids), np.concatenate(scores))
+
+    def take(self, at: np.ndarray | slice) -> ScoredRows:
+        """Some rows, by their positions or a mask."""
+        return ScoredRows(self.row_ids[at], self.scores[at])
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+    @overload
+    def __getitem__(self, index: int) -> ScoredRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> ScoredRows: ...
+
+    def __getitem__(self, index: int | slice) -> ScoredRow | ScoredRows:
+        if isinstance(index, slice):
+            return self.take(index)
+        return ScoredRow(int(self.row_ids[index]), float(self.scores[index]))
+
+
+NO_ROWS = ScoredRows(np.empty(0, np.int64), np.empty(0, np.float64))
 
 
 class SpaceUnreadable(StoreError):
@@ -149,7 +190,7 @@ class IndexReader:
             await asyncio.to_thread(self.memory.advance_from, earlier.memory, unchanged)
 
     @_translate_errors
-    async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[ScoredRow]:
+    async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> ScoredRows:
         """Rows by cosine similarity in [-1, 1], best first.
 
         Rows that an index finds are compared again by their vectors: the distances of the index are
@@ -160,7 +201,7 @@ class IndexReader:
             return _search_exactly(held, vector, where, limit)
         return await asyncio.to_thread(self._search_vector, vector, where, limit)
 
-    def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
+    def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
         if held := self.memory.load_if_due(where):
             return _search_exactly(held, vector, where, limit)
         if self.fragments is None and (indexed := self.memory.indexed_vectors):
@@ -170,7 +211,7 @@ class IndexReader:
 
     def _search_indexed(
         self, indexed: IndexedVectors, vector: np.ndarray, where: Filter, limit: int
-    ) -> list[ScoredRow]:
+    ) -> ScoredRows:
         rows = self.memory.matching.find_few(where)
         if rows is None:
             found: Any = self._find_nearest(vector, where, limit, in_index_alone=True)["_rowid"]
@@ -190,7 +231,7 @@ class IndexReader:
         return self._scan(where, columns, nearest=nearest, in_index_alone=in_index_alone)
 
     @_translate_errors
-    async def search_text(self, words: str, where: Filter, *, limit: int) -> list[ScoredRow]:
+    async def search_text(self, words: str, where: Filter, *, limit: int) -> ScoredRows:
         """Rows by BM25 over the split words, best first; scores are above 0.
 
         Rows that score as the last of them does come as well: see `keep_tied`.
@@ -203,8 +244,7 @@ class IndexReader:
         where = self.locations.resolve(where)
         depth = count_with_tied(limit)
         rows: Any = await asyncio.to_thread(self._scan, where, columns, full_text_query=query, limit=depth)
-        found = list(map(ScoredRow, rows["_rowid"].to_pylist(), rows["_score"].to_pylist()))
-        return keep_tied(found, limit)
+        return keep_tied(_to_scored_rows(rows["_rowid"].to_numpy(), rows["_score"].to_numpy()), limit)
 
     def _scan(
         self,
@@ -311,24 +351,24 @@ def count_with_tied(limit: int) -> int:
     return limit + limit // _TIED_SHARE
 
 
-def keep_tied(found: Sequence[ScoredRow], limit: int) -> list[ScoredRow]:
+def keep_tied(found: ScoredRows, limit: int) -> ScoredRows:
     """The best rows, best first, and all that share the last place: which of them come first is chance.
 
     So what is found does not depend on how rows are spread over fragments, segments and stores. Where more
     share it than `count_with_tied` looks for, it still does.
     """
     if len(found) <= limit:
-        return list(found)
-    floor = found[limit - 1].score * (1 - TIE_TOLERANCE)
-    return [row for row in found if row.score >= floor]
+        return found
+    floor = found.scores[limit - 1] * (1 - TIE_TOLERANCE)
+    return found.take(found.scores >= floor)
 
 
-def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> list[ScoredRow]:
+def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
     return _to_scored_rows(*held.search(vector, where, limit=limit))
 
 
-def _to_scored_rows(ids: np.ndarray, similarities: np.ndarray) -> list[ScoredRow]:
-    return list(map(ScoredRow, ids.tolist(), similarities.tolist()))
+def _to_scored_rows(ids: np.ndarray, scores: np.ndarray) -> ScoredRows:
+    return ScoredRows(ids.astype(np.int64, copy=False), scores.astype(np.float64, copy=False))
 
 
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:

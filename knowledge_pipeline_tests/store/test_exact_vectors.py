@@ -205,7 +205,7 @@ def test_a_second_look_reads_the_rows_that_match_alone_and_finds_the_same(lake: 
     assert memory.loaded is None and isinstance(held, ExactVectors) and len(held.rows) == 20
     assert np.array_equal(held.take_matrix(ids.tolist())[1], whole.take_matrix(ids.tolist())[1])
     assert memory.find_holder(whole.rows.tolist()) is None
-    assert asyncio.run(reader.search_vector(question, only_b, limit=10)) == found
+    assert list(asyncio.run(reader.search_vector(question, only_b, limit=10))) == list(found)
     assert memory.loaded and memory.find_holder(whole.rows.tolist()) is memory.loaded
 
 

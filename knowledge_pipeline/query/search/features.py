@@ -28,8 +28,9 @@ import Stemmer
 
 from knowledge_pipeline.file_roles import ROLE_WORDS, classify_file
 from knowledge_pipeline.identifiers import split_identifier
-from knowledge_pipeline.query.search.hits import Hit, RankedChunk
+from knowledge_pipeline.query.search.hits import RankedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.store.index.outline_columns import Outlines
 
 FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
 COHERENCE_WEIGHTS = (1.0, 0.7, 0.49, 0.343)
@@ -46,28 +47,30 @@ FileKey = tuple[str, str]
 """Source and path."""
 
 
-def compute_features(hits: Sequence[Hit[RankedChunk]], query: ParsedQuery) -> np.ndarray:
-    """Features of hits in their order: float64, shape (hits, `FEATURES`)."""
+def compute_features(chunks: Outlines, fused: Sequence[float], query: ParsedQuery) -> np.ndarray:
+    """Features of hits, by their chunks and fused scores: float64, shape (hits, `FEATURES`)."""
     asked = _AskedWords.build(query)
     named, named_paths = (set(map(_normalize_name, names)) for names in (query.identifiers, query.paths))
-    chunks = [hit.chunk for hit in hits]
-    files = [(chunk.source, chunk.path) for chunk in chunks]
-    types = [chunk.source_type for chunk in chunks]
-    paths = [chunk.path if chunk.source_type in PATH_TYPES else None for chunk in chunks]
+    types = chunks.source_types
+    paths = list_chosen_paths(chunks)
     of_paths = {path: _compute_path_features(path, asked) for path in set(paths)}
-    rows = np.zeros((len(hits), len(FEATURES)))
-    if not hits:
+    rows = np.zeros((len(chunks), len(FEATURES)))
+    if not len(chunks):
         return rows
-    fused = [hit.explanation.fused for hit in hits]
     rows[:, 0] = fused
-    rows[:, 1] = _measure_coherence(files, types, fused)
+    rows[:, 1] = _measure_coherence(list(zip(chunks.sources, chunks.paths, strict=True)), types, fused)
     if named:
-        rows[:, 2] = [not named.isdisjoint(_list_endings(chunk.symbols)) for chunk in chunks]
+        rows[:, 2] = [not named.isdisjoint(_list_endings(symbols)) for symbols in chunks.symbols]
     if named_paths:
-        rows[:, 3] = [not named_paths.isdisjoint(_list_endings((path,))) for _, path in files]
-    rows[:, 4] = [of_paths[path][0] for path in paths]
-    rows[:, 5] = [of_paths[path][1] for path in paths]
+        rows[:, 3] = [not named_paths.isdisjoint(_list_endings((path,))) for path in chunks.paths]
+    rows[:, 4:] = [of_paths[path] for path in paths]
     return rows
+
+
+def list_chosen_paths(chunks: Outlines) -> list[str | None]:
+    """The path of each chunk; None where people did not choose it."""
+    types = zip(chunks.paths, chunks.source_types, strict=True)
+    return [path if type_ in PATH_TYPES else None for path, type_ in types]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +95,6 @@ class _AskedWords:
         """
         has = (stem in self.beginnings or not self.stems.isdisjoint(forms) for stem, forms in stems)
         return sum(has) / max(len(stems), 1)
-
-
-def get_file(chunk: RankedChunk) -> FileKey:
-    """What tells one file from another."""
-    return chunk.source, chunk.path
 
 
 def has_path(chunk: RankedChunk) -> bool:

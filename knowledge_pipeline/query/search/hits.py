@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import eq, itemgetter
+from dataclasses import dataclass, field, replace
 from sys import intern
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 
 from knowledge_pipeline.records import Mention, Metadata
 from knowledge_pipeline.store.index import payload as index_payload
-from knowledge_pipeline.store.index.outline_columns import ChunkOutline
-from knowledge_pipeline.store.readers import Row
+from knowledge_pipeline.store.index.outline_columns import ChunkOutline, Outlines
+from knowledge_pipeline.store.readers import Row, ScoredRows
 
 _TIME_COLUMNS = ("indexed_at", "updated_at")
 CHUNK_COLUMNS = ("text", "shown", *_TIME_COLUMNS)
@@ -55,6 +54,8 @@ class RankedChunk(Protocol):
         """The type of its source."""
         ...
 
+
+_NO_BOOSTS: Mapping[str, float] = {}
 
 ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
 AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
@@ -123,31 +124,40 @@ class IndexedChunk:
         return self.metadata.get("source_type", "")
 
 
+def to_outlines(chunks: Iterable[RankedChunk]) -> Outlines:
+    """What ranking knows of some chunks, as columns."""
+    return Outlines.of(
+        ChunkOutline(chunk.id, chunk.source, chunk.path, chunk.symbols, chunk.source_type) for chunk in chunks
+    )
+
+
 def _list_symbols(payload: Mapping[str, Any]) -> tuple[str, ...]:
     symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
     return tuple(filter(None, symbols))
 
 
-class ScoredChunk(NamedTuple):
-    """A chunk as one search found it; a higher score is better, scores of one search compare.
-
-    This, `ScoreParts` and `Hit` are tuples, because each search makes some hundreds: a frozen dataclass takes
-    three times as long.
-    """
-
-    chunk: RankedChunk
-    score: float
-    row: int = 0  # its place in the space's table
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SpaceCandidates:
-    """What the two searches of one space found; None: that search could not be made."""
+    """What the two searches of one space found, as columns with one value of each row."""
 
     space: str
-    nearest: Sequence[ScoredChunk] | None  # score: cosine similarity
-    keyword_matches: Sequence[ScoredChunk] | None  # score: BM25
+    rows: np.ndarray  # int64: places in the space's table
+    chunks: Outlines
+    similarities: np.ndarray  # float64: cosine; NaN without a vector, -inf where that gives no number
+    word_scores: np.ndarray  # float64: BM25; NaN where full text did not find it
     unrelated_similarity: float = 0.0  # see `embedding.base.Space`
+
+    @property
+    def nearest(self) -> ScoredRows:
+        """The rows that were compared by their vectors; in no particular order."""
+        compared = ~np.isnan(self.similarities)
+        return ScoredRows(self.rows[compared], self.similarities[compared])
+
+    @property
+    def keyword_matches(self) -> ScoredRows:
+        """The rows that full text found; in no particular order."""
+        matched = ~np.isnan(self.word_scores)
+        return ScoredRows(self.rows[matched], self.word_scores[matched])
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +200,101 @@ class Hit(NamedTuple, Generic[ChunkT]):
         return self._replace(score=score, explanation=self.explanation._replace(boosts=boosts))
 
 
-FoundT = TypeVar("FoundT", ScoredChunk, Hit[Any])
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedCandidates:
+    """The candidates of all spaces with their fused scores, as columns with one value of each row.
+
+    A rank of 0 means that the search did not find it.
+    """
+
+    chunks: Outlines
+    rows: Sequence[int]
+    spaces: Sequence[str]
+    vector_ranks: Sequence[int]
+    similarities: Sequence[float]
+    word_ranks: Sequence[int]
+    word_scores: Sequence[float]
+    scores: np.ndarray  # float64, in [0, 1]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, at: Sequence[int]) -> FusedCandidates:
+        """Some candidates, by their positions."""
+        chunks, scores = self.chunks.take(at), self.scores[list(at)]
+        names = ("rows", "spaces", "vector_ranks", "similarities", "word_ranks", "word_scores")
+        columns: dict[str, Any] = {name: [getattr(self, name)[each] for each in at] for name in names}
+        return FusedCandidates(chunks=chunks, scores=scores, **columns)
 
 
-def sort_best_first(found: Iterable[FoundT]) -> list[FoundT]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits(Sequence[Hit[RankedChunk]]):
+    """Hits, best first. A question has two hundred and shows ten: those that are looked at become objects."""
+
+    candidates: FusedCandidates
+    order: Sequence[int]  # positions of candidates
+    scores: np.ndarray  # of each candidate
+    boosts: Sequence[Mapping[str, float]] | None = None  # of each candidate
+
+    def explain(self, at: int) -> ScoreParts:
+        """Where the score of a candidate comes from, by its position."""
+        found = self.candidates
+        by_vector, by_words = found.vector_ranks[at], found.word_ranks[at]
+        return ScoreParts(
+            found.spaces[at],
+            by_vector or None,
+            found.similarities[at] if by_vector else None,
+            by_words or None,
+            found.word_scores[at] if by_words else None,
+            self.boosts[at] if self.boosts else _NO_BOOSTS,
+            float(found.scores[at]),
+        )
+
+    def list_parts(self) -> list[tuple[float, ScoreParts, int]]:
+        """Score, explanation and row of each hit, without its chunk."""
+        rows = self.candidates.rows
+        return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order]
+
+    def keep_relevant(self, floor: float) -> Hits:
+        """Hits with a score of at least `floor`.
+
+        A boost of one hit lowers the scores of the others, so a hit's score before boosts counts as well.
+        """
+        if floor <= 0.0:  # which every score is
+            return self
+        relevant = np.maximum(self.scores, self.candidates.scores) >= floor
+        return replace(self, order=[at for at in self.order if relevant[at]])
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit[RankedChunk]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Hits: ...
+
+    def __getitem__(self, index: int | slice) -> Hit[RankedChunk] | Hits:
+        if isinstance(index, slice):
+            return replace(self, order=self.order[index])
+        at = self.order[index]
+        found = self.candidates
+        return Hit(found.chunks[at], float(self.scores[at]), self.explain(at), found.rows[at])
+
+
+def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:
     """The highest scores first; equal ones are ordered by id. No score may be NaN."""
-    best_first = sorted(found, key=itemgetter(1), reverse=True)
-    scores = [each.score for each in best_first]
-    if any(map(eq, scores, scores[1:])):
-        best_first.sort(key=lambda each: (-each.score, each.chunk.id))
-    return best_first
+    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+
+
+def order_best_first(scores: np.ndarray, ids: Sequence[str]) -> list[int]:
+    """Positions of the highest scores first; equal ones are ordered by id, equal ids by position.
+
+    No score may be NaN.
+    """
+    order = np.argsort(-scores, kind="stable")
+    best_first = scores[order]
+    if (best_first[1:] == best_first[:-1]).any():
+        keys = list(zip((-scores).tolist(), ids, strict=True))
+        return sorted(range(len(ids)), key=keys.__getitem__)
+    return order.tolist()

@@ -34,11 +34,11 @@ from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble_best, build_response
 from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
 from knowledge_pipeline.query.search.fuse import fuse
-from knowledge_pipeline.query.search.hits import Candidates, Hit, IndexedChunk, RankedChunk
+from knowledge_pipeline.query.search.hits import Candidates, Hit, Hits, IndexedChunk, RankedChunk
 from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
-from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, keep_relevant, merge_hits
+from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, merge_hits
 from knowledge_pipeline.query.search.ranker import load_model, rank_hits
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import (
@@ -228,10 +228,11 @@ class SearchPipeline:
         self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
     ) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
-        hits, problems, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        found, problems, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        hits: Sequence[Hit[RankedChunk]] = found
         if not plan.profile.is_example:
-            model = load_model(ranker)
-            hits = rank_hits(hits, sub_query.query, diverse=plan.diverse, explain=plan.explain, model=model)
+            model, query = load_model(ranker), sub_query.query
+            hits = rank_hits(found, query, diverse=plan.diverse, explain=plan.explain, model=model)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
         return RetrievalResult(hits, problems, names)
@@ -243,7 +244,7 @@ class SearchPipeline:
         scope: SearchScope,
         watch: Stopwatch,
         adjust: AdjustCandidates,
-    ) -> tuple[list[Hit[RankedChunk]], Mapping[str, str], tuple[str, ...]]:
+    ) -> tuple[Hits, Mapping[str, str], tuple[str, ...]]:
         """Steps 2 and 3 for one sub-query, the second look with them; the rest as in `RetrievalResult`."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
@@ -278,10 +279,10 @@ class SearchPipeline:
                     if refined is not candidates:  # else their order is the same
                         hits = self._fuse(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
-            hits = keep_relevant(hits, max(plan.profile.floor, settings.floor))
+            hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
         return hits, candidates.vector_problems, names
 
-    def _fuse(self, candidates: Candidates) -> list[Hit[RankedChunk]]:
+    def _fuse(self, candidates: Candidates) -> Hits:
         scaled = [
             replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
             for found in candidates.by_space

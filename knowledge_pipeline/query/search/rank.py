@@ -14,16 +14,6 @@ HALF_LIFE_DAYS = 180.0  # a chunk that is so much older than the newest gets hal
 MAX_SEED_HITS = 3  # hits whose links are followed
 
 
-def keep_relevant(hits: Iterable[Hit[AnyChunkT]], floor: float) -> list[Hit[AnyChunkT]]:
-    """Hits with a score of at least `floor`.
-
-    A boost of one hit lowers the scores of the others, so a hit's score before boosts counts as well.
-    """
-    if floor <= 0.0:  # which every score is
-        return list(hits)
-    return [hit for hit in hits if max(hit.score, hit.explanation.fused) >= floor]
-
-
 def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hit[IndexedChunk]]:
     """Hits with a boost by their age, best first; scores stay in [0, 1].
 
@@ -45,9 +35,9 @@ def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hi
     return sort_best_first(boosted)
 
 
-def merge_hits(hit_lists: Iterable[Iterable[Hit[AnyChunkT]]]) -> list[Hit[AnyChunkT]]:
+def merge_hits(hit_lists: Iterable[Sequence[Hit[AnyChunkT]]]) -> Sequence[Hit[AnyChunkT]]:
     """Several ranked lists as one, best first; a chunk of several counts once, by its best score."""
-    first, *others = map(list, hit_lists)
+    first, *others = hit_lists
     if not others:
         return first
     best: dict[str, Hit[AnyChunkT]] = {}

@@ -11,7 +11,7 @@ tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0048-tun
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.query.search.features import FEATURES, PATH_TYPES, FileKey, compute_features
-from knowledge_pipeline.query.search.hits import AnyChunkT, Hit, ScoreParts, sort_best_first
+from knowledge_pipeline.query.search.features import FEATURES, FileKey, compute_features, list_chosen_paths
+from knowledge_pipeline.query.search.hits import Hits, order_best_first
 from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.store.index.outline_columns import Outlines
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
 
@@ -57,55 +58,47 @@ def load_model(text: str | None = None) -> RankingModel:
 
 
 def rank_hits(
-    hits: Sequence[Hit[AnyChunkT]],
+    hits: Hits,
     query: ParsedQuery,
     *,
     diverse: bool = True,
     explain: bool = True,
     model: RankingModel | None = None,
-) -> list[Hit[AnyChunkT]]:
+) -> Hits:
     """Fused hits, best first; equal scores are ordered by id. The order of the input does not matter.
 
     Args:
         diverse: each further chunk of a file counts for less.
         explain: `boosts` of the explanations say what each feature but `fused` adds to the score or takes
-            from it; a quarter of the time.
+            from it.
     """
-    model = model or load_model()
-    parts = compute_features(hits, query) * model.shares  # shape (hits, FEATURES)
+    found = hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
+    model, chunks = model or load_model(), found.chunks
+    parts = compute_features(chunks, found.scores.tolist(), query) * model.shares  # shape (hits, FEATURES)
     scores = parts.sum(axis=1).clip(min=0.0).clip(max=1.0)
-    explanations = [hit.explanation for hit in hits]
-    if explain:
-        explanations = list(map(_add_boosts, explanations, parts.tolist()))
-    ranked = sort_best_first(
-        Hit(hit.chunk, score, explanation, hit.row)
-        for hit, score, explanation in zip(hits, scores.tolist(), explanations, strict=True)
-    )
-    return sort_best_first(_discount_repeats(ranked, model.repeat_factor, explain)) if diverse else ranked
+    order = order_best_first(scores, chunks.ids)
+    losses = np.zeros(len(order))
+    if diverse:
+        losses = scores * _compute_shares_lost(chunks, order, model.repeat_factor)
+        scores = scores - losses
+        order = order_best_first(scores, chunks.ids)
+    boosts = _list_boosts(parts, losses) if explain else None
+    return Hits(found, order, scores, boosts)
 
 
-def _discount_repeats(
-    ranked: Iterable[Hit[AnyChunkT]], factor: float, explain: bool
-) -> Iterator[Hit[AnyChunkT]]:
-    """The hits, best first, each further one of a file with a lower score."""
-    seen: dict[FileKey, int] = {}
-    for hit in ranked:
-        chunk = hit.chunk
-        before = 0
-        if chunk.source_type in PATH_TYPES:
-            file = (chunk.source, chunk.path)
-            before = seen.get(file, 0)
-            seen[file] = before + 1
-        loss = hit.score * (1.0 - factor**before) if before else 0.0
-        if not loss:
-            yield hit
-            continue
-        explanation = hit.explanation
-        if explain:
-            explanation = explanation._replace(boosts={**explanation.boosts, "same_file": -loss})
-        yield Hit(chunk, hit.score - loss, explanation, hit.row)
+def _list_boosts(parts: np.ndarray, losses: np.ndarray) -> list[dict[str, float]]:
+    """What features but `fused` add to the score of each hit, and what the better ones of its file take."""
+    named = zip(parts[:, 1:].tolist(), (-losses).tolist(), strict=True)
+    boosts = (dict(zip((*FEATURES[1:], "same_file"), (*row, loss), strict=True)) for row, loss in named)
+    return [{name: boost for name, boost in each.items() if boost} for each in boosts]
 
 
-def _add_boosts(explanation: ScoreParts, parts: Sequence[float]) -> ScoreParts:
-    boosts = {name: part for name, part in zip(FEATURES[1:], parts[1:], strict=True) if part}
-    return explanation._replace(boosts={**explanation.boosts, **boosts})
+def _compute_shares_lost(chunks: Outlines, order: Sequence[int], factor: float) -> np.ndarray:
+    """What share of its score each hit loses, which is more with each better one of its file."""
+    before, seen = np.zeros(len(order), np.int64), dict[FileKey, int]()
+    paths = list_chosen_paths(chunks)
+    for at in order:
+        if (path := paths[at]) is not None:
+            file = (chunks.sources[at], path)
+            before[at] = seen[file] = seen.get(file, -1) + 1
+    return np.array([1.0 - factor**count for count in range(before.max(initial=0) + 1)])[before]

@@ -11,13 +11,15 @@ rows alone are asked for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from knowledge_pipeline.awaiting import gather_all
 from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, OUTLINE_COLUMNS, IndexedChunk, read_outline
-from knowledge_pipeline.store.index.outline_columns import ChunkOutline, OutlineColumns
+from knowledge_pipeline.store.index.outline_columns import ChunkOutline, OutlineColumns, Outlines
 from knowledge_pipeline.store.readers import IndexReader
 
 MAX_HELD_ROWS = 300_000  # whose outlines are held as columns, at about 100 bytes each
@@ -70,36 +72,42 @@ class RowCache:
         for fragment in reader.files:
             await self._hold_file(reader, fragment)
 
-    async def read_outlines(self, reader: IndexReader, rows: Collection[int]) -> dict[int, ChunkOutline]:
-        """Outlines of rows that a search of this reader found, by row id."""
+    async def read_outlines(self, reader: IndexReader, rows: np.ndarray) -> Outlines:
+        """Outlines of rows that searches of this reader found: ids, ascending."""
+        of_files = np.split(rows, np.flatnonzero(np.diff(rows >> 32)) + 1)
+        held = [self._find_held(reader, own) for own in of_files]
+        missing = [own.tolist() for own, outlines in zip(of_files, held, strict=True) if outlines is None]
+        read = [Outlines.of(each) for each in await self._read_missing_outlines(reader, missing)]
+        others = iter(read)
+        return Outlines.join([next(others) if outlines is None else outlines for outlines in held])
+
+    async def read_ahead(self, reader: IndexReader, rows: np.ndarray, *, with_vectors: bool) -> None:
+        """Keep outlines and vectors of rows that are not in memory, for whoever asks for them next."""
+        files, waiting = {reader.files[each] for each in set((rows >> 32).tolist())}, list[Any]()
+        if not all(map(self._held.get, files)):
+            waiting.append(self.read_outlines(reader, np.sort(rows)))
+        if with_vectors and not reader.memory.find_holder(rows):
+            waiting.append(self.read_vectors(reader, rows.tolist()))
+        await gather_all(waiting)
+
+    def _find_held(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
+        """Outlines of rows of one file, if all of them are held: a version before may have more."""
+        columns = self._held.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
+        return columns.find(rows & 0xFFFFFFFF) if columns else None
+
+    async def _read_missing_outlines(
+        self, reader: IndexReader, of_files: Sequence[Collection[int]]
+    ) -> list[list[ChunkOutline]]:
+        """Outlines of rows of files that are not held."""
+        rows = list(chain.from_iterable(of_files))
         found, missing = self._outlines.split(reader, rows)
-        if not missing:
-            return found
-        held, missing = self._find_held(reader, missing)
         if missing:
             taken = await reader.take_rows(missing, OUTLINE_COLUMNS)
-            held |= {row: read_outline(values) for row, values in taken.items()}
+            for row, values in taken.items():
+                found[row] = read_outline(values)
+                self._outlines.put(reader.locate(row), found[row])
             await self._hold_due_files(reader, missing)
-        for row, outline in held.items():
-            self._outlines.put(reader.locate(row), outline)
-        return found | held
-
-    def _find_held(
-        self, reader: IndexReader, rows: Collection[int]
-    ) -> tuple[dict[int, ChunkOutline], list[int]]:
-        """Outlines of rows of the files that are held, and which rows are missing."""
-        found: dict[int, ChunkOutline] = {}
-        missing: list[int] = []
-        asked = np.fromiter(rows, np.int64, len(rows))
-        fragments = asked >> 32
-        for fragment in set(fragments.tolist()):
-            own = asked[fragments == fragment]
-            if columns := self._held.get(reader.files[fragment]):
-                known, outlines = columns.find(own & 0xFFFFFFFF)
-                found.update(zip(own[known].tolist(), outlines, strict=True))
-                own = own[~known]  # a version before had more rows in the file
-            missing += own.tolist()
-        return found, missing
+        return [[found[row] for row in own] for own in of_files]
 
     async def _hold_due_files(self, reader: IndexReader, taken: Collection[int]) -> None:
         """Hold the files of which so many outlines were taken that reading all of them pays."""

@@ -11,7 +11,6 @@ those of code (docs/decisions/0011-retrieval.md), so code is left as it was foun
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,19 +21,12 @@ import numpy as np
 
 from knowledge_pipeline import identifiers
 from knowledge_pipeline.awaiting import gather_all
-from knowledge_pipeline.query.search.hits import (
-    Candidates,
-    Hit,
-    IndexedChunk,
-    RankedChunk,
-    ScoredChunk,
-    SpaceCandidates,
-)
+from knowledge_pipeline.query.search.hits import Candidates, Hit, Hits, IndexedChunk, SpaceCandidates
 from knowledge_pipeline.query.search.query_vectors import to_unit_length
-from knowledge_pipeline.query.search.retrieve import SearchScope, read_scored_outlines, score_rows
+from knowledge_pipeline.query.search.retrieve import SearchScope, join_candidates, score_rows
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import one_of
-from knowledge_pipeline.store.readers import IndexReader
+from knowledge_pipeline.store.readers import IndexReader, ScoredRows
 
 MAX_READ_HITS = 10  # hits that are searched for names
 MAX_NAMES = 5
@@ -75,14 +67,18 @@ def _compute_nearness(name: str, query_parts: set[str]) -> float:
 
 
 async def apply_relevance_feedback(
-    scope: SearchScope, candidates: Candidates, hits: Sequence[Hit[RankedChunk]], *, share: float
+    scope: SearchScope, candidates: Candidates, hits: Hits, *, share: float
 ) -> Candidates:
     """Candidates whose prose is compared to the refined query; the same object where no prose was found.
 
     `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
     """
+    types, ids = hits.candidates.chunks.source_types, hits.candidates.chunks.ids
+    best_prose = [ids[at] for at in hits.order if is_prose(types[at])]
+    if not best_prose:
+        return candidates
     refined = (
-        _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), hits, share)
+        _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), best_prose, share)
         for reader, found in zip(scope.readers, candidates.by_space, strict=True)
     )
     by_space = tuple(await gather_all(refined))
@@ -96,45 +92,39 @@ async def _refine_space(
     scope: SearchScope,
     candidates: SpaceCandidates,
     query_vector: np.ndarray | None,
-    hits: Sequence[Hit[RankedChunk]],
+    best_prose: Sequence[str],
     share: float,
 ) -> SpaceCandidates:
-    if query_vector is None or not any(is_prose(hit.chunk) for hit in hits):
+    """`best_prose` are the ids of chunks of all spaces, best first."""
+    if query_vector is None:
         return candidates
-    nearest = candidates.nearest or ()
-    candidates_found = (*nearest, *(candidates.keyword_matches or ()))
-    prose_rows = {scored.chunk.id: scored.row for scored in candidates_found if is_prose(scored.chunk)}
-    prose_hits = (prose_rows[hit.chunk.id] for hit in hits if hit.chunk.id in prose_rows)
-    best_rows = list(islice(prose_hits, MAX_FEEDBACK_CHUNKS))
-    if not best_rows:
-        return candidates
-    best_vectors = await scope.cache.read_vectors(reader, best_rows)
+    rows = dict(zip(candidates.chunks.ids, candidates.rows.tolist(), strict=True))
+    best_rows = list(islice((rows[id_] for id_ in best_prose if id_ in rows), MAX_FEEDBACK_CHUNKS))
+    best_vectors = await scope.cache.read_vectors(reader, best_rows) if best_rows else {}
     if not best_vectors:
         return candidates
     shift = share * np.mean(list(best_vectors.values()), axis=0)
     vector = to_unit_length(query_vector + shift, fallback=query_vector)
     prose_alone = scope.condition & ~one_of("source_type", _CODE_SOURCE_TYPES)
     found = await reader.search_vector(vector, prose_alone, limit=scope.limit)
-    before = [scored for scored in nearest if is_prose(scored.chunk)]
-    lost_rows = {scored.row for scored in before} - {scored.row_id for scored in found}
-    prose, lost = await asyncio.gather(
-        read_scored_outlines(scope.cache, reader, found), score_rows(scope.cache, reader, vector, lost_rows)
-    )
-    known = {scored.row: scored.chunk for scored in candidates_found}
-    prose += [ScoredChunk(known[scored.row_id], scored.score, scored.row_id) for scored in lost]
-    code = [scored for scored in nearest if not is_prose(scored.chunk)]
-    return replace(candidates, nearest=[*code, *_rescale_scores(prose, reference=before)])
+    of_prose = np.fromiter(map(is_prose, candidates.chunks.source_types), bool, len(candidates.rows))
+    nearest, prose_rows = candidates.nearest, candidates.rows[of_prose]
+    before = nearest.take(np.isin(nearest.row_ids, prose_rows))
+    code = nearest.take(np.isin(nearest.row_ids, prose_rows, invert=True))
+    lost = np.setdiff1d(before.row_ids, found.row_ids)
+    prose = found.join(await score_rows(scope.cache, reader, vector, lost))
+    similar = code.join(_rescale_scores(prose, reference=before))
+    return await join_candidates(scope, reader, similar, candidates.keyword_matches)
 
 
-def is_prose(chunk: RankedChunk) -> bool:
-    """Whether a chunk is text for people."""
-    return chunk.source_type not in _CODE_SOURCE_TYPES
+def is_prose(source_type: str) -> bool:
+    """Whether chunks of a type of source are text for people."""
+    return source_type not in _CODE_SOURCE_TYPES
 
 
-def _rescale_scores(scored: Sequence[ScoredChunk], *, reference: Sequence[ScoredChunk]) -> list[ScoredChunk]:
+def _rescale_scores(scored: ScoredRows, *, reference: ScoredRows) -> ScoredRows:
     """Similarities such that the best is what it was: else all prose would come nearer than all code."""
-    before = max((each.score for each in reference), default=0.0)
-    after = max((each.score for each in scored), default=0.0)
+    before, after = reference.scores.max(initial=0.0), scored.scores.max(initial=0.0)
     if before <= 0 or after <= 0:
-        return list(scored)
-    return [ScoredChunk(each.chunk, each.score * before / after, each.row) for each in scored]
+        return scored
+    return ScoredRows(scored.row_ids, scored.scores * before / after)

@@ -17,7 +17,7 @@ from knowledge_pipeline.evaluation.golden import GoldenAnswer
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.features import compute_features, has_path
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 ANSWER = "answer"
@@ -71,16 +71,17 @@ def build_example(
 ) -> Example:
     """One question of a set and group; `gains` has, for each view, what each place that answers is worth."""
     hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
-    shown = [judge(hit.chunk) for hit in hits]
+    chunks, fused = [hit.chunk for hit in hits], [hit.explanation.fused for hit in hits]
+    shown = list(map(judge, chunks))
     views = tuple(
         _build_view(name, [each[name] for each in shown], of_view) for name, of_view in gains.items()
     )
-    files = [f"{hit.chunk.source}:{hit.chunk.path if has_path(hit.chunk) else hit.chunk.id}" for hit in hits]
+    files = [f"{chunk.source}:{chunk.path if has_path(chunk) else chunk.id}" for chunk in chunks]
     return Example(
         set=origin[0],
         group=origin[1],
         question=query.text,
-        features=compute_features(hits, query),
+        features=compute_features(to_outlines(chunks), fused, query),
         files=np.unique(files, return_inverse=True)[1],
         views=views,
     )

@@ -14,18 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knowledge_pipeline.identifiers import expand_identifiers
-from knowledge_pipeline.query.search.hits import (
-    Candidates,
-    IndexedChunk,
-    RankedChunk,
-    ScoredChunk,
-    SpaceCandidates,
-)
-from knowledge_pipeline.query.search.retrieve import SearchScope
+from knowledge_pipeline.query.search.hits import Candidates, IndexedChunk, SpaceCandidates
+from knowledge_pipeline.query.search.retrieve import SearchScope, join_candidates
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.tuning.pairs import Pair
 from knowledge_pipeline.store.index.bm25 import TermStatistics, split_terms
-from knowledge_pipeline.store.readers import IndexReader
+from knowledge_pipeline.store.readers import IndexReader, ScoredRow, ScoredRows
 
 EmbedText = Callable[[str, str], np.ndarray]
 """The vector of a text in a space: float32, shape (dimensions,), length 1."""
@@ -51,32 +45,26 @@ class DocstringMask:
     async def _mask_space(
         self, reader: IndexReader, found: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
     ) -> SpaceCandidates:
-        matches, nearest = found.keyword_matches or (), found.nearest or ()
-        of_answer = {each.row for each in (*matches, *nearest) if self._is_of_answer(each.chunk)}
-        affected = await scope.cache.read_chunks(reader, sorted(of_answer))
-        words = await reader.take_rows(sorted(affected), ["words"])
+        chunks = zip(found.rows.tolist(), found.chunks.sources, found.chunks.paths, strict=True)
+        of_answer = [row for row, source, path in chunks if f"{source}:{path}" == self.pair.origin]
+        affected = await scope.cache.read_chunks(reader, of_answer)
+        words = await reader.take_rows(of_answer, ["words"])
         by_words = {
             row: self._scale_words(reader.space, words[row]["words"], self._list_parts(chunk))
             for row, chunk in affected.items()
         }
         masked_matches = [
-            each._replace(score=each.score * by_words.get(each.row, 1.0))
-            for each in matches
-            if by_words.get(each.row, 1.0) > 0
+            each._replace(score=each.score * by_words.get(each.row_id, 1.0))
+            for each in found.keyword_matches
+            if by_words.get(each.row_id, 1.0) > 0
         ]
         matched = _keep_best(masked_matches, by_words, scope.limit)
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
-        compared = [each._replace(score=similarities.get(each.row, each.score)) for each in nearest]
-        near = {each.row for each in _keep_best(compared, similarities, scope.limit)}
-        kept = near | {each.row for each in matched}
-        return replace(
-            found,
-            keyword_matches=None if found.keyword_matches is None else matched,
-            nearest=None if found.nearest is None else [each for each in compared if each.row in kept],
-        )
-
-    def _is_of_answer(self, chunk: RankedChunk) -> bool:
-        return f"{chunk.source}:{chunk.path}" == self.pair.origin
+        compared = [each._replace(score=similarities.get(each.row_id, each.score)) for each in found.nearest]
+        near = {each.row_id for each in _keep_best(compared, similarities, scope.limit)}
+        kept = near | {each.row_id for each in matched}
+        nearest = ScoredRows.of(each for each in compared if each.row_id in kept)
+        return await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
 
     def _list_parts(self, chunk: IndexedChunk) -> list[str]:
         """The docstring, and lines of a chunk's header that repeat the beginning of it."""
@@ -114,8 +102,8 @@ def _remove(text: str, parts: Iterable[str]) -> str:
     return text
 
 
-def _keep_best(scored: Sequence[ScoredChunk], masked: Iterable[int], limit: int) -> list[ScoredChunk]:
+def _keep_best(scored: Sequence[ScoredRow], masked: Iterable[int], limit: int) -> list[ScoredRow]:
     """The best first; masked rows only where a search of so many results would have found them."""
     masked = frozenset(masked)
-    ranked = sorted(scored, key=lambda each: (-each.score, each.row))
-    return [each for rank, each in enumerate(ranked) if each.row not in masked or rank < limit]
+    ranked = sorted(scored, key=lambda each: (-each.score, each.row_id))
+    return [each for rank, each in enumerate(ranked) if each.row_id not in masked or rank < limit]

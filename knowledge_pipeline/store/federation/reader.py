@@ -26,6 +26,7 @@ from knowledge_pipeline.store.readers import (
     IndexReader,
     Row,
     ScoredRow,
+    ScoredRows,
     SpaceUnreadable,
     count_with_tied,
     keep_tied,
@@ -97,13 +98,13 @@ class FederatedReader(IndexReader):
         """See `IndexReader.prewarm`."""
         await asyncio.gather(*(each.prewarm() for each in self.members))
 
-    async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> list[ScoredRow]:
+    async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> ScoredRows:
         """The nearest rows of all stores."""
         members = self.members
         found = await self._ask(lambda at: members[at].search_vector(vector, where, limit=limit))
         return _keep_best(found, limit)
 
-    async def search_text(self, words: str, where: Filter, *, limit: int) -> list[ScoredRow]:
+    async def search_text(self, words: str, where: Filter, *, limit: int) -> ScoredRows:
         """Rows by BM25 with the statistics of all stores."""
         if len(self.members) == 1:
             return await self.members[0].search_text(words, where, limit=limit)
@@ -202,11 +203,11 @@ class FederatedReader(IndexReader):
         return {row: found[row] for row in rows if row in found}
 
 
-def _keep_best(found: Sequence[Sequence[ScoredRow]], limit: int) -> list[ScoredRow]:
+def _keep_best(found: Sequence[Sequence[ScoredRow]], limit: int) -> ScoredRows:
     """The best rows of all stores, best first, by our row ids."""
     rows = (
         ScoredRow(at << _MEMBER_BITS | row.row_id, row.score)
         for at, of_store in enumerate(found)
         for row in of_store
     )
-    return heapq.nsmallest(limit, rows, key=lambda row: (-row.score, row.row_id))
+    return ScoredRows.of(heapq.nsmallest(limit, rows, key=lambda row: (-row.score, row.row_id)))

@@ -94,14 +94,15 @@ class ExactVectors:
 
     def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
         """The vectors of rows; those without one are left out."""
-        return dict(zip(*self.take_matrix(rows), strict=True))
+        known, vectors = self.take_matrix(rows)
+        return dict(zip(known.tolist(), vectors, strict=True))
 
-    def take_matrix(self, rows: Collection[int]) -> tuple[list[int], np.ndarray]:
-        """Those of the rows that have a vector, and their vectors: shape (rows, dimensions)."""
+    def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the rows that have a vector, int64, and their vectors: shape (rows, dimensions)."""
         asked = np.fromiter(rows, np.int64, len(rows))
         at = np.searchsorted(self.rows, asked).clip(max=max(len(self.rows) - 1, 0))
         known = self.rows[at] == asked if len(self.rows) else np.zeros(len(asked), bool)
-        return asked[known].tolist(), self.vectors[at[known]]
+        return asked[known], self.vectors[at[known]]
 
     def _find_positions(self, where: Filter) -> np.ndarray:
         """Where the matching rows are, ascending: int32."""

@@ -64,7 +64,7 @@ class IndexedVectors:
         self, rows: np.ndarray, vector: np.ndarray, *, limit: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Of rows those that are nearest, best first: ids, and cosine similarities in [-1, 1]."""
-        known, vectors = self.files.take_matrix(rows)
-        ids, similarities = np.array(known, np.int64), compute_cosines(vectors, vector)
+        ids, vectors = self.files.take_matrix(rows)
+        similarities = compute_cosines(vectors, vector)
         best = np.lexsort((ids, -similarities))[:limit]
         return ids[best], similarities[best]

@@ -7,9 +7,10 @@ search does; a row takes about a hundred bytes here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,65 @@ class ChunkOutline(NamedTuple):
     source_type: str
 
 
+class Outlines:
+    """The outlines of some rows, as columns: objects would take longer to make than to use."""
+
+    def __init__(
+        self,
+        ids: list[str],
+        sources: list[str],
+        paths: list[str],
+        source_types: list[str],
+        read_symbols: Callable[[], Iterable[tuple[str, ...]]],
+    ) -> None:
+        """One value of each row; symbols are read when a question names any."""
+        self.ids, self.sources, self.paths, self.source_types = ids, sources, paths, source_types
+        self._read_symbols = read_symbols
+
+    @classmethod
+    def of(cls, outlines: Iterable[ChunkOutline]) -> Outlines:
+        """The columns of some outlines."""
+        columns: list[list[Any]] = [list(column) for column in zip(*outlines, strict=True)]
+        ids, sources, paths, symbols, types = columns or ([], [], [], [], [])
+        return cls(ids, sources, paths, types, lambda: symbols)
+
+    @classmethod
+    def join(cls, parts: Sequence[Outlines]) -> Outlines:
+        """Those of several files, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            [id_ for part in parts for id_ in part.ids],
+            [source for part in parts for source in part.sources],
+            [path for part in parts for path in part.paths],
+            [type_ for part in parts for type_ in part.source_types],
+            lambda: chain.from_iterable(part.symbols for part in parts),
+        )
+
+    @cached_property
+    def symbols(self) -> list[tuple[str, ...]]:
+        """Qualified names of what the text of each row defines, each once."""
+        return list(self._read_symbols())
+
+    def take(self, at: Sequence[int]) -> Outlines:
+        """Those of some rows, by their positions."""
+        columns = (self.ids, self.sources, self.paths, self.source_types)
+        ids, sources, paths, types = ([column[each] for each in at] for column in columns)
+        return Outlines(ids, sources, paths, types, lambda: [self.symbols[each] for each in at])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, at: int) -> ChunkOutline:
+        return ChunkOutline(
+            self.ids[at], self.sources[at], self.paths[at], self.symbols[at], self.source_types[at]
+        )
+
+    def __iter__(self) -> Iterator[ChunkOutline]:
+        columns = (self.ids, self.sources, self.paths, self.symbols, self.source_types)
+        return map(ChunkOutline, *columns)
+
+
 class _TextColumn(NamedTuple):
     """Texts that come often."""
 
@@ -40,8 +100,8 @@ class _TextColumn(NamedTuple):
         encoded = column.combine_chunks().dictionary_encode()
         return cls(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
 
-    def take(self, at: np.ndarray) -> Iterator[str]:
-        return map(self.values.__getitem__, self.codes[at].tolist())
+    def take(self, at: np.ndarray) -> list[str]:
+        return list(map(self.values.__getitem__, self.codes[at].tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +135,20 @@ class OutlineColumns:
             pa.chunked_array(symbols).combine_chunks(),
         )
 
-    def find(self, places: np.ndarray) -> tuple[np.ndarray, list[ChunkOutline]]:
-        """The rows at some places: which of them the version that was read had, and their outlines."""
+    def find(self, places: np.ndarray) -> Outlines | None:
+        """The outlines of the rows at some places; None unless the version that was read had all of them."""
         at = np.searchsorted(self.places, places).clip(max=len(self.places) - 1)
-        known = self.places[at] == places
-        at = at[known]
-        taken = pa.array(at)
-        lists = self._symbols.take(taken)
-        names, ends = lists.values.to_pylist(), lists.offsets.to_pylist()
-        columns = (
-            self._ids.take(taken).to_pylist(),
-            self._sources.take(at),
-            self._paths.take(at),
-            (tuple(names[start:end]) for start, end in pairwise(ends)),
-            self._types.take(at),
-        )
-        return known, list(map(ChunkOutline, *columns))
+        if not np.array_equal(self.places[at], places):
+            return None
+
+        def read_symbols() -> Iterator[tuple[str, ...]]:
+            lists = self._symbols.take(pa.array(at))
+            names, ends = lists.values.to_pylist(), lists.offsets.to_pylist()
+            return (tuple(names[start:end]) for start, end in pairwise(ends))
+
+        ids = self._ids.take(pa.array(at)).to_pylist()
+        sources, paths, types = (each.take(at) for each in (self._sources, self._paths, self._types))
+        return Outlines(ids, sources, paths, types, read_symbols)
 
 
 def _list_symbols(rows: Any) -> Iterator[list[str]]:

@@ -95,22 +95,23 @@ class VectorFiles:
 
     def has_all(self, rows: Collection[int]) -> bool:
         """Whether each of the rows is in such a file."""
-        return self.has_fragments(row >> 32 for row in rows)
+        return self.has_fragments((np.fromiter(rows, np.int64, len(rows)) >> 32).tolist())
 
     def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
         """The vectors of rows."""
-        return dict(zip(*self.take_matrix(rows), strict=True))
+        known, vectors = self.take_matrix(rows)
+        return dict(zip(known.tolist(), vectors, strict=True))
 
-    def take_matrix(self, rows: Collection[int]) -> tuple[list[int], np.ndarray]:
-        """Rows in some order, and their vectors: shape (rows, dimensions)."""
+    def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in some order, int64, and their vectors: shape (rows, dimensions)."""
         asked = np.fromiter(rows, np.int64, len(rows))
         fragments, places = asked >> 32, asked & 0xFFFFFFFF
-        known, found = list[int](), list[bytes]()
+        known, found = [np.empty(0, np.int64)], list[bytes]()
         for fragment in set(fragments.tolist()):
             own = fragments == fragment
-            known += asked[own].tolist()
+            known.append(asked[own])
             found.append(self._files[fragment].read_vectors(places[own]))
-        return known, np.frombuffer(b"".join(found), np.float32).reshape(-1, self._dimensions)
+        return np.concatenate(known), np.frombuffer(b"".join(found), np.float32).reshape(-1, self._dimensions)
 
 
 def compute_cosines(vectors: np.ndarray, vector: np.ndarray) -> np.ndarray:

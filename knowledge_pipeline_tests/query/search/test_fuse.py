@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from math import inf, isfinite, nan
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.query.search.fuse import FusionMethod, fuse
-from knowledge_pipeline.query.search.hits import IndexedChunk, ScoredChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import IndexedChunk, SpaceCandidates, to_outlines
 from knowledge_pipeline_tests.thoroughness import examples
 
 METHODS: tuple[FusionMethod, ...] = ("following", "weighted", "reciprocal_rank")
@@ -17,8 +19,19 @@ def chunk(id: str) -> IndexedChunk:
     return IndexedChunk(id=id, source="s", uri="a.py", path="a.py", text=id, content_hash=id)
 
 
-def found(scores: dict[str, float]) -> list[ScoredChunk]:
-    return [ScoredChunk(chunk(id), score) for id, score in scores.items()]
+def candidates(
+    space: str,
+    vectors: Mapping[str, float] | None,
+    words: Mapping[str, float] | None,
+    unrelated: float = 0.0,
+) -> SpaceCandidates:
+    """What both searches of a space found, by id, in the order given."""
+    found = {**(vectors or {}), **(words or {})}
+    near = {id: score if isfinite(score) else -inf for id, score in (vectors or {}).items()}
+    similarities, word_scores = ([side.get(id, nan) for id in found] for side in (near, words or {}))
+    rows = np.array([sorted(found).index(id) for id in found], np.int64)
+    chunks = to_outlines(map(chunk, found))
+    return SpaceCandidates(space, rows, chunks, np.array(similarities), np.array(word_scores), unrelated)
 
 
 def fused(
@@ -28,10 +41,7 @@ def fused(
     method: FusionMethod = "weighted",
     weight=0.5,
 ) -> list[tuple[str, float]]:
-    candidates = SpaceCandidates(
-        "one", None if vectors is None else found(vectors), None if words is None else found(words)
-    )
-    hits = fuse([candidates], method=method, vector_weight=weight)
+    hits = fuse([candidates("one", vectors, words)], method=method, vector_weight=weight)
     return [(hit.chunk.id, hit.score) for hit in hits]
 
 
@@ -53,24 +63,19 @@ WEIGHTS = st.integers(0, 10).map(lambda n: n / 10)
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data(), st.lists(st.tuples(SIMILARITIES, BM25), max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_the_order_of_the_candidates_does_not_matter(data, spaces, weight, method):
-    given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
-    shuffled = [
-        replace(
-            each,
-            nearest=data.draw(st.permutations(each.nearest or [])),
-            keyword_matches=data.draw(st.permutations(each.keyword_matches or [])),
-        )
-        for each in data.draw(st.permutations(given_))
-    ]
-    assert fuse(shuffled, method=method, vector_weight=weight) == fuse(
-        given_, method=method, vector_weight=weight
-    )
+    def shuffle(scores: dict[str, float]) -> dict[str, float]:
+        return dict(data.draw(st.permutations(list(scores.items()))))
+
+    given_ = [candidates(f"space{n}", v, w) for n, (v, w) in enumerate(spaces)]
+    shuffled = [candidates(f"space{n}", shuffle(v), shuffle(w)) for n, (v, w) in enumerate(spaces)]
+    hits = fuse(data.draw(st.permutations(shuffled)), method=method, vector_weight=weight)
+    assert list(hits) == list(fuse(given_, method=method, vector_weight=weight))
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(SIMILARITIES, BM25), min_size=1, max_size=3), WEIGHTS, st.sampled_from(METHODS))
 def test_every_candidate_is_a_hit_once_with_a_score_between_0_and_1(spaces, weight, method):
-    given_ = [SpaceCandidates(f"space{n}", found(v), found(w)) for n, (v, w) in enumerate(spaces)]
+    given_ = [candidates(f"space{n}", v, w) for n, (v, w) in enumerate(spaces)]
     hits = fuse(given_, method=method, vector_weight=weight)
     assert sorted(hit.chunk.id for hit in hits) == sorted(
         {id for space in spaces for side in space for id in side}
@@ -113,7 +118,7 @@ def test_the_weight_decides_between_the_searches():
 
 
 def test_nothing_found_is_an_empty_list():
-    assert fuse([], method="weighted", vector_weight=0.5) == []
+    assert list(fuse([], method="weighted", vector_weight=0.5)) == []
     assert fused({}, {}) == []
 
 
@@ -122,8 +127,8 @@ def test_scores_that_are_no_numbers_are_not_found_at_all():
 
 
 def test_an_explanation_tells_ranks_and_scores_of_both_searches():
-    candidates = SpaceCandidates("one", found({"a": 0.9, "b": 0.1}), found({"b": 4.0, "c": 2.0}))
-    hits = {hit.chunk.id: hit.explanation for hit in fuse([candidates], method="weighted", vector_weight=0.5)}
+    found = candidates("one", {"a": 0.9, "b": 0.1}, {"b": 4.0, "c": 2.0})
+    hits = {hit.chunk.id: hit.explanation for hit in fuse([found], method="weighted", vector_weight=0.5)}
     assert (hits["b"].vector_rank, hits["b"].vector_score, hits["b"].bm25_rank, hits["b"].bm25_score) == (
         2,
         0.1,
@@ -136,12 +141,26 @@ def test_an_explanation_tells_ranks_and_scores_of_both_searches():
 
 def test_spaces_meet_in_one_list_and_a_passage_of_both_counts_once():
     spaces = [
-        SpaceCandidates("code", found({"a": 0.9, "b": 0.1}), found({"a": 5.0})),
-        SpaceCandidates("prose", found({"c": 0.8, "a": 0.1}), found({"c": 4.0})),
+        candidates("code", {"a": 0.9, "b": 0.1}, {"a": 5.0}),
+        candidates("prose", {"c": 0.8, "a": 0.1}, {"c": 4.0}),
     ]
     hits = fuse(spaces, method="weighted", vector_weight=0.5)
     assert [hit.chunk.id for hit in hits] == ["a", "c", "b"]
     assert hits[0].explanation.space == "code"
+
+
+def test_a_passage_that_two_stores_hold_counts_once_by_its_best_scores():
+    twice = [*map(chunk, ("a", "b", "a"))]
+    scores = np.array([0.4, 0.5, 0.9]), np.array([nan, 2.0, 1.0])
+    found = SpaceCandidates("one", np.arange(3), to_outlines(twice), *scores)
+    hits = fuse([found], method="reciprocal_rank", vector_weight=0.5)
+    assert list(hits) == list(
+        fuse(
+            [candidates("one", {"a": 0.9, "b": 0.5}, {"b": 2.0, "a": 1.0})],
+            method="reciprocal_rank",
+            vector_weight=0.5,
+        )
+    )
 
 
 def share_of_words(vectors: dict[str, float], words: dict[str, float]) -> float:
@@ -168,8 +187,8 @@ def test_scores_by_the_weight_that_follows_say_how_near_it_is_and_not_which_is_b
 
 def test_the_best_of_two_models_count_alike_whatever_their_scale():
     spaces = [
-        SpaceCandidates("wide", found({"a": 0.4, "b": 0.2}), None),
-        SpaceCandidates("narrow", found({"c": 0.9, "d": 0.85}), None),
+        candidates("wide", {"a": 0.4, "b": 0.2}, None),
+        candidates("narrow", {"c": 0.9, "d": 0.85}, None),
     ]
     hits = fuse(spaces, method="following", vector_weight=0.5)
     scores = {hit.chunk.id: hit.score for hit in hits}
@@ -184,16 +203,16 @@ def test_matches_without_any_score_leave_the_vectors_alone():
 def test_a_similarity_counts_from_what_the_model_gives_unrelated_texts():
     likeness = {"same": 1.0, "near": 0.75, "far": 0.25, "strange": 0.0, "opposite": 0.0}
     cosines = {"same": 1.0, "near": 0.85, "far": 0.55, "strange": 0.4, "opposite": -0.2}
-    candidates = SpaceCandidates("one", found(cosines), None, unrelated_similarity=0.4)
-    hits = fuse([candidates], method="following", vector_weight=0.5)
+    found = candidates("one", cosines, None, unrelated=0.4)
+    hits = fuse([found], method="following", vector_weight=0.5)
     assert {hit.chunk.id: round(hit.score, 6) for hit in hits} == likeness
     assert {hit.chunk.id: hit.explanation.vector_score for hit in hits} == cosines
 
 
 def test_two_models_with_other_levels_weigh_the_words_alike():
-    words = found({"a": 9.0, "b": 3.0})
-    plain = SpaceCandidates("one", found({"a": 0.2, "b": 0.6}), words)
-    lifted = SpaceCandidates("one", found({"a": 0.6, "b": 0.8}), words, unrelated_similarity=0.5)
+    words = {"a": 9.0, "b": 3.0}
+    plain = candidates("one", {"a": 0.2, "b": 0.6}, words)
+    lifted = candidates("one", {"a": 0.6, "b": 0.8}, words, unrelated=0.5)
     scores = [
         {hit.chunk.id: round(hit.score, 6) for hit in hits}
         for hits in (fuse([each], method="following", vector_weight=0.5) for each in (plain, lifted))

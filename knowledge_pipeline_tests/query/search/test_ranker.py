@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -11,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.query.search.features import FEATURES, compute_features
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreParts
+from knowledge_pipeline.query.search.hits import (
+    FusedCandidates,
+    Hit,
+    Hits,
+    IndexedChunk,
+    ScoreParts,
+    to_outlines,
+)
 from knowledge_pipeline.query.search.ranker import RankingModel, load_model, rank_hits
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline_tests.thoroughness import examples
@@ -40,13 +48,37 @@ def hit(
     return Hit(chunk, score, ScoreParts("one", None, None, None, None, boosts={}, fused=score))
 
 
+def as_columns(hits: Sequence[Hit]) -> Hits:
+    parts = [each.explanation for each in hits]
+    nothing = [0] * len(hits)
+    found = FusedCandidates(
+        to_outlines(each.chunk for each in hits),
+        rows=[each.row for each in hits],
+        spaces=[each.space for each in parts],
+        vector_ranks=nothing,
+        similarities=nothing,
+        word_ranks=nothing,
+        word_scores=nothing,
+        scores=np.array([each.fused for each in parts]),
+    )
+    return Hits(found, range(len(hits)), found.scores)
+
+
+def rank(hits: Sequence[Hit], question: str, **options: Any) -> list[Hit]:
+    return list(rank_hits(as_columns(hits), understand(question), **options))
+
+
+def read_features(question: str, hits: Sequence[Hit]) -> np.ndarray:
+    fused = [each.explanation.fused for each in hits]
+    return compute_features(to_outlines(each.chunk for each in hits), fused, understand(question))
+
+
 def features(question: str, *hits: Hit) -> list[dict[str, float]]:
-    rows = compute_features(hits, understand(question)).tolist()
-    return [dict(zip(FEATURES, row, strict=True)) for row in rows]
+    return [dict(zip(FEATURES, row, strict=True)) for row in read_features(question, hits).tolist()]
 
 
 def ranked(question: str, *hits: Hit, diverse: bool = True) -> list[str]:
-    return [each.chunk.id for each in rank_hits(hits, understand(question), diverse=diverse)]
+    return [each.chunk.id for each in rank(hits, question, diverse=diverse)]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +155,7 @@ def test_one_file_does_not_crowd_out_others_in_a_diverse_list() -> None:
 
 def test_what_has_no_path_of_its_own_choosing_keeps_its_order() -> None:
     tickets = [hit("SHOP-1", 0.9 - n / 100, id=f"{n}", source_type="jira") for n in range(4)]
-    found = rank_hits([*tickets, hit("tests/SHOP", 0.7, source_type="jira")], understand("shop"))
+    found = rank([*tickets, hit("tests/SHOP", 0.7, source_type="jira")], "shop")
     assert [each.chunk.id for each in found] == ["0", "1", "2", "3", "tests/SHOP"]
     assert all(each.explanation.boosts == {} for each in found)
 
@@ -131,7 +163,7 @@ def test_what_has_no_path_of_its_own_choosing_keeps_its_order() -> None:
 def test_a_score_does_not_depend_on_what_else_the_question_found() -> None:
     one = hit("a.md", 0.6, source_type="markdown")
     other = hit("session.md", 0.3, source_type="markdown")
-    alone, together = rank_hits([one], understand("session")), rank_hits([one, other], understand("session"))
+    alone, together = rank([one], "session"), rank([one, other], "session")
     assert alone[0] == together[0]
 
 
@@ -164,13 +196,13 @@ def build_hits(found: list[tuple[str, float, str, str | None]]) -> list[Hit]:
 def test_every_hit_is_kept_with_a_score_between_0_and_1_whatever_the_order(
     found: list[tuple[str, float, str, str | None]], question: str, diverse: bool, random: Random
 ) -> None:
-    hits, query = build_hits(found), understand(question)
-    ranked_ = rank_hits(hits, query, diverse=diverse)
+    hits = build_hits(found)
+    ranked_ = rank(hits, question, diverse=diverse)
     assert sorted(each.chunk.id for each in ranked_) == sorted(each.chunk.id for each in hits)
     assert all(0 <= each.score <= 1 for each in ranked_)
     order = [(-each.score, each.chunk.id) for each in ranked_]
     assert order == sorted(order)
-    assert rank_hits(random.sample(hits, len(hits)), query, diverse=diverse) == ranked_
+    assert rank(random.sample(hits, len(hits)), question, diverse=diverse) == ranked_
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -179,7 +211,7 @@ def test_the_explanation_adds_up_to_the_score(
     found: list[tuple[str, float, str, str | None]], question: str
 ) -> None:
     share = load_model().shares[0]
-    for each in rank_hits(build_hits(found), understand(question)):
+    for each in rank(build_hits(found), question):
         total = share * each.explanation.fused + sum(each.explanation.boosts.values())
         assert each.score == pytest.approx(max(0.0, total)) or total < 0
 
@@ -187,7 +219,7 @@ def test_the_explanation_adds_up_to_the_score(
 @settings(max_examples=examples(100), deadline=None)
 @given(HITS, QUESTIONS)
 def test_features_are_between_0_and_1(found: list[tuple[str, float, str, str | None]], question: str) -> None:
-    rows = compute_features(build_hits(found), understand(question))
+    rows = read_features(question, build_hits(found))
     assert rows.shape == (len(found), len(FEATURES))
     assert ((rows >= 0) & (rows <= 1)).all()
 
@@ -197,13 +229,13 @@ def test_features_are_between_0_and_1(found: list[tuple[str, float, str, str | N
 def test_a_hit_that_the_searches_find_better_never_ranks_lower(
     found: list[tuple[str, float, str, str | None]], question: str, data: st.DataObject
 ) -> None:
-    hits, query = build_hits(found), understand(question)
+    hits = build_hits(found)
     at = data.draw(st.integers(0, len(hits) - 1))
     score = data.draw(st.floats(hits[at].score, 1))
     better = hits[at]._replace(score=score, explanation=hits[at].explanation._replace(fused=score))
     alone = RankingModel({**load_model().weights, "coherence": 0.0}, 1.0)  # which counts for others as well
-    before = [each.chunk.id for each in rank_hits(hits, query, model=alone)]
-    after = [each.chunk.id for each in rank_hits([*hits[:at], better, *hits[at + 1 :]], query, model=alone)]
+    before = [each.chunk.id for each in rank(hits, question, model=alone)]
+    after = [each.chunk.id for each in rank([*hits[:at], better, *hits[at + 1 :]], question, model=alone)]
     assert after.index(str(at)) <= before.index(str(at))
 
 

@@ -40,6 +40,6 @@ async def _scores(lake: Lake, asked: list[float]) -> dict[str, float]:
     assert released is not None
     reader = await open_index(lake.root, "space", released.tables["space"])
     found = await reader.search_text("text", eq("archived", False), limit=9)
-    scored = await score_rows(RowCache(), reader, np.array(asked, "f4"), {each.row_id for each in found})
+    scored = await score_rows(RowCache(), reader, np.array(asked, "f4"), found.row_ids)
     paths = await reader.take_rows([each.row_id for each in scored], ["path"])
     return {paths[each.row_id]["path"]: each.score for each in scored}

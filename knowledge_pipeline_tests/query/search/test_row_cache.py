@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +69,16 @@ async def _require_equal(cache: RowCache, reader: IndexReader) -> None:
     stored: Mapping[int, Mapping[str, object]] = await reader.take_rows(ids, CHUNK_COLUMNS)
     read = await cache.read_chunks(reader, ids)
     assert read == {row: IndexedChunk.from_row(values) for row, values in stored.items()}
-    outlines = await cache.read_outlines(reader, ids)
+    outlines = await read_outlines(cache, reader, ids)
     assert outlines == {row: outline_of(chunk) for row, chunk in read.items()}
     vectors, stored_vectors = await cache.read_vectors(reader, ids), await reader.take_vectors(ids)
     assert vectors.keys() == stored_vectors.keys()
     assert all(np.array_equal(vectors[row], stored_vectors[row]) for row in vectors)
+
+
+async def read_outlines(cache: RowCache, reader: IndexReader, ids: Sequence[int]) -> dict[int, ChunkOutline]:
+    """By row."""
+    return dict(zip(ids, await cache.read_outlines(reader, np.array(ids)), strict=True))
 
 
 def outline_of(chunk: IndexedChunk) -> ChunkOutline:
@@ -98,7 +104,7 @@ async def _require_outlines(lake: Lake) -> None:
     assert {chunk.symbols for chunk in chunks.values()} == {
         ("Store", "Store.get", "Store.put"), ("Store.get", "Store.put"), ()
     }  # fmt: skip
-    assert await RowCache().read_outlines(reader, ids) == {
+    assert await read_outlines(RowCache(), reader, ids) == {
         row: outline_of(chunk) for row, chunk in chunks.items()
     }
 
@@ -116,13 +122,13 @@ async def _read_twice(lake: Lake) -> None:
     roomy = RowCache()
     narrow = RowCache(max_outline_bytes=1_000, max_chunk_bytes=12_000, max_vector_bytes=600)
     first = [await each.read_chunks(reader, ids) for each in (roomy, narrow)]
-    outlines = [await each.read_outlines(reader, ids) for each in (roomy, narrow)]
+    outlines = [await read_outlines(each, reader, ids) for each in (roomy, narrow)]
     vectors = [await each.read_vectors(reader, ids) for each in (roomy, narrow)]
     broken = replace(reader, dataset=pa.table({}))
     assert await roomy.read_chunks(broken, ids) == first[0] == first[1]
     assert (await roomy.read_vectors(broken, ids)).keys() == vectors[0].keys() == vectors[1].keys()
-    assert await roomy.read_outlines(broken, ids) == outlines[0] == outlines[1]
-    for kept in (narrow.read_chunks, narrow.read_outlines, narrow.read_vectors):
+    assert await read_outlines(roomy, broken, ids) == outlines[0] == outlines[1]
+    for kept in (narrow.read_chunks, partial(read_outlines, narrow), narrow.read_vectors):
         known = 0
         for row in ids:
             try:
@@ -145,19 +151,19 @@ async def _read_until_held(lake: Lake) -> None:
     assert len(own) == 20
     broken = replace(reader, dataset=pa.table({}))
     cache, small = (RowCache(max_outline_bytes=0, max_held_rows=count) for count in (20, 19))
-    expected = await RowCache().read_outlines(reader, own)
+    expected = await read_outlines(RowCache(), reader, own)
     for each in (cache, small):
-        await each.read_outlines(reader, own)
+        await read_outlines(each, reader, own)
         with pytest.raises(AttributeError):  # one question has read nothing more
-            await each.read_outlines(broken, own)
+            await read_outlines(each, broken, own)
         for _ in range(20):
-            await each.read_outlines(reader, own)
-    assert await cache.read_outlines(broken, own) == expected
+            await read_outlines(each, reader, own)
+    assert await read_outlines(cache, broken, own) == expected
     with pytest.raises(AttributeError):
-        await small.read_outlines(broken, own)
+        await read_outlines(small, broken, own)
     with pytest.raises(AttributeError):  # there is no room for the other file
         await cache.hold_outlines(reader)
-        await cache.read_outlines(broken, ids)
+        await read_outlines(cache, broken, ids)
 
 
 def test_what_a_purge_erased_is_forgotten_with_the_next_release(lake: Lake) -> None:
@@ -172,12 +178,12 @@ async def _purge_between_reads(lake: Lake) -> None:
     cache.keep_files_of([before])
     assert {chunk.text for chunk in (await cache.read_chunks(before, ids)).values()} == {"a", "b"}
     await cache.hold_outlines(before)
-    await cache.read_outlines(before, ids)
+    await read_outlines(cache, before, ids)
     await cache.read_vectors(before, ids)
     table.delete_where(eq("path", "b.py"))
     table.purge_deleted_rows()
     cache.keep_files_of([await open_index(lake.root, "space", table.version)])
     erased = replace(before, dataset=pa.table({}))
-    for read in (cache.read_chunks, cache.read_outlines, cache.read_vectors):
+    for read in (cache.read_chunks, partial(read_outlines, cache), cache.read_vectors):
         with pytest.raises(AttributeError):  # nothing is kept, so the table is asked
             await read(erased, ids)
