@@ -14,13 +14,10 @@ Only code and documentation have paths that people chose: the last two are 0 for
 
 from __future__ import annotations
 
-import math
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import mul
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -30,7 +27,7 @@ from knowledge_pipeline.file_roles import ROLE_WORDS, classify_file
 from knowledge_pipeline.identifiers import split_identifier
 from knowledge_pipeline.query.search.hits import RankedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
-from knowledge_pipeline.store.index.outline_columns import Outlines
+from knowledge_pipeline.store.index.outline_columns import OutlineFile, Outlines
 
 FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
 COHERENCE_WEIGHTS = (1.0, 0.7, 0.49, 0.343)
@@ -43,34 +40,34 @@ _PACKAGE_STEMS = frozenset({"__init__", "index", "mod", "main", "lib"})  # such 
 _MIN_STEM_CHARS, _MAX_SUFFIX_CHARS = 4, 3  # `rout` of routing is in `router`
 _SEPARATOR = re.compile(r"::|#|->|/")
 
-FileKey = tuple[str, str]
-"""Source and path."""
 
-
-def compute_features(chunks: Outlines, fused: Sequence[float], query: ParsedQuery) -> np.ndarray:
+def compute_features(chunks: Outlines, fused: np.ndarray, query: ParsedQuery) -> np.ndarray:
     """Features of hits, by their chunks and fused scores: float64, shape (hits, `FEATURES`)."""
     asked = _AskedWords.build(query)
-    named, named_paths = (set(map(_normalize_name, names)) for names in (query.identifiers, query.paths))
-    types = chunks.source_types
-    paths = list_chosen_paths(chunks)
-    of_paths = {path: _compute_path_features(path, asked) for path in set(paths)}
+    named, named_paths = (_list_ends(names) for names in (query.identifiers, query.paths))
     rows = np.zeros((len(chunks), len(FEATURES)))
     if not len(chunks):
         return rows
     rows[:, 0] = fused
-    rows[:, 1] = _measure_coherence(list(zip(chunks.sources, chunks.paths, strict=True)), types, fused)
+    rows[:, 1] = _measure_coherence(chunks, fused)
     if named:
-        rows[:, 2] = [not named.isdisjoint(_list_endings(symbols)) for symbols in chunks.symbols]
+        rows[:, 2] = [_is_any_named(symbols, named) for symbols in chunks.symbols]
     if named_paths:
-        rows[:, 3] = [not named_paths.isdisjoint(_list_endings((path,))) for path in chunks.paths]
-    rows[:, 4:] = [of_paths[path] for path in paths]
+        rows[:, 3] = chunks.mark_files(lambda file: _is_any_named((file.path,), named_paths))
+    of_files = np.array([_compute_path_features(file, asked) for file in chunks.files])
+    rows[:, 4:] = of_files[chunks.file_numbers]
     return rows
 
 
-def list_chosen_paths(chunks: Outlines) -> list[str | None]:
-    """The path of each chunk; None where people did not choose it."""
-    types = zip(chunks.paths, chunks.source_types, strict=True)
-    return [path if type_ in PATH_TYPES else None for path, type_ in types]
+def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """How many hits of its file each hit has before it in an order of all of them: int64."""
+    numbers = file_numbers[order]
+    by_file = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[by_file], prepend=-1))
+    counted = np.arange(len(numbers)) - np.repeat(starts, np.diff(starts, append=len(numbers)))
+    better = np.empty(len(numbers), np.int64)
+    better[order[by_file]] = counted
+    return better
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,38 +94,30 @@ class _AskedWords:
         return sum(has) / max(len(stems), 1)
 
 
-def has_path(chunk: RankedChunk) -> bool:
-    """Whether people chose the chunk's path, as they do that of code and documentation."""
+def has_path(chunk: RankedChunk | OutlineFile) -> bool:
+    """Whether people chose the path of a chunk or a file, as they do that of code and documentation."""
     return chunk.source_type in PATH_TYPES
 
 
-def _measure_coherence(
-    files: Sequence[FileKey], types: Sequence[str], fused: Sequence[float]
-) -> Sequence[float]:
+def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:
     """For each hit the weighted sum of the best chunks of its file of code, as a share of the best sum."""
-    scores: defaultdict[FileKey, list[float]] = defaultdict(list)
-    for file, type_, score in zip(files, types, fused, strict=True):
-        if type_ == "code":
-            scores[file].append(score)
-    sums = {
-        file: math.fsum(map(mul, COHERENCE_WEIGHTS, sorted(found, reverse=True)))
-        for file, found in scores.items()
-    }
-    best = max(sums.values(), default=0.0)
-    if best <= 0:
-        return [0.0] * len(files)
-    shares = {file: found / best for file, found in sums.items()}
-    return [shares[file] if type_ == "code" else 0.0 for file, type_ in zip(files, types, strict=True)]
+    order, numbers = np.argsort(-fused, kind="stable"), chunks.file_numbers
+    better = count_better_of_file(numbers, order).clip(max=len(COHERENCE_WEIGHTS))
+    weighted = np.array([*COHERENCE_WEIGHTS, 0.0])[better] * fused
+    weighted *= chunks.mark_files(lambda file: file.source_type == "code")
+    sums = np.bincount(numbers[order], weighted[order])  # the best first, whatever the order of the hits
+    best = sums.max(initial=0.0)
+    return sums[numbers] / best if best > 0 else np.zeros(len(fused))
 
 
-def _compute_path_features(path: str | None, asked: _AskedWords) -> tuple[float, float]:
+def _compute_path_features(file: OutlineFile, asked: _AskedWords) -> tuple[float, float]:
     """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
     it is other than source code, which the question does not ask for. Without a path that people chose: 0."""
-    if path is None:
+    if not has_path(file):
         return 0.0, 0.0
-    file = _read_path(path)
-    is_asked = not (asked.stems.isdisjoint(file.forms) and asked.beginnings.isdisjoint(file.forms))
-    return asked.share(file.stems) if is_asked else 0.0, float(not (asked.names_role or file.is_source))
+    name = _read_path(file.path)
+    is_asked = not (asked.stems.isdisjoint(name.forms) and asked.beginnings.isdisjoint(name.forms))
+    return asked.share(name.stems) if is_asked else 0.0, float(not (asked.names_role or name.is_source))
 
 
 class _FileName(NamedTuple):
@@ -158,16 +147,20 @@ def _iter_beginnings(word: str) -> Iterator[str]:
         yield word[:end]
 
 
+def _list_ends(names: Iterable[str]) -> tuple[str, ...]:
+    """What the names of whatever they name end with: `get` and `Store.get` both name `app.Store.get`."""
+    return tuple(set(map(_normalize_name, names)))
+
+
+def _is_any_named(names: Iterable[str], ends: tuple[str, ...]) -> bool:
+    """Whether a question names any of some names, by `_list_ends` of what it names."""
+    return any(_normalize_name(name).endswith(ends) for name in names)
+
+
 @lru_cache(maxsize=16_384)
-def _list_endings(names: tuple[str, ...]) -> frozenset[str]:
-    """What names any of them: `get` and `Store.get` both name `app.Store.get`."""
-    parts = (_normalize_name(name).split(".") for name in names)
-    return frozenset(".".join(each[start:]) for each in parts for start in range(len(each)))
-
-
 def _normalize_name(name: str) -> str:
-    """With dots only; letter case does not matter."""
-    return _SEPARATOR.sub(".", name).casefold()
+    """With dots only, one before each part; letter case does not matter."""
+    return "." + _SEPARATOR.sub(".", name).casefold()
 
 
 @lru_cache(maxsize=16_384)

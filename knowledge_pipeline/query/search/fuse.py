@@ -61,9 +61,10 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
     order = order_best_first(found.scores, chunks.ids)
     if len(ids) < len(order):
         first = dict[str, int]()
-        for at in order:
+        positions: list[int] = order.tolist()
+        for at in positions:
             first.setdefault(chunks.ids[at], at)
-        order = list(first.values())
+        order = np.array(list(first.values()))
     return Hits(found, order, found.scores)
 
 

@@ -219,11 +219,13 @@ class FusedCandidates:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, at: Sequence[int]) -> FusedCandidates:
+    def take(self, at: np.ndarray) -> FusedCandidates:
         """Some candidates, by their positions."""
-        chunks, scores = self.chunks.take(at), self.scores[list(at)]
+        chunks, scores = self.chunks.take(at), self.scores[at]
         names = ("rows", "spaces", "vector_ranks", "similarities", "word_ranks", "word_scores")
-        columns: dict[str, Any] = {name: [getattr(self, name)[each] for each in at] for name in names}
+        columns: dict[str, Any] = {
+            name: [getattr(self, name)[each] for each in at.tolist()] for name in names
+        }
         return FusedCandidates(chunks=chunks, scores=scores, **columns)
 
 
@@ -232,7 +234,7 @@ class Hits(Sequence[Hit[RankedChunk]]):
     """Hits, best first. A question has two hundred and shows ten: those that are looked at become objects."""
 
     candidates: FusedCandidates
-    order: Sequence[int]  # positions of candidates
+    order: np.ndarray  # int64: positions of candidates
     scores: np.ndarray  # of each candidate
     boosts: Sequence[Mapping[str, float]] | None = None  # of each candidate
 
@@ -253,7 +255,7 @@ class Hits(Sequence[Hit[RankedChunk]]):
     def list_parts(self) -> list[tuple[float, ScoreParts, int]]:
         """Score, explanation and row of each hit, without its chunk."""
         rows = self.candidates.rows
-        return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order]
+        return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order.tolist()]
 
     def keep_relevant(self, floor: float) -> Hits:
         """Hits with a score of at least `floor`.
@@ -263,7 +265,7 @@ class Hits(Sequence[Hit[RankedChunk]]):
         if floor <= 0.0:  # which every score is
             return self
         relevant = np.maximum(self.scores, self.candidates.scores) >= floor
-        return replace(self, order=[at for at in self.order if relevant[at]])
+        return replace(self, order=self.order[relevant[self.order]])
 
     def __len__(self) -> int:
         return len(self.order)
@@ -277,7 +279,7 @@ class Hits(Sequence[Hit[RankedChunk]]):
     def __getitem__(self, index: int | slice) -> Hit[RankedChunk] | Hits:
         if isinstance(index, slice):
             return replace(self, order=self.order[index])
-        at = self.order[index]
+        at = int(self.order[index])
         found = self.candidates
         return Hit(found.chunks[at], float(self.scores[at]), self.explain(at), found.rows[at])
 
@@ -287,8 +289,8 @@ def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
-def order_best_first(scores: np.ndarray, ids: Sequence[str]) -> list[int]:
-    """Positions of the highest scores first; equal ones are ordered by id, equal ids by position.
+def order_best_first(scores: np.ndarray, ids: Sequence[str]) -> np.ndarray:
+    """Positions of the highest scores first; equal ones are ordered by id, equal ids by position: int64.
 
     No score may be NaN.
     """
@@ -296,5 +298,5 @@ def order_best_first(scores: np.ndarray, ids: Sequence[str]) -> list[int]:
     best_first = scores[order]
     if (best_first[1:] == best_first[:-1]).any():
         keys = list(zip((-scores).tolist(), ids, strict=True))
-        return sorted(range(len(ids)), key=keys.__getitem__)
-    return order.tolist()
+        order = np.array(sorted(range(len(ids)), key=keys.__getitem__))
+    return order

@@ -11,7 +11,7 @@ tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0048-tun
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,7 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.query.search.features import FEATURES, FileKey, compute_features, list_chosen_paths
+from knowledge_pipeline.query.search.features import (
+    FEATURES,
+    compute_features,
+    count_better_of_file,
+    has_path,
+)
 from knowledge_pipeline.query.search.hits import Hits, order_best_first
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.index.outline_columns import Outlines
@@ -74,7 +79,7 @@ def rank_hits(
     """
     found = hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
     model, chunks = model or load_model(), found.chunks
-    parts = compute_features(chunks, found.scores.tolist(), query) * model.shares  # shape (hits, FEATURES)
+    parts = compute_features(chunks, found.scores, query) * model.shares  # shape (hits, FEATURES)
     scores = parts.sum(axis=1).clip(min=0.0).clip(max=1.0)
     order = order_best_first(scores, chunks.ids)
     losses = np.zeros(len(order))
@@ -93,12 +98,7 @@ def _list_boosts(parts: np.ndarray, losses: np.ndarray) -> list[dict[str, float]
     return [{name: boost for name, boost in each.items() if boost} for each in boosts]
 
 
-def _compute_shares_lost(chunks: Outlines, order: Sequence[int], factor: float) -> np.ndarray:
+def _compute_shares_lost(chunks: Outlines, order: np.ndarray, factor: float) -> np.ndarray:
     """What share of its score each hit loses, which is more with each better one of its file."""
-    before, seen = np.zeros(len(order), np.int64), dict[FileKey, int]()
-    paths = list_chosen_paths(chunks)
-    for at in order:
-        if (path := paths[at]) is not None:
-            file = (chunks.sources[at], path)
-            before[at] = seen[file] = seen.get(file, -1) + 1
-    return np.array([1.0 - factor**count for count in range(before.max(initial=0) + 1)])[before]
+    better = count_better_of_file(chunks.file_numbers, order) * chunks.mark_files(has_path)
+    return np.array([1.0 - factor**count for count in range(better.max(initial=0) + 1)])[better]

@@ -26,6 +26,7 @@ from knowledge_pipeline.query.search.query_vectors import to_unit_length
 from knowledge_pipeline.query.search.retrieve import SearchScope, join_candidates, score_rows
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import one_of
+from knowledge_pipeline.store.index.outline_columns import OutlineFile
 from knowledge_pipeline.store.readers import IndexReader, ScoredRows
 
 MAX_READ_HITS = 10  # hits that are searched for names
@@ -73,10 +74,12 @@ async def apply_relevance_feedback(
 
     `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
     """
-    types, ids = hits.candidates.chunks.source_types, hits.candidates.chunks.ids
-    best_prose = [ids[at] for at in hits.order if is_prose(types[at])]
-    if not best_prose:
+    chunks = hits.candidates.chunks
+    of_prose = chunks.mark_files(is_prose)
+    if not of_prose.any():
         return candidates
+    positions: list[int] = hits.order[of_prose[hits.order]].tolist()
+    best_prose = [chunks.ids[at] for at in positions]
     refined = (
         _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), best_prose, share)
         for reader, found in zip(scope.readers, candidates.by_space, strict=True)
@@ -107,8 +110,7 @@ async def _refine_space(
     vector = to_unit_length(query_vector + shift, fallback=query_vector)
     prose_alone = scope.condition & ~one_of("source_type", _CODE_SOURCE_TYPES)
     found = await reader.search_vector(vector, prose_alone, limit=scope.limit)
-    of_prose = np.fromiter(map(is_prose, candidates.chunks.source_types), bool, len(candidates.rows))
-    nearest, prose_rows = candidates.nearest, candidates.rows[of_prose]
+    nearest, prose_rows = candidates.nearest, candidates.rows[candidates.chunks.mark_files(is_prose)]
     before = nearest.take(np.isin(nearest.row_ids, prose_rows))
     code = nearest.take(np.isin(nearest.row_ids, prose_rows, invert=True))
     lost = np.setdiff1d(before.row_ids, found.row_ids)
@@ -117,9 +119,9 @@ async def _refine_space(
     return await join_candidates(scope, reader, similar, candidates.keyword_matches)
 
 
-def is_prose(source_type: str) -> bool:
-    """Whether chunks of a type of source are text for people."""
-    return source_type not in _CODE_SOURCE_TYPES
+def is_prose(file: OutlineFile) -> bool:
+    """Whether a file is text for people."""
+    return file.source_type not in _CODE_SOURCE_TYPES
 
 
 def _rescale_scores(scored: ScoredRows, *, reference: ScoredRows) -> ScoredRows:

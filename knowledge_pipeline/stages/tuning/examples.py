@@ -71,7 +71,7 @@ def build_example(
 ) -> Example:
     """One question of a set and group; `gains` has, for each view, what each place that answers is worth."""
     hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
-    chunks, fused = [hit.chunk for hit in hits], [hit.explanation.fused for hit in hits]
+    chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
     shown = list(map(judge, chunks))
     views = tuple(
         _build_view(name, [each[name] for each in shown], of_view) for name, of_view in gains.items()

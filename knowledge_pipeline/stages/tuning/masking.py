@@ -19,6 +19,7 @@ from knowledge_pipeline.query.search.retrieve import SearchScope, join_candidate
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.tuning.pairs import Pair
 from knowledge_pipeline.store.index.bm25 import TermStatistics, split_terms
+from knowledge_pipeline.store.index.outline_columns import OutlineFile
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow, ScoredRows
 
 EmbedText = Callable[[str, str], np.ndarray]
@@ -45,8 +46,7 @@ class DocstringMask:
     async def _mask_space(
         self, reader: IndexReader, found: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
     ) -> SpaceCandidates:
-        chunks = zip(found.rows.tolist(), found.chunks.sources, found.chunks.paths, strict=True)
-        of_answer = [row for row, source, path in chunks if f"{source}:{path}" == self.pair.origin]
+        of_answer = found.rows[found.chunks.mark_files(self._is_answer)].tolist()
         affected = await scope.cache.read_chunks(reader, of_answer)
         words = await reader.take_rows(of_answer, ["words"])
         by_words = {
@@ -65,6 +65,9 @@ class DocstringMask:
         kept = near | {each.row_id for each in matched}
         nearest = ScoredRows.of(each for each in compared if each.row_id in kept)
         return await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
+
+    def _is_answer(self, file: OutlineFile) -> bool:
+        return f"{file.source}:{file.path}" == self.pair.origin
 
     def _list_parts(self, chunk: IndexedChunk) -> list[str]:
         """The docstring, and lines of a chunk's header that repeat the beginning of it."""

@@ -30,78 +30,80 @@ class ChunkOutline(NamedTuple):
     source_type: str
 
 
+class OutlineFile(NamedTuple):
+    """What the chunks of a file, or of a document, have in common."""
+
+    source: str
+    path: str
+    source_type: str
+
+
 class Outlines:
     """The outlines of some rows, as columns: objects would take longer to make than to use."""
 
     def __init__(
         self,
         ids: list[str],
-        sources: list[str],
-        paths: list[str],
-        source_types: list[str],
+        files: list[OutlineFile],
+        file_numbers: np.ndarray,
         read_symbols: Callable[[], Iterable[tuple[str, ...]]],
     ) -> None:
-        """One value of each row; symbols are read when a question names any."""
-        self.ids, self.sources, self.paths, self.source_types = ids, sources, paths, source_types
+        """Ids and symbols of each row; symbols are read when a question names any.
+
+        `file_numbers` are the positions in `files` of each row's: int64.
+        """
+        self.ids, self.files, self.file_numbers = ids, files, file_numbers
         self._read_symbols = read_symbols
 
     @classmethod
     def of(cls, outlines: Iterable[ChunkOutline]) -> Outlines:
         """The columns of some outlines."""
-        columns: list[list[Any]] = [list(column) for column in zip(*outlines, strict=True)]
-        ids, sources, paths, symbols, types = columns or ([], [], [], [], [])
-        return cls(ids, sources, paths, types, lambda: symbols)
+        listed, numbers = list(outlines), dict[OutlineFile, int]()
+        files = [OutlineFile(each.source, each.path, each.source_type) for each in listed]
+        own = np.array([numbers.setdefault(file, len(numbers)) for file in files], np.int64)
+        return cls(
+            [each.id for each in listed], list(numbers), own, lambda: [each.symbols for each in listed]
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Outlines]) -> Outlines:
-        """Those of several files, one after the other."""
+        """Those of several tables' files, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            [id_ for part in parts for id_ in part.ids],
-            [source for part in parts for source in part.sources],
-            [path for part in parts for path in part.paths],
-            [type_ for part in parts for type_ in part.source_types],
-            lambda: chain.from_iterable(part.symbols for part in parts),
-        )
+        numbers, joined = dict[OutlineFile, int](), [np.empty(0, np.int64)]
+        for part in parts:
+            own = np.array([numbers.setdefault(file, len(numbers)) for file in part.files], np.int64)
+            joined.append(own[part.file_numbers])
+        ids = [id_ for part in parts for id_ in part.ids]
+        symbols = (part.symbols for part in parts)
+        return cls(ids, list(numbers), np.concatenate(joined), lambda: chain.from_iterable(symbols))
 
     @cached_property
     def symbols(self) -> list[tuple[str, ...]]:
         """Qualified names of what the text of each row defines, each once."""
         return list(self._read_symbols())
 
-    def take(self, at: Sequence[int]) -> Outlines:
+    def mark_files(self, is_marked: Callable[[OutlineFile], bool]) -> np.ndarray:
+        """For each row whether its file is one of some."""
+        return np.fromiter(map(is_marked, self.files), bool, len(self.files))[self.file_numbers]
+
+    def take(self, at: np.ndarray) -> Outlines:
         """Those of some rows, by their positions."""
-        columns = (self.ids, self.sources, self.paths, self.source_types)
-        ids, sources, paths, types = ([column[each] for each in at] for column in columns)
-        return Outlines(ids, sources, paths, types, lambda: [self.symbols[each] for each in at])
+        listed: list[int] = at.tolist()
+        ids = [self.ids[each] for each in listed]
+        return Outlines(
+            ids, self.files, self.file_numbers[at], lambda: [self.symbols[each] for each in listed]
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, at: int) -> ChunkOutline:
-        return ChunkOutline(
-            self.ids[at], self.sources[at], self.paths[at], self.symbols[at], self.source_types[at]
-        )
+        file = self.files[int(self.file_numbers[at])]
+        return ChunkOutline(self.ids[at], file.source, file.path, self.symbols[at], file.source_type)
 
     def __iter__(self) -> Iterator[ChunkOutline]:
-        columns = (self.ids, self.sources, self.paths, self.symbols, self.source_types)
-        return map(ChunkOutline, *columns)
-
-
-class _TextColumn(NamedTuple):
-    """Texts that come often."""
-
-    values: list[str]  # each once
-    codes: np.ndarray  # int32: of each row
-
-    @classmethod
-    def encode(cls, column: Any) -> _TextColumn:
-        encoded = column.combine_chunks().dictionary_encode()
-        return cls(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
-
-    def take(self, at: np.ndarray) -> list[str]:
-        return list(map(self.values.__getitem__, self.codes[at].tolist()))
+        return map(self.__getitem__, range(len(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +112,8 @@ class OutlineColumns:
 
     places: np.ndarray  # int64, ascending: of the rows in the file
     _ids: Any  # of Arrow
-    _sources: _TextColumn
-    _paths: _TextColumn
-    _types: _TextColumn
+    _files: list[OutlineFile]  # each once
+    _file_numbers: np.ndarray  # int32: of each row
     _symbols: Any  # of Arrow: a list for each row
 
     @classmethod
@@ -126,12 +127,12 @@ class OutlineColumns:
             columns=["symbol", "metadata"], batch_size=_BATCH_ROWS, batch_readahead=1
         )
         symbols = (pa.array(_list_symbols(batch), pa.list_(pa.string())) for batch in batches)
+        files, file_numbers = _number_files(*(rows[name] for name in OutlineFile._fields))
         return cls(
             (rows["_rowid"].to_numpy() & 0xFFFFFFFF).astype(np.int64),
             rows["id"].combine_chunks(),
-            _TextColumn.encode(rows["source"]),
-            _TextColumn.encode(rows["path"]),
-            _TextColumn.encode(rows["source_type"]),
+            files,
+            file_numbers,
             pa.chunked_array(symbols).combine_chunks(),
         )
 
@@ -147,8 +148,20 @@ class OutlineColumns:
             return (tuple(names[start:end]) for start, end in pairwise(ends))
 
         ids = self._ids.take(pa.array(at)).to_pylist()
-        sources, paths, types = (each.take(at) for each in (self._sources, self._paths, self._types))
-        return Outlines(ids, sources, paths, types, read_symbols)
+        numbers, own = np.unique(self._file_numbers[at], return_inverse=True)
+        return Outlines(ids, [self._files[number] for number in numbers.tolist()], own, read_symbols)
+
+
+def _number_files(*columns: Any) -> tuple[list[OutlineFile], np.ndarray]:
+    """The files of some rows, each once, and which of them each row is of."""
+    encoded = [column.combine_chunks().dictionary_encode() for column in columns]
+    codes = np.stack([each.indices.to_numpy() for each in encoded])
+    files, numbers = np.unique(codes, axis=1, return_inverse=True)
+    values = (
+        map(each.dictionary.to_pylist().__getitem__, of_files)
+        for each, of_files in zip(encoded, files.tolist(), strict=True)
+    )
+    return list(map(OutlineFile, *values)), numbers.astype(np.int32)
 
 
 def _list_symbols(rows: Any) -> Iterator[list[str]]:

@@ -61,7 +61,7 @@ def as_columns(hits: Sequence[Hit]) -> Hits:
         word_scores=nothing,
         scores=np.array([each.fused for each in parts]),
     )
-    return Hits(found, range(len(hits)), found.scores)
+    return Hits(found, np.arange(len(hits)), found.scores)
 
 
 def rank(hits: Sequence[Hit], question: str, **options: Any) -> list[Hit]:
@@ -69,7 +69,7 @@ def rank(hits: Sequence[Hit], question: str, **options: Any) -> list[Hit]:
 
 
 def read_features(question: str, hits: Sequence[Hit]) -> np.ndarray:
-    fused = [each.explanation.fused for each in hits]
+    fused = np.array([each.explanation.fused for each in hits])
     return compute_features(to_outlines(each.chunk for each in hits), fused, understand(question))
 
 
