@@ -51,9 +51,10 @@ def compute_features(chunks: Outlines, fused: np.ndarray, query: ParsedQuery) ->
     rows[:, 0] = fused
     rows[:, 1] = _measure_coherence(chunks, fused)
     if named:
-        rows[:, 2] = [_is_any_named(symbols, named) for symbols in chunks.symbols]
+        pairs = ((at, name) for at, names in enumerate(chunks.symbols) for name in names)
+        rows[[at for at, name in pairs if _normalize_name(name).endswith(named)], 2] = 1.0
     if named_paths:
-        rows[:, 3] = chunks.mark_files(lambda file: _is_any_named((file.path,), named_paths))
+        rows[:, 3] = chunks.mark_files(lambda file: _normalize_name(file.path).endswith(named_paths))
     of_files = np.array([_compute_path_features(file, asked) for file in chunks.files])
     rows[:, 4:] = of_files[chunks.file_numbers]
     return rows
@@ -63,10 +64,9 @@ def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndar
     """How many hits of its file each hit has before it in an order of all of them: int64."""
     numbers = file_numbers[order]
     by_file = np.argsort(numbers, kind="stable")
-    starts = np.flatnonzero(np.diff(numbers[by_file], prepend=-1))
-    counted = np.arange(len(numbers)) - np.repeat(starts, np.diff(starts, append=len(numbers)))
+    grouped = numbers[by_file]
     better = np.empty(len(numbers), np.int64)
-    better[order[by_file]] = counted
+    better[order[by_file]] = np.arange(len(numbers)) - np.searchsorted(grouped, grouped)
     return better
 
 
@@ -76,6 +76,7 @@ class _AskedWords:
 
     stems: frozenset[str]
     beginnings: frozenset[str]  # of them: the stems of words that they may be made of
+    forms: frozenset[str]  # both
     names_role: bool  # it asks for tests, examples or the like
 
     @classmethod
@@ -83,7 +84,7 @@ class _AskedWords:
         """The stems of all words."""
         stems = frozenset(stem for word in query.words.split() for stem in _split_stems(word))
         beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
-        return cls(stems, beginnings, not stems.isdisjoint(_ROLE_STEMS))
+        return cls(stems, beginnings, stems | beginnings, not stems.isdisjoint(_ROLE_STEMS))
 
     def share(self, stems: Sequence[tuple[str, frozenset[str]]]) -> float:
         """How many of some stems are its own, or begin with one or the other way round, as a share.
@@ -113,11 +114,11 @@ def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:
 def _compute_path_features(file: OutlineFile, asked: _AskedWords) -> tuple[float, float]:
     """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
     it is other than source code, which the question does not ask for. Without a path that people chose: 0."""
-    if not has_path(file):
+    if file.source_type not in PATH_TYPES:
         return 0.0, 0.0
     name = _read_path(file.path)
-    is_asked = not (asked.stems.isdisjoint(name.forms) and asked.beginnings.isdisjoint(name.forms))
-    return asked.share(name.stems) if is_asked else 0.0, float(not (asked.names_role or name.is_source))
+    role = 0.0 if asked.names_role or name.is_source else 1.0
+    return 0.0 if asked.forms.isdisjoint(name.forms) else asked.share(name.stems), role
 
 
 class _FileName(NamedTuple):
@@ -148,13 +149,8 @@ def _iter_beginnings(word: str) -> Iterator[str]:
 
 
 def _list_ends(names: Iterable[str]) -> tuple[str, ...]:
-    """What the names of whatever they name end with: `get` and `Store.get` both name `app.Store.get`."""
+    """What normalized names that they name end with: `get` and `Store.get` name `app.Store.get`."""
     return tuple(set(map(_normalize_name, names)))
-
-
-def _is_any_named(names: Iterable[str], ends: tuple[str, ...]) -> bool:
-    """Whether a question names any of some names, by `_list_ends` of what it names."""
-    return any(_normalize_name(name).endswith(ends) for name in names)
 
 
 @lru_cache(maxsize=16_384)

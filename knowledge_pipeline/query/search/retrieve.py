@@ -101,16 +101,21 @@ async def join_candidates(
     vector: np.ndarray | None = None,
 ) -> SpaceCandidates:
     """What both searches found, with outlines; what full text alone found is compared to a `vector`."""
-    if vector is not None:
-        unscored = np.setdiff1d(matches.row_ids, nearest.row_ids)
-        nearest = nearest.join(await score_rows(scope.cache, reader, vector, unscored))
     rows = np.union1d(nearest.row_ids, matches.row_ids)
     similarities, word_scores = np.full((2, len(rows)), np.nan)
-    compared = np.where(np.isfinite(nearest.scores), nearest.scores, -np.inf)
-    similarities[np.searchsorted(rows, nearest.row_ids)] = compared
     word_scores[np.searchsorted(rows, matches.row_ids)] = matches.scores
+    _set_similarities(similarities, rows, nearest)
+    if vector is not None:
+        unscored = rows[np.isnan(similarities)]
+        _set_similarities(similarities, rows, await score_rows(scope.cache, reader, vector, unscored))
     chunks = await scope.cache.read_outlines(reader, rows)
     return SpaceCandidates(reader.space, rows, chunks, similarities, word_scores)
+
+
+def _set_similarities(similarities: np.ndarray, rows: np.ndarray, scored: ScoredRows) -> None:
+    """Write those of some of the rows, which are ascending."""
+    finite = np.where(np.isfinite(scored.scores), scored.scores, -np.inf)
+    similarities[np.searchsorted(rows, scored.row_ids)] = finite
 
 
 async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, keywords: str) -> Candidates:
