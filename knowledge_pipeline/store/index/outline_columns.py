@@ -155,13 +155,13 @@ class OutlineColumns:
 def _number_files(*columns: Any) -> tuple[list[OutlineFile], np.ndarray]:
     """The files of some rows, each once, and which of them each row is of."""
     encoded = [column.combine_chunks().dictionary_encode() for column in columns]
-    codes = np.stack([each.indices.to_numpy() for each in encoded])
-    files, numbers = np.unique(codes, axis=1, return_inverse=True)
-    values = (
-        map(each.dictionary.to_pylist().__getitem__, of_files)
-        for each, of_files in zip(encoded, files.tolist(), strict=True)
-    )
-    return list(map(OutlineFile, *values)), numbers.astype(np.int32)
+    values: list[list[str]] = [each.dictionary.to_pylist() for each in encoded]
+    sizes = [max(len(each), 1) for each in values]
+    keys = np.ravel_multi_index([each.indices.to_numpy() for each in encoded], sizes)
+    distinct, numbers = np.unique(keys, return_inverse=True)
+    of_files = np.unravel_index(distinct, sizes)
+    named = (map(each.__getitem__, at.tolist()) for each, at in zip(values, of_files, strict=True))
+    return list(map(OutlineFile, *named)), numbers.astype(np.int32)
 
 
 def _list_symbols(rows: Any) -> Iterator[list[str]]:
