@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from knowledge_pipeline.store.changes.held_columns import MAX_TABLE_ROWS
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.schemas import GRAPH
@@ -32,12 +33,14 @@ FTS_OPTIONS = {
     "max_token_length": 80,
     "with_position": False,
 }
-_BTREE_PAGE_ROWS = 1_024  # in the code graph: a lookup reads all of a key's page
+_BTREE_PAGE_ROWS = 1_024  # of keys: a lookup reads all of a key's page
 _SCALAR_INDEXES = {
     **dict.fromkeys(("source", "source_type", "language", "visibility", "tenant", "archived"), "BITMAP"),
     **dict.fromkeys(("text_key", "last_modified"), "BTREE"),
     **dict.fromkeys(("names", "mentions"), "LABEL_LIST"),
 }
+_LARGE_TABLE_INDEXES = {"unembedded": "BITMAP", "id": "BTREE", "uri": "BTREE"}
+"""Of columns that are not held in memory: what an edit asks of one document costs what its rows cost."""
 _GRAPH_BTREE_COLUMNS = {
     "symbols": ("node", "simple", "full_name", "path"),
     "edges": ("source_id", "source_name", "target_id", "target_name", "path", "target_path"),
@@ -123,6 +126,8 @@ def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, st
     required = {"words": "FTS"} if rows else {}
     if rows >= SCALAR_INDEX_MIN_ROWS:
         required |= _SCALAR_INDEXES
+    if rows > MAX_TABLE_ROWS:
+        required |= _LARGE_TABLE_INDEXES
     if rows < VECTOR_INDEX_MIN_ROWS:
         return required
     if "vector" not in built and rows - table.count_rows(UNEMBEDDED) < VECTOR_INDEX_MIN_ROWS:
@@ -140,7 +145,7 @@ def _build_index(table: Table, column: str, kind: str) -> None:
         create = partial(
             dataset.create_index, column, "IVF_HNSW_SQ", num_partitions=partitions, **_HNSW_OPTIONS
         )
-    elif kind == "BTREE" and table.name in GRAPH:
+    elif kind == "BTREE" and (table.name in GRAPH or column in _LARGE_TABLE_INDEXES):
         tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
         create = partial(dataset.create_scalar_index, column, tree)
     else:

@@ -172,7 +172,7 @@ class IndexReader:
         """
 
         def prewarm() -> None:
-            left = {"text_key"}  # which the pipeline asks for
+            left = {"text_key", "id", "uri", "unembedded"}  # which the pipeline asks for
             if self.is_local and self.dataset.count_rows() > _FEW_ROWS:
                 left.add("words")
             for index in self.dataset.describe_indices():

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.store import indexes, readers
-from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.changes import held_columns
+from knowledge_pipeline.store.changes.row_replacement import StaleRows
+from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, eq, one_of
 from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
@@ -87,6 +89,38 @@ def test_rows_inside_and_beyond_every_index_are_found(
     assert asyncio.run(misses(lake, vectors, everything, list(range(0, 1600, 7)))) == (0, 0)
     assert asyncio.run(misses(lake, vectors, only_b, list(range(0, 1600, 70)))) == (0, 0)
     assert asyncio.run(misses(lake, vectors, only_b, [1, 2, 3]))[0] == 3, "the filter holds"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        eq("source", "a") & one_of("uri", ["u7", "u301"]),
+        eq("source", "a") & one_of("uri", ["u7", "u301"]) & one_of("id", ["i7", "i301", "i8"]),
+        one_of("id", ["i7", "i301"]),
+        eq("source", "a") & UNEMBEDDED,
+    ],
+)
+def test_what_an_edit_asks_of_a_large_table_is_answered_by_its_indexes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Filter
+) -> None:
+    for module in (indexes, held_columns):
+        monkeypatch.setattr(module, "MAX_TABLE_ROWS", 200)
+    monkeypatch.setattr(indexes, "SCALAR_INDEX_MIN_ROWS", 100)
+    table = Lake(tmp_path).index("space", DIMENSIONS)
+    rows = [
+        {field.name: empty_value(field.type) for field in table.schema}
+        | {"id": f"i{number}", "uri": f"u{number}", "source": "a", "vector": [1.0] * DIMENSIONS}
+        | {"unembedded": True if number in (7, 301) else None}
+        for number in range(400)
+    ]
+    table.append([pa.RecordBatch.from_pylist(rows[:300], schema=table.schema)])
+    indexes.maintain_indexes(table)
+    plan: str = table.open_version().scanner([], where.sql).explain_plan()
+    assert "ScalarIndexQuery" in plan and "refine_filter=--" in plan, plan
+    table.append([pa.RecordBatch.from_pylist(rows[300:], schema=table.schema)])  # beyond the indexes
+    assert table.read_rows(["id"], where)["id"].to_pylist() == ["i7", "i301"]
+    table.replace_rows([StaleRows("id", ["i7", "i301"], where)])
+    assert table.count_rows(where) == 0 and table.count_rows() == 398
 
 
 def test_a_large_graph_of_vectors_is_built_in_parts_that_are_all_searched(
