@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
+
+import pyarrow.compute as pc
 
 from knowledge_pipeline.checks.canary_sentences import choose_sentences
 from knowledge_pipeline.checks.check_integrity import (
@@ -35,8 +37,9 @@ from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
-from knowledge_pipeline.store.changes.held_columns import read_addresses
-from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of, starts_with
+from knowledge_pipeline.store.changes.changed_sources import find_new_rows
+from knowledge_pipeline.store.changes.held_columns import ADDRESS, read_addresses
+from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of, starts_with
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
@@ -134,8 +137,8 @@ async def _examine_sources(
         space = spaces[settings.resolve_embedding(source)]
         if space not in readers:
             continue
-        since = [at_least("updated_at", at)] if source in new and (at := tables[space].since) else []
-        canaries = await _choose_canaries(readers[space], source, turn, since)
+        unreleased = tables[space] if source in new else None
+        canaries = await _choose_canaries(readers[space], source, turn, unreleased)
         counts["sources"] += bool(canaries)
         for canary in canaries:
             counts["chunks"] += 1
@@ -158,13 +161,16 @@ def take_turn(sources: Sequence[SourceConfig], count: int, turn: int) -> list[So
 
 
 async def _choose_canaries(
-    reader: IndexReader, source: SourceConfig, turn: int, since: Sequence[Filter]
+    reader: IndexReader, source: SourceConfig, turn: int, unreleased: UnreleasedTable | None
 ) -> list[_Canary]:
     """A row of any age, and before it one that is new, if there are rows."""
+    letter, candidates = _TURNS[turn % len(_TURNS)], list[Sequence[Row]]()
+    if unreleased:
+        candidates.append(await _find_new_candidates(reader, source, letter, unreleased))
     mine, chosen = eq("source", source.id) & eq("archived", False), dict[str, _Canary]()
-    for condition in (*(mine & new for new in since), mine):
-        wanted = condition & starts_with("id", _TURNS[turn % len(_TURNS)])
-        found = await _find_candidates(reader, wanted) or await _find_candidates(reader, condition)
+    wanted = mine & starts_with("id", letter)
+    candidates.append(await _find_candidates(reader, wanted) or await _find_candidates(reader, mine))
+    for found in candidates:
         rows = sorted(found, key=lambda row: row["id"])
         readable = [row for row in rows if source.access.visibility != "from_source" or row["principals"]]
         if readable:
@@ -174,12 +180,29 @@ async def _choose_canaries(
     return list(chosen.values())
 
 
+async def _find_new_candidates(
+    reader: IndexReader, source: SourceConfig, letter: str, unreleased: UnreleasedTable
+) -> Sequence[Row]:
+    """A few rows of a source that the live version lacks; those come first whose id begins with a letter."""
+    it, arrow = unreleased, cast("Any", pc)  # whose stubs leave types out
+    if it.live_version is None or it.since is None:
+        return []
+    rows = find_new_rows(it.table, it.live_version, it.since, source=source.id)
+    rows = rows.filter(arrow.invert(rows["archived"]))
+    wanted = rows.filter(arrow.starts_with(rows["id"], letter))
+    return await _take_candidates(reader, (wanted if len(wanted) else rows)[ADDRESS].to_pylist())
+
+
 async def _find_candidates(reader: IndexReader, condition: Filter) -> Sequence[Row]:
     """A few rows that match; of a small table only they are read."""
     held = read_addresses(reader.dataset, condition)
     if held is None:
         return await reader.find_rows(condition, limit=_CANDIDATES, columns=[*_COLUMNS, "_rowid"])
-    found = await reader.take_rows(held[:_CANDIDATES], _COLUMNS)
+    return await _take_candidates(reader, held)
+
+
+async def _take_candidates(reader: IndexReader, addresses: Sequence[int]) -> Sequence[Row]:
+    found = await reader.take_rows(addresses[:_CANDIDATES], _COLUMNS)
     return [{**row, "_rowid": row_id} for row_id, row in found.items()]
 
 

@@ -25,7 +25,13 @@ from knowledge_pipeline.embedding.base import find_invalid_vectors
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
-from knowledge_pipeline.store.changes.changed_sources import TypedSource, find_changed_sources, find_new_ids
+from knowledge_pipeline.store.changes.changed_sources import (
+    TypedSource,
+    find_changed_sources,
+    find_new_ids,
+    find_new_rows,
+)
+from knowledge_pipeline.store.changes.held_columns import ADDRESS, MAX_TAKEN_ROWS
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import exclude_keys
@@ -120,10 +126,7 @@ def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
         return CheckResult(False, message, build_sample(wrong))
     count, unembedded, invalid, space = 0, 0, list[_Row](), ""
     for it in list_unreleased_tables(lake):
-        new = eq("source_type", source_type)
-        new = new & at_least("updated_at", it.since) if it.since else new
-        columns = ["source", "uri", "id", "vector", "unembedded"]
-        for rows in it.table.iter_batches(columns, new, batch_rows=_BATCH_ROWS):
+        for rows in _iter_new_rows(it, source_type, ["source", "uri", "id", "vector", "unembedded"]):
             batch = rows.filter(rows["unembedded"].is_null())
             unembedded += rows.num_rows - batch.num_rows
             found = _find_invalid_vectors(batch) if batch.num_rows else []
@@ -161,6 +164,18 @@ def list_changed_sources(lake: Lake, source_type: str) -> list[str]:
     for it in list_unreleased_tables(lake):
         changed.update(source for type_, source in _find_changed_sources(it) if type_ == source_type)
     return sorted(changed)
+
+
+def _iter_new_rows(it: UnreleasedTable, source_type: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of a type that the live version lacks: few by where they are, so that no other is looked at."""
+    new = eq("source_type", source_type)
+    if it.live_version is not None and it.since:
+        found = find_new_rows(it.table, it.live_version, it.since, source_type=source_type)
+        if len(found) <= MAX_TAKEN_ROWS:
+            yield from it.table.take_rows(found[ADDRESS].to_pylist(), columns).to_batches()
+            return
+        new = new & at_least("updated_at", it.since)
+    yield from it.table.iter_batches(columns, new, batch_rows=_BATCH_ROWS)
 
 
 def _find_changed_sources(unreleased: UnreleasedTable) -> frozenset[TypedSource]:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.changes.held_columns import MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.changes.held_columns import ADDRESS, MAX_TAKEN_ROWS, count_held, read_matching
 from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
 from knowledge_pipeline.store.changes.row_replacement import StaleRows, find_fragments, stage_replacement
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
@@ -181,14 +181,23 @@ class Table:
     def diff_rows(self, columns: Sequence[str], version: int | None) -> RowChanges:
         """Rows that differ between a kept version and now; a row that only moved is in both.
 
-        Without a version, all rows of now, and none of then.
+        Without a version, all rows of now, and none of then. The last column may be `ADDRESS`.
         """
-        if version is None or (newest := self.open_version()) is None:
+        newest = self.open_version()
+        if newest is None:
+            rows = self.schema.empty_table().append_column(ADDRESS, pa.array([], pa.uint64())).select(columns)
+            return RowChanges(rows, rows)
+        if version is None:
             rows = self.read_rows(columns)
             return RowChanges(rows.slice(0, 0), rows)
         found = find_changed_rows(self._open_cached(version), newest, columns)
         assert found is not None  # without a limit
         return found
+
+    def take_rows(self, addresses: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Columns of rows by where they are in the newest version, in that order; see `ADDRESS`."""
+        newest = self.open_version()
+        return newest._take_rows(addresses, columns=list(columns))
 
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""

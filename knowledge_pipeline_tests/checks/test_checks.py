@@ -21,6 +21,7 @@ from knowledge_pipeline.sql_models import files, run
 from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.run_log import log_refreshes
+from knowledge_pipeline.store.changes import held_columns
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.logs import append_rows, open_log
 from knowledge_pipeline.store.release import find_live_release
@@ -258,6 +259,18 @@ def test_only_what_changed_since_the_live_release_is_looked_at(project: Project,
     release.refresh(project.lake, project.settings)
     assert find(project, "vectors_are_sound").figures["new_rows"] == 0
     assert find(project, "index_matches_chunks").figures["changed_sources"] == 0
+
+
+def test_vectors_beside_new_ones_are_not_read(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_columns, "MAX_TABLE_ROWS", 0)  # as of a large table
+    released = [*(index_of(project).path / "data").iterdir()]
+    (folder / "d.py").write_text("def added():\n    return 1\n")
+    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
+    for file in released:
+        file.unlink()
+    assert find(project, "vectors_are_sound").figures["new_rows"] == 1
 
 
 def test_the_blocking_checks_are_run_in_their_order_under_the_lock_of_the_index(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.store.changes import change_tracker
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker, carry_over
+from knowledge_pipeline.store.changes.held_columns import ADDRESS
 from knowledge_pipeline.store.changes.row_changes import find_changed_rows
 from knowledge_pipeline.store.changes.row_replacement import StaleRows
 from knowledge_pipeline.store.filters import eq
@@ -151,6 +152,19 @@ def test_the_changed_rows_are_the_difference_of_both_contents(
     after = content()
     assert lost - gained == before - after
     assert gained - lost == after - before
+
+
+@pytest.mark.parametrize("columns", [["id", "mark"], ["id"]])
+def test_the_addresses_of_changed_rows_lead_to_them(table: Table, columns: list[str]) -> None:
+    then = table.open_version()
+    table.replace_rows([StaleRows("id", ["k3", "k5"])], [batch(["k5", "k9"], mark="new")])
+    now = table.open_version()
+    found = find_changed_rows(then, now, [*columns, ADDRESS])
+    assert found is not None
+    assert [sorted(rows["id"].to_pylist()) for rows in found] == [["k3", "k5"], ["k5", "k9"]]
+    for dataset, rows in zip((then, now), found, strict=True):
+        taken = dataset._take_rows(rows[ADDRESS].to_pylist(), columns=columns)
+        assert taken.to_pylist() == rows.select(columns).to_pylist()
 
 
 @settings(max_examples=examples(30))

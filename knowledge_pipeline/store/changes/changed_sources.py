@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knowledge_pipeline.store.changes.held_columns import ADDRESS
 from knowledge_pipeline.store.changes.row_changes import RowChanges, find_changed_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.tables import Table
 
 TypedSource = tuple[str, str]
 """Type and id of a source."""
+
+_COMPARED_COLUMNS = ("id", "source_type", "source", "archived")
 
 
 def find_changed_sources(
@@ -58,11 +61,25 @@ def _find_changed_sources(
 
 def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
     """Ids of rows that a kept version lacks, or has elsewhere; of an index table."""
-    found = _diff_rows(
-        table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at"
-    ).after
-    ids: list[Any] = found["id"].to_pylist()
+    ids: list[Any] = _diff_index_rows(table, version).after["id"].to_pylist()
     return frozenset(ids)
+
+
+def find_new_rows(table: Table, version: int, since: datetime, **values: str) -> pa.Table:
+    """`id`, `archived` and `ADDRESS` of index rows that a kept version lacks and that are this old, or newer.
+
+    Args:
+        values: of columns; rows with others are left out.
+    """
+    rows, arrow = _diff_index_rows(table, version).after, cast("Any", pc)  # whose stubs leave types out
+    rows = rows.filter(arrow.greater_equal(rows["updated_at"], since))
+    for column, value in values.items():
+        rows = rows.filter(arrow.equal(rows[column], value))
+    return rows.select(["id", "archived", ADDRESS])
+
+
+def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
+    return _diff_rows(table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at")
 
 
 def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
@@ -95,7 +112,8 @@ def _diff_rows(
 ) -> RowChanges:
     """Cached: each check of a release looks at the same rows."""
     del name, stamp  # paths in different buckets are equal
-    return Table(path, schema).diff_rows(["id", "source_type", "source", time_column], version)
+    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in schema.names]
+    return Table(path, schema).diff_rows([*columns, ADDRESS], version)
 
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:

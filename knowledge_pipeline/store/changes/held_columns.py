@@ -94,7 +94,7 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
         read_fragment(dataset, files, listed, needed) for files, listed in list_fragments(dataset).items()
     ]
     small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
-    rows = pa.concat_tables(small) if small else _make_empty(dataset, needed)
+    rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
     if test:
         large = [_select(part, test) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
         rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
@@ -262,7 +262,8 @@ def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
     return dataset.scanner(columns=sorted(columns), fragments=[fragment], with_row_address=True).to_table()
 
 
-def _make_empty(dataset: Any, columns: Collection[str]) -> pa.Table:
+def make_empty(dataset: Any, columns: Collection[str]) -> pa.Table:
+    """No rows, with these columns, by name, and `ADDRESS`."""
     fields: list[Any] = [dataset.schema.field(name) for name in sorted(columns)]
     return pa.schema([*fields, pa.field(ADDRESS, pa.uint64())]).empty_table()
 

@@ -19,6 +19,7 @@ from knowledge_pipeline.store.changes.held_columns import (
     can_hold_changes,
     leave_out,
     list_fragments,
+    make_empty,
     read_fragment,
 )
 
@@ -38,7 +39,7 @@ def find_changed_rows(
     Args:
         then: Lance's dataset at a version.
         now: the same table at another version.
-        columns: to read.
+        columns: to read; `ADDRESS`, last, is where a row is.
         max_rows: None is returned where the files that one of the versions has alone hold more.
 
     Raises:
@@ -50,7 +51,7 @@ def find_changed_rows(
     if max_rows is not None and sum(fragment.physical_rows for fragment in (*gone, *new)) > max_rows:
         return None
     names = list(columns)
-    if can_hold_changes((then, now), names):
+    if can_hold_changes((then, now), {*names} - {ADDRESS}):
         return _find_held_changes(then, now, names)
     rows_before, rows_after = [_read_fragments(then, gone, names)], [_read_fragments(now, new, names)]
     for files in before.keys() & after.keys():
@@ -65,14 +66,15 @@ def find_changed_rows(
 def _find_held_changes(then: Any, now: Any, columns: list[str]) -> RowChanges:
     """The same of columns in memory."""
     before, after = list_fragments(then), list_fragments(now)
-    empty = then.schema.empty_table().select(columns)
+    stored = {*columns} - {ADDRESS}
+    empty = make_empty(then, stored).select(columns)
     rows_before, rows_after = [empty], [empty]
     for files in before.keys() | after.keys():
         own, newer = before.get(files), after.get(files)
         if own and newer and own.deletion_file == newer.deletion_file:
             continue
-        held = read_fragment(then, files, own, columns) if own else None
-        other = read_fragment(now, files, newer, columns) if newer else None
+        held = read_fragment(then, files, own, stored) if own else None
+        other = read_fragment(now, files, newer, stored) if newer else None
         if held:
             rows_before.append(_find_rows_of_one(held, other).select(columns))
         if other:
@@ -90,14 +92,16 @@ def _find_rows_of_one(held: FragmentRows, other: FragmentRows | None) -> pa.Tabl
 
 
 def _read_fragments(dataset: Any, fragments: list[Any], columns: list[str]) -> pa.Table:
+    stored = [name for name in columns if name != ADDRESS]
     if not fragments:
-        return dataset.schema.empty_table().select(columns)
-    return dataset.scanner(columns=columns, fragments=fragments).to_table()
+        return make_empty(dataset, stored).select(columns)
+    has_address = len(stored) < len(columns)
+    return dataset.scanner(columns=stored, fragments=fragments, with_row_address=has_address).to_table()
 
 
 def _read_addresses(fragment: Any) -> np.ndarray:
     scanner = fragment.scanner(columns=[], with_row_address=True)
-    return scanner.to_table()["_rowaddr"].to_numpy()
+    return scanner.to_table()[ADDRESS].to_numpy()
 
 
 def _take_missing(
@@ -106,4 +110,6 @@ def _take_missing(
     """Rows of a fragment that another state of it lacks."""
     positions = np.flatnonzero(~np.isin(own, other, assume_unique=True))
     if len(positions):
-        yield fragment.take(positions.tolist(), columns=columns)
+        stored = [name for name in columns if name != ADDRESS]
+        rows = fragment.take(positions.tolist(), columns=stored)
+        yield rows.append_column(ADDRESS, pa.array(own[positions])).select(columns)
