@@ -181,7 +181,7 @@ class Table:
     def diff_rows(self, columns: Sequence[str], version: int | None) -> RowChanges:
         """Rows that differ between a kept version and now; a row that only moved is in both.
 
-        Without a version, all rows of now, and none of then. The last column may be `ADDRESS`.
+        Without a version, all rows of now, and none of then. A column may be `ADDRESS`.
         """
         newest = self.open_version()
         if newest is None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.store.changes import change_tracker
+from knowledge_pipeline.store.changes import change_tracker, held_columns
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker, carry_over
 from knowledge_pipeline.store.changes.held_columns import ADDRESS
 from knowledge_pipeline.store.changes.row_changes import find_changed_rows
@@ -165,6 +165,18 @@ def test_the_addresses_of_changed_rows_lead_to_them(table: Table, columns: list[
     for dataset, rows in zip((then, now), found, strict=True):
         taken = dataset._take_rows(rows[ADDRESS].to_pylist(), columns=columns)
         assert taken.to_pylist() == rows.select(columns).to_pylist()
+
+
+def test_what_was_just_written_to_a_large_table_is_not_read(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_columns, "MAX_TABLE_ROWS", 0)
+    then, files = table.open_version(), {*(table.path / "data").iterdir()}
+    table.replace_rows(batches=[batch(["new"])])
+    for file in {*(table.path / "data").iterdir()} - files:
+        file.unlink()
+    found = find_changed_rows(then, table.open_version(), ["id", "source"])
+    assert found is not None and found.after.to_pylist() == [{"id": "new", "source": "docs"}]
 
 
 @settings(max_examples=examples(30))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any, NamedTuple, cast
 
@@ -59,7 +60,10 @@ _held: LRUCache[tuple[Any, ...], FragmentRows] = LRUCache(
     MAX_HELD_ROWS, getsizeof=lambda held: 64 + len(held.rows)
 )
 """By table and files, as some version has it."""
-_deleted: LRUCache[tuple[Any, ...], np.ndarray] = LRUCache(1024)  # by table, files and mark
+_deleted: LRUCache[tuple[Any, ...], np.ndarray] = LRUCache(
+    MAX_HELD_ROWS, getsizeof=lambda rows: 64 + len(rows)
+)
+"""By table, files and mark."""
 _written: LRUCache[tuple[str, ...], pa.Table] = LRUCache(64)  # by their files, in no version that was read
 _asked: defaultdict[str, set[str]] = defaultdict(set)  # the columns of each table that were asked for
 _lock = threading.RLock()
@@ -88,7 +92,7 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     if where and test is None:
         return None
     needed = {*columns, *(test.columns if test else ())} - {ADDRESS}
-    if not _can_hold(dataset, needed):
+    if not can_hold(dataset, needed):
         return None
     parts = [
         read_fragment(dataset, files, listed, needed) for files, listed in list_fragments(dataset).items()
@@ -141,11 +145,6 @@ def count_held(dataset: Any, where: Filter) -> int | None:
     return None if found is None else len(found)
 
 
-def can_hold_changes(datasets: Sequence[Any], columns: Collection[str]) -> bool:
-    """Whether the columns of all rows of some versions are held."""
-    return all(_can_hold(each, columns) for each in datasets)
-
-
 def read_fragment(
     dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
 ) -> FragmentRows:
@@ -153,7 +152,7 @@ def read_fragment(
     with _lock:
         _asked[dataset.uri].update(columns)
         asked = _asked[dataset.uri] & _list_names(dataset)
-        key, deleted = (dataset.uri, files), _read_deleted(dataset, files, listed)
+        key, deleted = (dataset.uri, files), read_deleted(dataset, files, listed)
         held = known = _held.get(key)
         if held is None and (written := _recall_written(files)) is not None:
             held = _hold(written, _NONE_DELETED)
@@ -184,17 +183,21 @@ def leave_out(rows: pa.Table, addresses: np.ndarray) -> pa.Table:
     return rows.filter(arrow.invert(arrow.is_in(rows[ADDRESS], value_set=pa.array(addresses))))
 
 
-def _read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -> np.ndarray:
-    """The addresses of a fragment's deleted rows."""
+def read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -> np.ndarray:
+    """The addresses of a fragment's deleted rows, sorted."""
     mark, fragment = listed.deletion_file, listed.fragment
     if mark is None:
         return _NONE_DELETED
     key = dataset.uri, files, mark.read_version, mark.id
-    if (known := _deleted.get(key)) is None:
+    with _lock:
+        known = _deleted.get(key)
+    if known is None:
         live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS].to_numpy()
-        first = np.uint64(fragment.fragment_id << 32)
-        addresses = np.arange(fragment.physical_rows, dtype=np.uint64) + first
-        known = _deleted[key] = np.setdiff1d(addresses, live, assume_unique=True)
+        is_deleted, first = np.ones(fragment.physical_rows, np.bool_), np.uint64(fragment.fragment_id << 32)
+        is_deleted[live - first] = False
+        known = np.flatnonzero(is_deleted).astype(np.uint64) + first
+        with _lock, suppress(ValueError):  # too many
+            _deleted[key] = known
     return known
 
 
@@ -245,9 +248,20 @@ def _recall_written(files: tuple[Any, ...]) -> pa.Table | None:
     return rows.append_column(ADDRESS, addresses)
 
 
-def _can_hold(dataset: Any, columns: Collection[str]) -> bool:
-    is_small = _HELD_COLUMNS.issuperset(columns) and dataset.count_rows() <= MAX_TABLE_ROWS
-    return is_small and _list_names(dataset).issuperset(columns)
+def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bool:
+    """Whether these columns of all rows are held, or of a fragment; of large tables small ones' are."""
+    if not (_HELD_COLUMNS.issuperset(columns) and _list_names(dataset).issuperset(columns)):
+        return False
+    is_small = fragment is not None and fragment.physical_rows < LARGE_FRAGMENT_ROWS
+    return is_small or _count_rows(dataset) <= MAX_TABLE_ROWS
+
+
+def _count_rows(dataset: Any) -> int:
+    """Of a version, which never changes; asking Lance takes 0.1 ms."""
+    found: int | None = getattr(dataset, "row_count", None)
+    if found is None:
+        dataset.row_count = found = int(dataset.count_rows())
+    return found
 
 
 def _list_names(dataset: Any) -> frozenset[str]:

@@ -6,8 +6,8 @@ deleted in one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.changes.held_columns import (
     ADDRESS,
-    FragmentRows,
-    can_hold_changes,
+    ListedFragment,
+    can_hold,
     leave_out,
     list_fragments,
     make_empty,
+    read_deleted,
     read_fragment,
 )
 
@@ -39,77 +40,48 @@ def find_changed_rows(
     Args:
         then: Lance's dataset at a version.
         now: the same table at another version.
-        columns: to read; `ADDRESS`, last, is where a row is.
+        columns: to read; `ADDRESS` is where a row is.
         max_rows: None is returned where the files that one of the versions has alone hold more.
 
     Raises:
         OSError, ValueError: files of a version are gone.
     """
     before, after = list_fragments(then), list_fragments(now)
-    gone = [before[files].fragment for files in before.keys() - after.keys()]
-    new = [after[files].fragment for files in after.keys() - before.keys()]
-    if max_rows is not None and sum(fragment.physical_rows for fragment in (*gone, *new)) > max_rows:
+    moved = [(before.get(files) or after[files]).fragment for files in before.keys() ^ after.keys()]
+    if max_rows is not None and sum(fragment.physical_rows for fragment in moved) > max_rows:
         return None
-    names = list(columns)
-    if can_hold_changes((then, now), {*names} - {ADDRESS}):
-        return _find_held_changes(then, now, names)
-    rows_before, rows_after = [_read_fragments(then, gone, names)], [_read_fragments(now, new, names)]
-    for files in before.keys() & after.keys():
-        if before[files].deletion_file != after[files].deletion_file:
-            former, newer = before[files].fragment, after[files].fragment
-            own, other = _read_addresses(former), _read_addresses(newer)
-            rows_before += _take_missing(former, own, other, names)
-            rows_after += _take_missing(newer, other, own, names)
-    return RowChanges(pa.concat_tables(rows_before), pa.concat_tables(rows_after))
-
-
-def _find_held_changes(then: Any, now: Any, columns: list[str]) -> RowChanges:
-    """The same of columns in memory."""
-    before, after = list_fragments(then), list_fragments(now)
-    stored = {*columns} - {ADDRESS}
-    empty = make_empty(then, stored).select(columns)
+    stored = [name for name in columns if name != ADDRESS]
+    empty = make_empty(then, stored)
     rows_before, rows_after = [empty], [empty]
     for files in before.keys() | after.keys():
         own, newer = before.get(files), after.get(files)
         if own and newer and own.deletion_file == newer.deletion_file:
             continue
-        held = read_fragment(then, files, own, stored) if own else None
-        other = read_fragment(now, files, newer, stored) if newer else None
-        if held:
-            rows_before.append(_find_rows_of_one(held, other).select(columns))
-        if other:
-            rows_after.append(_find_rows_of_one(other, held).select(columns))
-    return RowChanges(pa.concat_tables(rows_before), pa.concat_tables(rows_after))
+        if own:
+            rows_before.append(_find_rows_of_one(then, files, own, newer, stored))
+        if newer:
+            rows_after.append(_find_rows_of_one(now, files, newer, own, stored))
+    return RowChanges(*(pa.concat_tables(rows).select(list(columns)) for rows in (rows_before, rows_after)))
 
 
-def _find_rows_of_one(held: FragmentRows, other: FragmentRows | None) -> pa.Table:
+def _find_rows_of_one(
+    dataset: Any, files: tuple[Any, ...], own: ListedFragment, other: ListedFragment | None, names: list[str]
+) -> pa.Table:
     """Rows that one state of a fragment has and another lacks, or all where there is no other."""
+    is_held, lost = can_hold(dataset, names, own.fragment), np.empty(0, np.uint64)
+    if other is not None:
+        others, mine = read_deleted(dataset, files, other), read_deleted(dataset, files, own)
+        lost = np.setdiff1d(others, mine, assume_unique=True)
+        if not len(lost):
+            return make_empty(dataset, names)
+    if is_held:
+        held, is_in = read_fragment(dataset, files, own, names), cast("Any", pc).is_in
+        if other is None:
+            return leave_out(held.rows, held.deleted)
+        return held.rows.filter(is_in(held.rows[ADDRESS], value_set=pa.array(lost)))
     if other is None:
-        return leave_out(held.rows, held.deleted)
-    arrow: Any = pc  # whose stubs leave types out
-    lost = pa.array(np.setdiff1d(other.deleted, held.deleted, assume_unique=True))
-    return held.rows.filter(arrow.is_in(held.rows[ADDRESS], value_set=lost))
-
-
-def _read_fragments(dataset: Any, fragments: list[Any], columns: list[str]) -> pa.Table:
-    stored = [name for name in columns if name != ADDRESS]
-    if not fragments:
-        return make_empty(dataset, stored).select(columns)
-    has_address = len(stored) < len(columns)
-    return dataset.scanner(columns=stored, fragments=fragments, with_row_address=has_address).to_table()
-
-
-def _read_addresses(fragment: Any) -> np.ndarray:
-    scanner = fragment.scanner(columns=[], with_row_address=True)
-    return scanner.to_table()[ADDRESS].to_numpy()
-
-
-def _take_missing(
-    fragment: Any, own: np.ndarray, other: np.ndarray, columns: list[str]
-) -> Iterator[pa.Table]:
-    """Rows of a fragment that another state of it lacks."""
-    positions = np.flatnonzero(~np.isin(own, other, assume_unique=True))
-    if len(positions):
-        stored = [name for name in columns if name != ADDRESS]
-        rows = fragment.take(positions.tolist(), columns=stored)
-        yield rows.append_column(ADDRESS, pa.array(own[positions])).select(columns)
+        return dataset.scanner(
+            columns=sorted(names), fragments=[own.fragment], with_row_address=True
+        ).to_table()
+    rows = dataset._take_rows(lost.tolist(), columns=sorted(names))
+    return rows.append_column(ADDRESS, pa.array(lost))
