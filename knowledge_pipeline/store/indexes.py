@@ -100,18 +100,13 @@ def rebuild_indexes(table: Table) -> None:
 
 def count_unindexed_rows(table: Table) -> int:
     """Rows that full-text search finds by scanning."""
-    built = table.indexes
-    return _count_unindexed(table, built["words"]) if "words" in built else table.count_rows()
+    return segments.count_rows_beyond(table.open_version(), "words") if table.exists else 0
 
 
 def _has_long_tail(table: Table, built: dict[str, str], min_rows: int = 0) -> bool:
-    names = [built[column] for column in ("words", "vector") if column in built] or list(built.values())[:1]
-    max_rows = GRAPH_MAX_UNINDEXED_ROWS if table.name in GRAPH else MAX_UNINDEXED_ROWS
-    return any(_count_unindexed(table, name) > max(max_rows, min_rows) for name in names)
-
-
-def _count_unindexed(table: Table, index: str) -> int:
-    return table.index_stats(index)["num_unindexed_rows"]
+    columns = [column for column in ("words", "vector") if column in built] or list(built)[:1]
+    max_rows = max(GRAPH_MAX_UNINDEXED_ROWS if table.name in GRAPH else MAX_UNINDEXED_ROWS, min_rows)
+    return any(segments.count_rows_beyond(table.open_version(), column) > max_rows for column in columns)
 
 
 def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, str]:

@@ -62,6 +62,11 @@ def list_fragments_beyond(dataset: Any, column: str) -> list[Any]:
     return [each for each in dataset.get_fragments() if each.fragment_id not in held]
 
 
+def count_rows_beyond(dataset: Any, column: str) -> int:
+    """How many rows no index of a column has taken in; Lance's statistics look into the indexes for it."""
+    return sum(each.physical_rows - each.num_deletions for each in list_fragments_beyond(dataset, column))
+
+
 def has_many_graphs(dataset: Any) -> bool:
     """Whether a search reads so many graphs of vectors that uniting them pays."""
     return any(
