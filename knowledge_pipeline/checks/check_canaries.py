@@ -190,7 +190,8 @@ async def _find_new_candidates(
     rows = find_new_rows(it.table, it.live_version, it.since, source=source.id)
     rows = rows.filter(arrow.invert(rows["archived"]))
     wanted = rows.filter(arrow.starts_with(rows["id"], letter))
-    return await _take_candidates(reader, (wanted if len(wanted) else rows)[ADDRESS].to_pylist())
+    addresses: list[Any] = (wanted if len(wanted) else rows)[ADDRESS].to_pylist()
+    return await _take_candidates(reader, addresses)
 
 
 async def _find_candidates(reader: IndexReader, condition: Filter) -> Sequence[Row]:

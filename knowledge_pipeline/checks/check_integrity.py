@@ -172,7 +172,8 @@ def _iter_new_rows(it: UnreleasedTable, source_type: str, columns: list[str]) ->
     if it.live_version is not None and it.since:
         found = find_new_rows(it.table, it.live_version, it.since, source_type=source_type)
         if len(found) <= MAX_TAKEN_ROWS:
-            yield from it.table.take_rows(found[ADDRESS].to_pylist(), columns).to_batches()
+            addresses: list[Any] = found[ADDRESS].to_pylist()
+            yield from it.table.take_rows(addresses, columns).to_batches()
             return
         new = new & at_least("updated_at", it.since)
     yield from it.table.iter_batches(columns, new, batch_rows=_BATCH_ROWS)
