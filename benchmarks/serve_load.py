@@ -1,12 +1,14 @@
 """What `knowledge serve` stands: many clients at once, beside what LanceDB alone would give them.
 
     python -m benchmarks.serve_load [--chunks N] [--seconds S] [--clients N] [--folder DIR] [--json]
+    python -m benchmarks.serve_load --seconds 3600 --release-every 300    # one load, for its memory
 
 Generates a store: passages of the Python files of this interpreter's packages, generated vectors, five
 tenants with public, tenant-wide and private passages. Then, in one run: clients with tokens search over
 HTTP, a real `knowledge serve` process answers; and as many tasks ask LanceDB itself for the nearest
 vectors and the best words, under the same filters. The store is released anew in the middle of each
-load. Questions are embedded by an endpoint in a process of its own, which the raw calls do not need.
+load; with `--release-every` that often, during one load alone of distinct questions. Questions are embedded
+by an endpoint in a process of its own, which the raw calls do not need.
 `processor ms` is what an answer takes in the process that answers, with its share of the release, and
 `clients ms` what it takes in the clients, which run on the same cores.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import re
@@ -143,6 +146,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
     parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--release-every", type=float, help="seconds, in one load alone")
     parser.add_argument("--folder", type=Path, help="keeps the store, for another run")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -154,17 +158,25 @@ def _loads(
     settings = declare(folder, endpoint, cached=False)
     tokens = make_tokens(settings)
     how: dict[str, Any] = {"seconds": asked.seconds, "clients": asked.clients}
-    yield asyncio.run(_raw(settings, words, "LanceDB alone", **how))
+    often = asked.release_every
+    if not often:
+        yield asyncio.run(_raw(settings, words, "LanceDB alone", **how))
     for name, cached, count in (
         ("served, no cache, distinct", False, None),
-        ("served, cache, distinct", True, None),
-        ("served, cache, repeated", True, _REPEATED),
+        *(
+            ()
+            if often
+            else (("served, cache, distinct", True, None), ("served, cache, repeated", True, _REPEATED))
+        ),
     ):
         settings = declare(folder, endpoint, cached=cached)
         with serving(folder) as (url, pid):
-            questions = iter_questions(words, count)
-            yield asyncio.run(_served(settings, url, pid, tokens, questions, name, **how))
-    yield asyncio.run(_raw(settings, words, "LanceDB alone, again", **how))
+            questions, release_s = iter_questions(words, count), often or asked.seconds / 2
+            yield asyncio.run(
+                _served(settings, url, pid, tokens, questions, name, release_s=release_s, **how)
+            )
+    if not often:
+        yield asyncio.run(_raw(settings, words, "LanceDB alone, again", **how))
 
 
 async def _raw(settings: Settings, words: list[str], name: str, *, seconds: float, clients: int) -> Load:
@@ -202,6 +214,7 @@ async def _served(
     *,
     seconds: float,
     clients: int,
+    release_s: float,
 ) -> Load:
     async with open_http(url) as http:
 
@@ -214,7 +227,7 @@ async def _served(
         await ask(0, "the first question opens everything")
         load = Load(name)
         watching = asyncio.create_task(_watched(load, pid))
-        releasing = asyncio.create_task(_released(load, settings, seconds / 2))
+        releasing = asyncio.create_task(_released(load, settings, seconds, release_s))
         answered_s, asked_s = measure_processor(pid), time.thread_time()
         await _loaded(load, ask, questions, seconds, clients)
         load.answering_s, load.asking_s = measure_processor(pid) - answered_s, time.thread_time() - asked_s
@@ -267,12 +280,13 @@ async def _watched(load: Load, pid: int) -> None:
         await asyncio.sleep(1)
 
 
-async def _released(load: Load, settings: Settings, after_s: float) -> None:
-    """Some passages more, released while questions are asked."""
+async def _released(load: Load, settings: Settings, seconds: float, every_s: float) -> None:
+    """Some passages more, released each so many seconds while questions are asked."""
     started = time.perf_counter()
-    await asyncio.sleep(after_s)
-    await asyncio.to_thread(_publish, settings, random.Random(time.time_ns()))
-    load.released_s = time.perf_counter() - started
+    for number in range(1, math.ceil(seconds / every_s)):
+        await asyncio.sleep(max(number * every_s - (time.perf_counter() - started), 0.0))
+        await asyncio.to_thread(_publish, settings, random.Random(time.time_ns()))
+        load.released_s = time.perf_counter() - started
 
 
 def write(settings: Settings, chunks: int) -> list[str]:
