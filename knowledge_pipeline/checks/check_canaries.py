@@ -233,8 +233,9 @@ async def _find_problem(
         counts["by_vector"] += 1
     for stranger in _list_strangers(access):
         condition = compile_filter(stranger, scope) & canary.itself
-        hits = await canary.own_reader.search_text(sentences[0], condition, limit=1) if sentences else []
-        if hits or await canary.own_reader.find_rows(condition, limit=1, columns=["id"]):
+        own = canary.own_reader
+        is_found = sentences and await own.search_text(sentences[0], condition, limit=1)
+        if is_found or await own.find_rows(condition, limit=1, columns=["id"]):
             what = f"is for {_describe_readers(row)}, and a reader of tenant {stranger.tenant!r} finds it"
             return _Problem(canary, what, sentences[0] if sentences else "")
         counts["withheld"] += 1
