@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from bs4 import BeautifulSoup
 from bs4.dammit import EncodingDetector
@@ -157,6 +157,12 @@ class _PageConverter(MarkdownConverter):
     def convert_table(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """What is not in a cell, such as a caption, then the cells."""
         return f"\n\n{text.strip()}\n\n{render_table(el, self._cells)}\n\n"
+
+    def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """A heading; in a line, as in a cell of a table, apart from what is before and after it."""
+        if "_inline" in parent_tags:
+            return self._convert_block(el, text, parent_tags)
+        return cast("Any", super()).convert_hN(n, el, text, parent_tags)  # whose stubs lack it
 
     def convert_b(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return _emphasize(el, text, "**", parent_tags, {"b", "strong"})

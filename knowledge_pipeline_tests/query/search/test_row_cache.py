@@ -78,7 +78,7 @@ async def _require_equal(cache: RowCache, reader: IndexReader) -> None:
 
 async def read_outlines(cache: RowCache, reader: IndexReader, ids: Sequence[int]) -> dict[int, ChunkOutline]:
     """By row."""
-    return dict(zip(ids, await cache.read_outlines(reader, np.array(ids)), strict=True))
+    return dict(zip(ids, await cache.read_outlines(reader, np.array(ids, np.int64)), strict=True))
 
 
 def outline_of(chunk: IndexedChunk) -> ChunkOutline:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.document_metadata import extract_links
@@ -174,6 +174,7 @@ def check(page: Part) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(_PAGE)
+@example(Part("<table><tr><td>a<td>b<h1>c</h1><h2>d</h2>e</table>", "a b c d e", ()))
 def test_a_page_says_all_its_words_in_order_and_nothing_else(page):
     check(page)
 
