@@ -126,7 +126,7 @@ def is_prose(file: OutlineFile) -> bool:
 
 def _rescale_scores(scored: ScoredRows, *, reference: ScoredRows) -> ScoredRows:
     """Similarities such that the best is what it was: else all prose would come nearer than all code."""
-    before, after = reference.scores.max(initial=0.0), scored.scores.max(initial=0.0)
+    before, after = (np.fmax.reduce(each.scores, initial=0.0) for each in (reference, scored))
     if before <= 0 or after <= 0:
         return scored
     return ScoredRows(scored.row_ids, scored.scores * before / after)
