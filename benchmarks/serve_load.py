@@ -149,7 +149,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--release-every", type=float, help="seconds, in one load alone")
     parser.add_argument("--folder", type=Path, help="keeps the store, for another run")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.release_every is not None and asked.release_every <= 0:
+        parser.error(f"--release-every {asked.release_every:g}: give more than 0 seconds")
+    return asked
 
 
 def _loads(

@@ -114,7 +114,7 @@ def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:
 def _compute_path_features(file: OutlineFile, asked: _AskedWords) -> tuple[float, float]:
     """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
     it is other than source code, which the question does not ask for. Without a path that people chose: 0."""
-    if file.source_type not in PATH_TYPES:
+    if not has_path(file):
         return 0.0, 0.0
     name = _read_path(file.path)
     role = 0.0 if asked.names_role or name.is_source else 1.0
