@@ -8,6 +8,7 @@ import ctypes
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 StorePath = Path | ObjectPath
 VersionStamp = tuple[int | str, ...]
 
-_INDEX_BYTES = 1 << 30
+MOST_INDEX_BYTES = 1 << 30
+_LEAST_INDEX_BYTES = 64 << 20  # more than all indexes of a table whose words are all held
 _METADATA_BYTES = 256 << 20
+_OUTGROWN = 1.25  # times as large as a cache: indexes that have outgrown it
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # options of glibc's `mallopt`
 _OWN_MAPPING_BYTES = 1 << 20  # of a block that has a mapping of its own, which ends when the block is freed
 
@@ -35,14 +38,29 @@ def build_storage_options(path: StorePath) -> dict[str, str] | None:
     return {**keys, "allow_http": "true"} if keys.get("endpoint", "").startswith("http://") else keys
 
 
+@dataclass(frozen=True, slots=True)
+class _IndexCache:
+    """What one searched table's datasets of any version share."""
+
+    session: Any
+    index_bytes: int
+
+
+_index_caches: dict[str, _IndexCache] = {}  # table -> its own
+
+
 @cache
 def _open_session() -> Any:
-    """The cache of files and indexes that all datasets of this process share."""
+    """The cache of files and indexes that all datasets of this process share, but those that are searched."""
+    _return_freed_memory()
+    return _create_session(MOST_INDEX_BYTES)
+
+
+def _create_session(index_bytes: int) -> Any:
     import lance
 
-    _return_freed_memory()
     return lance.Session(  # pyright: ignore[reportPrivateImportUsage]
-        index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
+        index_cache_size_bytes=index_bytes, metadata_cache_size_bytes=_METADATA_BYTES
     )
 
 
@@ -64,8 +82,25 @@ def open_dataset(path: StorePath, version: int | None = None) -> Any:
     """Lance's dataset, without LanceDB: a third of the cost of opening."""
     import lance
 
-    options, session = build_storage_options(path), _open_session()
+    options, own = build_storage_options(path), _index_caches.get(str(path))
+    session = own.session if own else _open_session()
     return lance.dataset(str(path), version, storage_options=options, session=session)
+
+
+def fit_index_cache(path: StorePath, index_bytes: int) -> bool:
+    """Give a table a cache of its own for its indexes, so large, unless it has one that is about as large.
+
+    Lance keeps the indexes of former versions until its cache is full: one that is larger than what is
+    needed grows with each version.
+
+    Returns:
+        Whether it is new, so that datasets opened before do not have it.
+    """
+    own, fitting = _index_caches.get(str(path)), min(max(index_bytes, _LEAST_INDEX_BYTES), MOST_INDEX_BYTES)
+    if own and fitting <= own.index_bytes * _OUTGROWN:
+        return False
+    _index_caches[str(path)] = _IndexCache(_create_session(fitting), fitting)
+    return True
 
 
 @lru_cache(maxsize=64)

@@ -371,11 +371,21 @@ def _to_scored_rows(ids: np.ndarray, scores: np.ndarray) -> ScoredRows:
     return ScoredRows(ids.astype(np.int64, copy=False), scores.astype(np.float64, copy=False))
 
 
+def _open_dataset(path: StorePath, version: int) -> Any:
+    """A local one has a cache as large as its indexes are on disk, which takes them and half of all words."""
+    dataset = lance_storage.open_dataset(path, version)
+    if not isinstance(path, Path):  # every index that is not held there is a request
+        return dataset
+    sizes = (each.total_size_bytes or lance_storage.MOST_INDEX_BYTES for each in dataset.describe_indices())
+    is_new = lance_storage.fit_index_cache(path, sum(sizes))
+    return lance_storage.open_dataset(path, version) if is_new else dataset
+
+
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
         path = root / "index" / f"{space}.lance"
-        dataset = await asyncio.to_thread(lance_storage.open_dataset, path, version)
+        dataset = await asyncio.to_thread(_open_dataset, path, version)
         dimensions, locations = dataset.schema.field("vector").type.list_size, Locations(dataset.metadata)
         digest = locations.compute_digest()
         files = {
