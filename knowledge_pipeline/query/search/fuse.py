@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from knowledge_pipeline.query.search.hits import FusedCandidates, Hits, SpaceCandidates, order_best_first
-from knowledge_pipeline.store.index.outline_columns import Outlines
+from knowledge_pipeline.store.index.outline_columns import Outlines, order_by_id
 
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
 
@@ -41,12 +41,12 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
     """
     spaces = sorted(candidates, key=lambda each: each.space)
     chunks = Outlines.join([each.chunks for each in spaces])
-    numbers, ids = _number_ids(chunks.ids)
-    words = _Ranking.build(numbers, ids, _join([each.word_scores for each in spaces]))
+    numbers, by_id = _number_ids(chunks)
+    words = _Ranking.build(numbers, by_id, _join([each.word_scores for each in spaces]))
     vectors, scores, start = list[_Ranking](), list[np.ndarray](), 0
     for each, scale in zip(spaces, _compute_scales(spaces), strict=True):
         own = slice(start, start := start + len(each.rows))
-        vectors.append(_Ranking.build(numbers[own], ids, each.similarities))
+        vectors.append(_Ranking.build(numbers[own], by_id, each.similarities))
         scores.append(_fuse_space(each, vectors[-1], words.take(own), scale, method, vector_weight))
     found = FusedCandidates(
         chunks,
@@ -58,8 +58,8 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
         word_scores=words.scores.tolist(),
         scores=_join(scores),
     )
-    order = order_best_first(found.scores, chunks.ids)
-    if len(ids) < len(order):
+    order = order_best_first(found.scores, chunks.by_id)
+    if len(by_id) < len(order):
         first = dict[str, int]()
         positions: list[int] = order.tolist()
         for at in positions:
@@ -68,13 +68,13 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
     return Hits(found, order, found.scores)
 
 
-def _number_ids(ids: list[str]) -> tuple[np.ndarray, list[str]]:
-    """The number of each id, and the ids by their numbers."""
-    distinct = list(dict.fromkeys(ids))
-    if len(distinct) == len(ids):
-        return np.arange(len(ids)), ids
+def _number_ids(chunks: Outlines) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each chunk's id, and the numbers in the order of the ids."""
+    distinct = list(dict.fromkeys(chunks.ids))
+    if len(distinct) == len(chunks):
+        return np.arange(len(chunks)), chunks.by_id
     numbers = {id_: number for number, id_ in enumerate(distinct)}
-    return np.array([numbers[id_] for id_ in ids]), distinct
+    return np.array([numbers[id_] for id_ in chunks.ids]), order_by_id(distinct)
 
 
 def _join(columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -89,14 +89,13 @@ class _Ranking(NamedTuple):
     best_first: np.ndarray  # float64: scores of all that was found, each chunk once
 
     @classmethod
-    def build(cls, numbers: np.ndarray, ids: Sequence[str], scores: np.ndarray) -> _Ranking:
-        """Each chunk once, by its best score; `numbers` are positions of each row's id in `ids`."""
+    def build(cls, numbers: np.ndarray, by_id: np.ndarray, scores: np.ndarray) -> _Ranking:
+        """Each chunk once, by its best score; `numbers` and `by_id` are those of `_number_ids`."""
         finite = np.isfinite(scores)
-        best = np.full(len(ids), -np.inf)
+        best = np.full(len(by_id), -np.inf)
         np.maximum.at(best, numbers[finite], scores[finite])
-        found = np.flatnonzero(best > -np.inf)
-        order = found[order_best_first(best[found], [ids[at] for at in found.tolist()])]
-        ranks = np.zeros(len(ids), np.int64)
+        order = order_best_first(best, by_id[best[by_id] > -np.inf])
+        ranks = np.zeros(len(by_id), np.int64)
         ranks[order] = np.arange(1, len(order) + 1)
         return cls(ranks[numbers], best[numbers], best[order])
 

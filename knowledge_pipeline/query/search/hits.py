@@ -150,7 +150,11 @@ class SpaceCandidates:
     @property
     def nearest(self) -> ScoredRows:
         """The rows that were compared by their vectors; in no particular order."""
-        compared = ~np.isnan(self.similarities)
+        return self.list_nearest(np.ones(len(self.rows), bool))
+
+    def list_nearest(self, among: np.ndarray) -> ScoredRows:
+        """Those of them that a mask of all rows marks."""
+        compared = among & ~np.isnan(self.similarities)
         return ScoredRows(self.rows[compared], self.similarities[compared])
 
     @property
@@ -289,14 +293,9 @@ def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
-def order_best_first(scores: np.ndarray, ids: Sequence[str]) -> np.ndarray:
-    """Positions of the highest scores first; equal ones are ordered by id, equal ids by position: int64.
+def order_best_first(scores: np.ndarray, by_id: np.ndarray) -> np.ndarray:
+    """Positions by the highest scores first; equal ones stay in the order that they come in, of ids: int64.
 
     No score may be NaN.
     """
-    order = np.argsort(-scores, kind="stable")
-    best_first = scores[order]
-    if (best_first[1:] == best_first[:-1]).any():
-        keys = list(zip((-scores).tolist(), ids, strict=True))
-        order = np.array(sorted(range(len(ids)), key=keys.__getitem__))
-    return order
+    return by_id[np.argsort(-scores[by_id], kind="stable")]

@@ -81,12 +81,12 @@ def rank_hits(
     model, chunks = model or load_model(), found.chunks
     parts = compute_features(chunks, found.scores, query) * model.shares  # shape (hits, FEATURES)
     scores = parts.sum(axis=1).clip(min=0.0).clip(max=1.0)
-    order = order_best_first(scores, chunks.ids)
+    order = order_best_first(scores, chunks.by_id)
     losses = np.zeros(len(order))
     if diverse:
         losses = scores * _compute_shares_lost(chunks, order, model.repeat_factor)
         scores = scores - losses
-        order = order_best_first(scores, chunks.ids)
+        order = order_best_first(scores, chunks.by_id)
     boosts = _list_boosts(parts, losses) if explain else None
     return Hits(found, order, scores, boosts)
 

@@ -38,6 +38,11 @@ class OutlineFile(NamedTuple):
     source_type: str
 
 
+def order_by_id(ids: Sequence[str]) -> np.ndarray:
+    """Positions in the order of ids, those of equal ones in their own: int64."""
+    return np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+
+
 class Outlines:
     """The outlines of some rows, as columns: objects would take longer to make than to use."""
 
@@ -82,6 +87,11 @@ class Outlines:
     def symbols(self) -> list[tuple[str, ...]]:
         """Qualified names of what the text of each row defines, each once."""
         return list(self._read_symbols())
+
+    @cached_property
+    def by_id(self) -> np.ndarray:
+        """Positions in the order of ids, those of equal ones in their own: int64."""
+        return order_by_id(self.ids)
 
     def mark_files(self, is_marked: Callable[[OutlineFile], bool]) -> np.ndarray:
         """For each row whether its file is one of some."""
