@@ -25,6 +25,8 @@ VersionStamp = tuple[int | str, ...]
 MOST_INDEX_BYTES = 1 << 30
 _LEAST_INDEX_BYTES = 64 << 20  # more than all indexes of a table whose words are all held
 _METADATA_BYTES = 256 << 20
+_LEAST_METADATA_BYTES = 32 << 20
+_METADATA_SHARE = 8  # an eighth as much for metadata as for indexes: those of a million chunks take 40 MB
 _OUTGROWN = 1.25  # times as large as a cache: indexes that have outgrown it
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # options of glibc's `mallopt`
 _OWN_MAPPING_BYTES = 1 << 20  # of a block that has a mapping of its own, which ends when the block is freed
@@ -53,14 +55,14 @@ _index_caches: dict[str, _IndexCache] = {}  # table -> its own
 def _open_session() -> Any:
     """The cache of files and indexes that all datasets of this process share, but those that are searched."""
     _return_freed_memory()
-    return _create_session(MOST_INDEX_BYTES)
+    return _create_session(MOST_INDEX_BYTES, _METADATA_BYTES)
 
 
-def _create_session(index_bytes: int) -> Any:
+def _create_session(index_bytes: int, metadata_bytes: int) -> Any:
     import lance
 
     return lance.Session(  # pyright: ignore[reportPrivateImportUsage]
-        index_cache_size_bytes=index_bytes, metadata_cache_size_bytes=_METADATA_BYTES
+        index_cache_size_bytes=index_bytes, metadata_cache_size_bytes=metadata_bytes
     )
 
 
@@ -99,7 +101,8 @@ def fit_index_cache(path: StorePath, index_bytes: int) -> bool:
     own, fitting = _index_caches.get(str(path)), min(max(index_bytes, _LEAST_INDEX_BYTES), MOST_INDEX_BYTES)
     if own and fitting <= own.index_bytes * _OUTGROWN:
         return False
-    _index_caches[str(path)] = _IndexCache(_create_session(fitting), fitting)
+    session = _create_session(fitting, max(fitting // _METADATA_SHARE, _LEAST_METADATA_BYTES))
+    _index_caches[str(path)] = _IndexCache(session, fitting)
     return True
 
 
