@@ -23,11 +23,8 @@ StorePath = Path | ObjectPath
 VersionStamp = tuple[int | str, ...]
 
 MOST_INDEX_BYTES = 1 << 30
-_LEAST_INDEX_BYTES = 64 << 20  # more than all indexes of a table whose words are all held
-_METADATA_BYTES = 256 << 20
-_LEAST_METADATA_BYTES = 32 << 20
-_METADATA_SHARE = 8  # an eighth as much for metadata as for indexes: those of a million chunks take 40 MB
-_OUTGROWN = 1.25  # times as large as a cache: indexes that have outgrown it
+_MOST_METADATA_BYTES = 256 << 20
+_OUTGROWN = 1.25  # times as large as a cache: what has outgrown it
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # options of glibc's `mallopt`
 _OWN_MAPPING_BYTES = 1 << 20  # of a block that has a mapping of its own, which ends when the block is freed
 
@@ -41,21 +38,21 @@ def build_storage_options(path: StorePath) -> dict[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _IndexCache:
-    """What one searched table's datasets of any version share."""
+class _Cache:
+    """What one table's datasets of any version share."""
 
     session: Any
     index_bytes: int
 
 
-_index_caches: dict[str, _IndexCache] = {}  # table -> its own
+_own_caches: dict[str, _Cache] = {}  # of tables
 
 
 @cache
 def _open_session() -> Any:
-    """The cache of files and indexes that all datasets of this process share, but those that are searched."""
+    """The cache of files and indexes that all datasets of this process share whose tables have none."""
     _return_freed_memory()
-    return _create_session(MOST_INDEX_BYTES, _METADATA_BYTES)
+    return _create_session(MOST_INDEX_BYTES, _MOST_METADATA_BYTES)
 
 
 def _create_session(index_bytes: int, metadata_bytes: int) -> Any:
@@ -84,25 +81,24 @@ def open_dataset(path: StorePath, version: int | None = None) -> Any:
     """Lance's dataset, without LanceDB: a third of the cost of opening."""
     import lance
 
-    options, own = build_storage_options(path), _index_caches.get(str(path))
+    options, own = build_storage_options(path), _own_caches.get(str(path))
     session = own.session if own else _open_session()
     return lance.dataset(str(path), version, storage_options=options, session=session)
 
 
-def fit_index_cache(path: StorePath, index_bytes: int) -> bool:
-    """Give a table a cache of its own for its indexes, so large, unless it has one that is about as large.
+def bound_cache(path: StorePath, *, index_bytes: int, metadata_bytes: int) -> bool:
+    """Give a table a cache of its own, of some size, unless it has one whose indexes have about as much room.
 
-    Lance keeps the indexes of former versions until its cache is full: one that is larger than what is
+    Lance keeps what it read of former versions until its cache is full: one that is larger than what is
     needed grows with each version.
 
     Returns:
         Whether it is new, so that datasets opened before do not have it.
     """
-    own, fitting = _index_caches.get(str(path)), min(max(index_bytes, _LEAST_INDEX_BYTES), MOST_INDEX_BYTES)
-    if own and fitting <= own.index_bytes * _OUTGROWN:
+    own = _own_caches.get(str(path))
+    if own and index_bytes <= own.index_bytes * _OUTGROWN:
         return False
-    session = _create_session(fitting, max(fitting // _METADATA_SHARE, _LEAST_METADATA_BYTES))
-    _index_caches[str(path)] = _IndexCache(session, fitting)
+    _own_caches[str(path)] = _Cache(_create_session(index_bytes, metadata_bytes), index_bytes)
     return True
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.events.positions import number_new_events
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_storage import bound_cache
 from knowledge_pipeline.store.pending_rows import (
     has_pending_rows,
     lock_log,
@@ -19,6 +20,8 @@ from knowledge_pipeline.store.pending_rows import (
 )
 from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES
 from knowledge_pipeline.store.tables import Table
+
+_CACHE_BYTES = 4 << 20  # of what Lance reads of a log, and as much of its indexes
 
 
 def append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -49,6 +52,8 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
         if name == "events":
             rows = number_new_events(table, rows)
         if rows:
+            # No version is read again, and a busy server writes one every few seconds.
+            bound_cache(table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
     remove_pending_rows(lake, name)

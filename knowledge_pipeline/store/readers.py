@@ -34,6 +34,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _FEW_ROWS = 30_000  # whose words take 25 MB; all of 100,000 take 73, and those of 200 questions 17
+_LEAST_INDEX_BYTES = 64 << 20  # in memory, which is more than all indexes of a few rows take
+_LEAST_METADATA_BYTES = 32 << 20
+_METADATA_SHARE = 8  # an eighth of what indexes may take: of a million rows metadata take 40 MB
 _HNSW_EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
 
 TIE_TOLERANCE = 1e-5  # of a score: Lance adds floats of 32 bits, and in an order of its own
@@ -376,8 +379,11 @@ def _open_dataset(path: StorePath, version: int) -> Any:
     dataset = lance_storage.open_dataset(path, version)
     if not isinstance(path, Path):  # every index that is not held there is a request
         return dataset
-    sizes = (each.total_size_bytes or lance_storage.MOST_INDEX_BYTES for each in dataset.describe_indices())
-    is_new = lance_storage.fit_index_cache(path, sum(sizes))
+    most = lance_storage.MOST_INDEX_BYTES
+    sizes = (each.total_size_bytes or most for each in dataset.describe_indices())
+    index_bytes = min(max(sum(sizes), _LEAST_INDEX_BYTES), most)
+    metadata_bytes = max(index_bytes // _METADATA_SHARE, _LEAST_METADATA_BYTES)
+    is_new = lance_storage.bound_cache(path, index_bytes=index_bytes, metadata_bytes=metadata_bytes)
     return lance_storage.open_dataset(path, version) if is_new else dataset
 
 

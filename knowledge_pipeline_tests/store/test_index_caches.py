@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge_pipeline.store import indexes, lance_storage, readers
+from knowledge_pipeline.store import indexes, readers
 from knowledge_pipeline.store.filters import MATCH_ALL
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, open_index
@@ -37,7 +37,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A store whose indexes are larger than the smallest cache."""
     monkeypatch.setattr(indexes, "SCALAR_INDEX_MIN_ROWS", 100)
     monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
-    monkeypatch.setattr(lance_storage, "_LEAST_INDEX_BYTES", 1 << 16)
+    monkeypatch.setattr(readers, "_LEAST_INDEX_BYTES", 1 << 16)
     monkeypatch.setattr(readers, "_FEW_ROWS", ROWS - 1)
     lake = Lake(tmp_path)
     grow(lake.index("space", DIMENSIONS), 0, ROWS)
