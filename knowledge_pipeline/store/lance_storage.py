@@ -51,18 +51,19 @@ _own_caches: dict[str, _Cache] = {}  # of tables
 @cache
 def _open_session() -> Any:
     """The cache of files and indexes that all datasets of this process share whose tables have none."""
-    _return_freed_memory()
     return _create_session(MOST_INDEX_BYTES, _MOST_METADATA_BYTES)
 
 
 def _create_session(index_bytes: int, metadata_bytes: int) -> Any:
     import lance
 
+    _return_freed_memory()
     return lance.Session(  # pyright: ignore[reportPrivateImportUsage]
         index_cache_size_bytes=index_bytes, metadata_cache_size_bytes=metadata_bytes
     )
 
 
+@cache
 def _return_freed_memory() -> None:
     """Have Arrow take memory from the C library, and glibc give back what Arrow's and Lance's threads free.
 
