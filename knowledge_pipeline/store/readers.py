@@ -8,6 +8,7 @@ longer than a search.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -24,6 +25,7 @@ from knowledge_pipeline.store.index.exact_vectors import ExactVectors, VectorMem
 from knowledge_pipeline.store.index.indexed_vectors import IndexedVectors
 from knowledge_pipeline.store.index.listed_values import ListedValues
 from knowledge_pipeline.store.index.locations import Locations
+from knowledge_pipeline.store.index.matching_rows import ScanOptions
 from knowledge_pipeline.store.index.outline_columns import OutlineColumns
 from knowledge_pipeline.store.index.payload import parse_payloads
 from knowledge_pipeline.store.lance_storage import StorePath
@@ -38,6 +40,7 @@ _LEAST_INDEX_BYTES = 64 << 20  # in memory, which is more than all indexes of a 
 _LEAST_METADATA_BYTES = 32 << 20
 _METADATA_SHARE = 8  # an eighth of what indexes may take: of a million rows metadata take 40 MB
 _HNSW_EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
+_ENOUGH = 0.85  # of them that have to match: where fewer do, a vector is far from the rows that match
 
 TIE_TOLERANCE = 1e-5  # of a score: Lance adds floats of 32 bits, and in an order of its own
 _TIED_SHARE = 4  # a quarter as many rows as were asked for may share the last place with them
@@ -209,7 +212,7 @@ class IndexReader:
             return _search_exactly(held, vector, where, limit)
         if self.fragments is None and (indexed := self.memory.indexed_vectors):
             return self._search_indexed(indexed, vector, where, limit)
-        rows: Any = self._find_nearest(vector, where, limit)
+        rows: Any = self._find_nearest(vector, self.memory.matching.restrict(where), limit)
         return _to_scored_rows(rows["_rowid"].to_numpy(), 1.0 - rows["_distance"].to_numpy())
 
     def _search_indexed(
@@ -217,21 +220,43 @@ class IndexReader:
     ) -> ScoredRows:
         rows = self.memory.matching.find_few(where)
         if rows is None:
-            found: Any = self._find_nearest(vector, where, limit, in_index_alone=True)["_rowid"]
-            rows = np.concatenate([found.to_numpy().astype(np.int64), indexed.list_newer_rows(where)])
+            rows = np.concatenate([self._find_in_index(vector, where, limit), indexed.list_newer_rows(where)])
         return _to_scored_rows(*indexed.keep_nearest(rows, vector, limit=limit))
 
+    def _find_in_index(self, vector: np.ndarray, where: Filter, limit: int) -> np.ndarray:
+        """Ids of the nearest rows that the index has and that match: int64, at most `limit`."""
+        if many := self.memory.matching.find_many(where):
+            wanted = max(_HNSW_EF, limit)
+            depth = math.ceil(wanted / many.share)  # looks as far as a search for matching rows
+            nearest = self._list_nearest(vector, {}, depth, depth=depth)
+            kept = nearest[many.contains(nearest)]
+            if len(kept) >= wanted * _ENOUGH:
+                return kept[:limit]
+        return self._list_nearest(vector, self.memory.matching.restrict(where), limit)
+
+    def _list_nearest(
+        self, vector: np.ndarray, matching: ScanOptions, limit: int, *, depth: int = _HNSW_EF
+    ) -> np.ndarray:
+        found: Any = self._find_nearest(vector, matching, limit, depth=depth, in_index_alone=True)["_rowid"]
+        return found.to_numpy().astype(np.int64)
+
     def _find_nearest(
-        self, vector: np.ndarray, where: Filter, limit: int, *, in_index_alone: bool = False
+        self,
+        vector: np.ndarray,
+        matching: ScanOptions,
+        limit: int,
+        *,
+        depth: int = _HNSW_EF,
+        in_index_alone: bool = False,
     ) -> pa.Table:
         """Rows by distance; of the index alone, by one that tells only which are nearest."""
         values = np.ascontiguousarray(vector, np.float32)
         query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])
-        nearest = {"column": "vector", "q": query, "k": limit, "ef": _HNSW_EF, "metric": "cosine"}
+        nearest = {"column": "vector", "q": query, "k": limit, "ef": depth, "metric": "cosine"}
         if not in_index_alone:
             nearest["refine_factor"] = 1
         columns = ["_distance", "_rowid"]
-        return self._scan(where, columns, nearest=nearest, in_index_alone=in_index_alone)
+        return self._scan(matching, columns, nearest=nearest, in_index_alone=in_index_alone)
 
     @_translate_errors
     async def search_text(self, words: str, where: Filter, *, limit: int) -> ScoredRows:
@@ -244,14 +269,18 @@ class IndexReader:
         from lance.query import MatchQuery
 
         query, columns = MatchQuery(words, "words"), ["_score", "_rowid"]
-        where = self.locations.resolve(where)
-        depth = count_with_tied(limit)
-        rows: Any = await asyncio.to_thread(self._scan, where, columns, full_text_query=query, limit=depth)
+        where, depth = self.locations.resolve(where), count_with_tied(limit)
+
+        def scan() -> pa.Table:
+            matching = self.memory.matching.restrict(where)
+            return self._scan(matching, columns, full_text_query=query, limit=depth)
+
+        rows: Any = await asyncio.to_thread(scan)
         return keep_tied(_to_scored_rows(rows["_rowid"].to_numpy(), rows["_score"].to_numpy()), limit)
 
     def _scan(
         self,
-        where: Filter,
+        matching: ScanOptions,
         columns: list[str],
         *,
         nearest: Mapping[str, Any] | None = None,
@@ -261,7 +290,7 @@ class IndexReader:
     ) -> pa.Table:
         return self.dataset.scanner(
             columns,
-            **self.memory.matching.restrict(where),
+            **matching,
             prefilter=True,
             with_row_id=True,
             nearest=nearest,

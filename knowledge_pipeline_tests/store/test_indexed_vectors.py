@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store import indexes, readers
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq, one_of
 from knowledge_pipeline.store.index import indexed_vectors, matching_rows
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
@@ -157,3 +158,47 @@ def test_a_vector_that_is_all_zero_is_like_none() -> None:
         [1.0, 0.0, -1.0]
     )
     assert compute_cosines(vectors, np.zeros(2, np.float32)).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.fixture
+def depths(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """How far searches of the index look; None: as far as by default."""
+    asked: list[int | None] = []
+    find_nearest = IndexReader._find_nearest
+
+    def note_depth(reader: IndexReader, *args: Any, **options: Any) -> Any:
+        asked.append(None if "row_addr_allowlist" in args[1] else options.get("depth"))
+        return find_nearest(reader, *args, **options)
+
+    monkeypatch.setattr(matching_rows, "MAX_FEW", 10)
+    monkeypatch.setattr(matching_rows, "MIN_FEW", 10)
+    monkeypatch.setattr(IndexReader, "_find_nearest", note_depth)
+    return asked
+
+
+def test_where_many_rows_match_the_nearest_of_all_are_asked_for(
+    lake: Lake, depths: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "_HNSW_EF", 60)
+    reader = open_unheld(lake)
+    where = ~one_of("path", [f"{at}.py" for at in range(1, 300, 3)])
+    search(reader, where, times=4)
+    many = reader.memory.matching.find_many(where)
+    assert many is not None and matching_rows.MANY_SHARE < many.share < 0.7
+    expected = find_nearest(reader, where)
+    assert [each.row_id for each in search(reader, where)] == list(expected)
+    assert depths[-1] is not None and 60 / many.share <= depths[-1] < 60 / many.share + 1
+
+
+def test_far_from_the_rows_that_match_these_alone_are_asked_for(
+    lake: Lake, depths: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "_HNSW_EF", 24)
+    reader = open_unheld(lake)
+    nearest = asyncio.run(reader.search_vector(QUESTION, MATCH_ALL, limit=120))
+    found = asyncio.run(reader.take_rows([each.row_id for each in nearest], ["path"]))
+    where = ~one_of("path", [row["path"] for row in found.values()])
+    search(reader, where, times=4)
+    assert reader.memory.matching.find_many(where) is not None
+    assert len(search(reader, where)) == 20
+    assert depths[-2] is not None and depths[-1] is None

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq, one_of
 from knowledge_pipeline.store.index import matching_rows
 from knowledge_pipeline.store.index.exact_vectors import VectorMemory
-from knowledge_pipeline.store.index.matching_rows import MatchingRows
+from knowledge_pipeline.store.index.matching_rows import MatchingRows, RowSet
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
 from knowledge_pipeline_tests.store.test_indexes import DIMENSIONS, write
@@ -101,3 +103,14 @@ def test_of_an_index_with_many_rows_few_alone_are_kept(
     few = kept.find_few(eq("source", "b"))
     assert few is not None and few.tolist() == sorted(of_b.to_pylist())
     assert kept.find_few(MATCH_ALL) is None and kept.restrict(MATCH_ALL) == {"filter": MATCH_ALL.sql}
+
+
+PLACES = st.tuples(st.integers(0, 5), st.integers(0, 40)).map(lambda at: at[0] << 32 | at[1])
+
+
+@given(st.sets(PLACES, min_size=1), st.lists(PLACES))
+def test_a_set_of_rows_has_its_rows_alone(rows: set[int], asked: list[int]) -> None:
+    held = RowSet.of(np.array(sorted(rows), np.int64), 1_000)
+    asked = [*asked, *rows]
+    assert held.contains(np.array(asked, np.int64)).tolist() == [row in rows for row in asked]
+    assert held.share == len(rows) / 1_000

@@ -2,7 +2,8 @@
 
 Callers who may see the same ask under the same condition, and Lance looks into its indexes for each part of
 it at each search, which takes as long as the search. A version never changes, so the rows are read once and
-handed to Lance as a mask.
+handed to Lance as a mask. Its index of vectors looks up each row there, which takes as long as finding the
+nearest. So where many match, the nearest of all are asked for, and those that match are kept.
 
 Of rows beyond the index of words Lance counts those alone that meet a filter, but all of them beside a mask,
 which gives other scores. So while there are any, conditions are evaluated.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,42 @@ from knowledge_pipeline.store.index.column_values import ColumnValues
 from knowledge_pipeline.store.index.segments import list_fragments_beyond
 
 MAX_ROWS = 300_000  # of the index: packing the rows of a condition holds a thread. Of more, few rows are kept
-MAX_CONDITIONS = 64  # whose rows are kept: a bit for each row, at most 3 MB
+MAX_CONDITIONS = 64  # whose rows are kept: two bits for each row, at most 5 MB
 MIN_FEW, MAX_FEW = 2_000, 10_000  # rows that are compared in less time than a search under a filter takes
 _FEW_SHARE = 100  # of a large index, where such a search takes longer: one row in so many; at most 5 MB
+MANY_SHARE = 0.4  # of all rows: of fewer, more would have to be found than a mask takes to look up
 _MIN_SEARCHES = 2  # under one condition: one that is asked once would read more than it saves
 
 ScanOptions = Mapping[str, Any]
 """Arguments of Lance's `scanner` that leave the rows of a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSet:
+    """Rows of one version of an index, as bits."""
+
+    share: float  # of all rows
+    _fragments: np.ndarray  # int64, ascending
+    _starts: np.ndarray  # int64: the first bit of each fragment; one more, for the end
+    _bits: np.ndarray  # uint8
+
+    @classmethod
+    def of(cls, rows: np.ndarray, count: int) -> RowSet:
+        """Those of some ids, int64, ascending, of `count` rows that the version has."""
+        fragments, first = np.unique(rows >> 32, return_index=True)
+        last = np.append(first[1:], len(rows)) - 1
+        starts = np.concatenate([[0], np.cumsum((rows[last] & 0xFFFFFFFF) + 1)])
+        bits = np.zeros(starts[-1], bool)
+        bits[np.repeat(starts[:-1], np.diff(first, append=len(rows))) + (rows & 0xFFFFFFFF)] = True
+        return cls(len(rows) / max(count, 1), fragments, starts, np.packbits(bits, bitorder="little"))
+
+    def contains(self, rows: np.ndarray) -> np.ndarray:
+        """For each id whether it is one of them."""
+        at = np.searchsorted(self._fragments, rows >> 32).clip(max=len(self._fragments) - 1)
+        bits = self._starts[at] + (rows & 0xFFFFFFFF)
+        has_bit = (self._fragments[at] == rows >> 32) & (bits < self._starts[at + 1])
+        bits = np.where(has_bit, bits, 0)
+        return has_bit & (self._bits[bits >> 3] >> (bits & 7) & 1).astype(bool)
 
 
 class MatchingRows:
@@ -41,6 +72,7 @@ class MatchingRows:
         self._asked: LRUCache[str, int] = LRUCache(MAX_CONDITIONS)  # searches, of conditions without a mask
         self._masks: LRUCache[str, ScanOptions] = LRUCache(MAX_CONDITIONS)
         self._few: LRUCache[str, np.ndarray] = LRUCache(MAX_CONDITIONS)
+        self._many: LRUCache[str, RowSet] = LRUCache(MAX_CONDITIONS)
         self._lock = threading.Lock()
 
     def restrict(self, where: Filter) -> ScanOptions:
@@ -58,11 +90,13 @@ class MatchingRows:
         found: Any = self._dataset.to_table(columns=[], with_row_id=True, limit=limit, **condition)["_rowid"]
         if len(found) == limit:
             return condition
-        mask = self._build_mask(found, condition)
+        mask, rows = self._build_mask(found, condition), np.sort(found.to_numpy().astype(np.int64))
         with self._lock:
             self._masks[where.sql] = mask
-            if len(found) <= few:
-                self._few[where.sql] = np.sort(found.to_numpy().astype(np.int64))
+            if len(rows) <= few:
+                self._few[where.sql] = rows
+            elif MANY_SHARE * count <= len(rows) < count:
+                self._many[where.sql] = RowSet.of(rows, count)
             self._asked.pop(where.sql, None)
         return mask
 
@@ -70,6 +104,11 @@ class MatchingRows:
         """Ids of the matching rows, ascending, where they are known by now and few enough to compare all."""
         with self._lock:
             return self._few.get(where.sql)
+
+    def find_many(self, where: Filter) -> RowSet | None:
+        """The matching rows, where they are known by now and at least `MANY_SHARE` of all, but not all."""
+        with self._lock:
+            return self._many.get(where.sql)
 
     def _count_rows(self) -> int:
         if self._count is None:
