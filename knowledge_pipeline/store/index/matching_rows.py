@@ -91,12 +91,14 @@ class MatchingRows:
         if len(found) == limit:
             return condition
         mask, rows = self._build_mask(found, condition), np.sort(found.to_numpy().astype(np.int64))
+        is_many = few < len(rows) < count and len(rows) >= MANY_SHARE * count
+        many = RowSet.of(rows, count) if is_many else None
         with self._lock:
             self._masks[where.sql] = mask
             if len(rows) <= few:
                 self._few[where.sql] = rows
-            elif MANY_SHARE * count <= len(rows) < count:
-                self._many[where.sql] = RowSet.of(rows, count)
+            if many:
+                self._many[where.sql] = many
             self._asked.pop(where.sql, None)
         return mask
 
