@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from knowledge_pipeline.store import indexes, readers
+from knowledge_pipeline.store import indexes, lance_storage, readers
 from knowledge_pipeline.store.filters import MATCH_ALL
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline.store.readers import IndexReader, open_index
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.store.test_indexes import DIMENSIONS, write
@@ -83,3 +85,21 @@ def test_a_table_that_grew_gets_a_larger_cache(lake):
     grow(table, ROWS, 2 * ROWS)
     large = asyncio.run(open_and_search(lake, table.version)).dataset.session()
     assert large.index_cache_size_bytes() > 2 * small.index_cache_size_bytes()
+
+
+def test_a_log_that_is_written_has_a_cache_of_its_own(tmp_path):
+    lake, at = Lake(tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
+    row = {
+        "id": "evt_1",
+        "at": at,
+        "type": "release.published",
+        "source": None,
+        "release": 1,
+        "content": "{}",
+    }
+    append_rows(lake, "events", [row])
+    log, other = lake.log_table("events").path, tmp_path / "other.lance"
+    lance_storage.create_dataset(other, lake.log_table("events").schema)
+    sessions = [lance_storage.open_dataset(path).session() for path in (log, other)]
+    assert not sessions[0].is_same_as(sessions[1])
+    assert lance_storage.open_dataset(log).session().is_same_as(sessions[0])

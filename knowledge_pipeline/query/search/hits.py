@@ -153,7 +153,7 @@ class SpaceCandidates:
         return self.list_nearest(np.ones(len(self.rows), bool))
 
     def list_nearest(self, among: np.ndarray) -> ScoredRows:
-        """Those of them that a mask of all rows marks."""
+        """Of the rows that a mask marks, those of `nearest`."""
         compared = among & ~np.isnan(self.similarities)
         return ScoredRows(self.rows[compared], self.similarities[compared])
 
@@ -294,8 +294,8 @@ def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:
 
 
 def order_best_first(scores: np.ndarray, by_id: np.ndarray) -> np.ndarray:
-    """Positions by the highest scores first; equal ones stay in the order that they come in, of ids: int64.
+    """Some positions, which come in the order of ids, by the highest scores first: int64.
 
-    No score may be NaN.
+    Equal scores keep the order of ids. No score may be NaN.
     """
     return by_id[np.argsort(-scores[by_id], kind="stable")]
