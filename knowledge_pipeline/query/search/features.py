@@ -1,21 +1,26 @@
-"""What a hit and its file say about a question, as numbers between 0 and 1. Pure.
+"""What the searches, the file and the question say about a candidate, as numbers. Pure.
 
-    feature      is high where
-    fused        the searches found the hit good (fuse.py)
-    coherence    they found other chunks of its file of code good as well
-    symbol       the question names a definition in it, as code is written: `Store.get`
-    path         the question names its file: `auth.py`
-    file_name    the question has the words of the file's name
-    role         the file is a test, an example or generated, and the question asks for no such
+    feature        is high where
+    fused          the searches found the candidate better than others of its family (fuse.py)
+    similarity     its vector is nearer to the question's than those of others of its family
+    coherence      they found other chunks of its document good as well
+    symbol         the question names a definition in it, as code is written: `Store.get`
+    path           the question names its file: `auth.py`
+    file_name      the question has all words of the file's name
+    test, …        the file has another role than source and documentation, which the question does not ask for
+    code, …        it is of that family of sources
+    howto_code, …  the question is of a kind, and the candidate of a family
 
-Only code and documentation have paths that people chose: the last two are 0 for other source types.
-(docs/decisions/0034-learned-ranking.md)
+Families are code, documentation, history and discussion. Similarities of two models do not compare, nor do
+scores of code and prose, so `fused` and `similarity` say how far above the mean of its own family a
+candidate is. A family that the ranker was not trained with counts as the mean of those that it was.
+(docs/decisions/0113-one-rank.md)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -23,40 +28,72 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import Stemmer
 
-from knowledge_pipeline.file_roles import ROLE_WORDS, classify_file
+from knowledge_pipeline.file_roles import ROLE_WORDS, find_side_role
 from knowledge_pipeline.identifiers import split_identifier
 from knowledge_pipeline.query.search.hits import RankedChunk
+from knowledge_pipeline.query.search.question_kinds import QUESTION_KINDS, list_kinds
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.index.outline_columns import OutlineFile, Outlines
 
-FEATURES = ("fused", "coherence", "symbol", "path", "file_name", "role")
+TRAINED_FAMILIES = ("code", "documentation", "history")
+_FAMILIES: Mapping[str, str] = {
+    "code": "code",
+    **dict.fromkeys(("markdown", "openapi", "confluence", "files", "archive", "push"), "documentation"),
+    **dict.fromkeys(("git_history", "github_pr"), "history"),
+    **dict.fromkeys(("github_issues", "jira", "slack"), "discussion"),
+}
+FEATURES = (
+    *("fused", "similarity", "coherence", "symbol", "path", "file_name"),
+    *ROLE_WORDS,
+    *TRAINED_FAMILIES,
+    *(f"{kind}_{family}" for kind in QUESTION_KINDS for family in TRAINED_FAMILIES),
+)
+"""Of a candidate, without its text."""
+
 COHERENCE_WEIGHTS = (1.0, 0.7, 0.49, 0.343)
-"""Of a file's best chunks: a file says less by each further one, and may have one chunk alone."""
+"""Of a document's best chunks: it says less by each further one, and may have one chunk alone."""
 
 PATH_TYPES = frozenset({"code", "markdown", "files"})
 """Types of sources whose paths people chose."""
 
 _PACKAGE_STEMS = frozenset({"__init__", "index", "mod", "main", "lib"})  # such a file is named by its folder
+_NAME_SUFFIXES = frozenset({"d", "test", "spec", "min"})  # `cart.d.ts`: of what kind a file is, not its name
 _MIN_STEM_CHARS, _MAX_SUFFIX_CHARS = 4, 3  # `rout` of routing is in `router`
+_OTHER_CASE = 0.7  # of a name that the question writes in other letters: `session` for `Session`
+_MAX_DEVIATIONS, _MIN_DEVIATIONS = 4.0, -1.0  # from the mean of a family, in standard deviations
+_MIN_FAMILY = 3  # candidates, to have a mean of their own
 _SEPARATOR = re.compile(r"::|#|->|/")
 
 
-def compute_features(chunks: Outlines, fused: np.ndarray, query: ParsedQuery) -> np.ndarray:
-    """Features of hits, by their chunks and fused scores: float64, shape (hits, `FEATURES`)."""
-    asked = _AskedWords.build(query)
-    named, named_paths = (_list_ends(names) for names in (query.identifiers, query.paths))
+def compute_features(
+    chunks: Outlines, fused: np.ndarray, similarities: np.ndarray, query: ParsedQuery
+) -> np.ndarray:
+    """Features of candidates: float64, shape (candidates, `FEATURES`), each in [-0.25, 1].
+
+    Args:
+        chunks: the candidates.
+        fused: the score of each by all searches.
+        similarities: of each to the question; not finite where it has none.
+    """
     rows = np.zeros((len(chunks), len(FEATURES)))
     if not len(chunks):
         return rows
-    rows[:, 0] = fused
-    rows[:, 1] = _measure_coherence(chunks, fused)
-    if named:
-        pairs = ((at, name) for at, names in enumerate(chunks.symbols) for name in names)
-        rows[[at for at, name in pairs if _normalize_name(name).endswith(named)], 2] = 1.0
-    if named_paths:
-        rows[:, 3] = chunks.mark_files(lambda file: _normalize_name(file.path).endswith(named_paths))
-    of_files = np.array([_compute_path_features(file, asked) for file in chunks.files])
-    rows[:, 4:] = of_files[chunks.file_numbers]
+    columns = {name: rows[:, at] for at, name in enumerate(FEATURES)}
+    asked = _AskedWords.build(query)
+    families = np.array([_FAMILIES.get(file.source_type, "other") for file in chunks.files])
+    of_rows = families[chunks.file_numbers]
+    columns["fused"][:] = _scale_by_family(fused, of_rows)
+    columns["similarity"][:] = _scale_by_family(similarities, of_rows)
+    columns["coherence"][:] = _measure_coherence(chunks, columns["fused"])
+    _mark_named(columns, chunks, query)
+    for name, values in _read_files(chunks.files, asked).items():
+        columns[name][:] = values[chunks.file_numbers]
+    kinds = list_kinds(query.text)
+    for family in TRAINED_FAMILIES:
+        shares = np.where(families == family, 1.0, 0.0)
+        shares[~np.isin(families, TRAINED_FAMILIES)] = 1 / len(TRAINED_FAMILIES)
+        for name in (family, *(f"{kind}_{family}" for kind in kinds)):
+            columns[name][:] = shares[chunks.file_numbers]
     return rows
 
 
@@ -70,29 +107,22 @@ def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndar
     return better
 
 
-@dataclass(frozen=True, slots=True)
-class _AskedWords:
-    """The words of a question, to be looked up."""
+def split_stems(word: str) -> tuple[str, ...]:
+    """The stems of an identifier's words, without numbers: `routing_table2` gives rout, tabl."""
+    return tuple(map(stem, split_parts(word)))
 
-    stems: frozenset[str]
-    beginnings: frozenset[str]  # of them: the stems of words that they may be made of
-    forms: frozenset[str]  # both
-    names_role: bool  # it asks for tests, examples or the like
 
-    @classmethod
-    def build(cls, query: ParsedQuery) -> _AskedWords:
-        """The stems of all words."""
-        stems = frozenset(stem for word in query.words.split() for stem in _split_stems(word))
-        beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
-        return cls(stems, beginnings, stems | beginnings, not stems.isdisjoint(_ROLE_STEMS))
+@lru_cache(maxsize=65_536)
+def split_parts(word: str) -> tuple[str, ...]:
+    """The lower-case words of an identifier, without numbers."""
+    return tuple(part for part in split_identifier(word) if not part.isdigit())
 
-    def share(self, stems: Sequence[tuple[str, frozenset[str]]]) -> float:
-        """How many of some stems are its own, or begin with one or the other way round, as a share.
 
-        `extract` is in `extractor`. Each stem comes with its forms: itself and its beginnings.
-        """
-        has = (stem in self.beginnings or not self.stems.isdisjoint(forms) for stem, forms in stems)
-        return sum(has) / max(len(stems), 1)
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """What the forms of an English word have in common."""
+    # A stemmer is made for each word, in 2 us, because threads cannot share one.
+    return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
 
 
 def has_path(chunk: RankedChunk | OutlineFile) -> bool:
@@ -100,45 +130,106 @@ def has_path(chunk: RankedChunk | OutlineFile) -> bool:
     return chunk.source_type in PATH_TYPES
 
 
+def _scale_by_family(values: np.ndarray, families: np.ndarray) -> np.ndarray:
+    """How far each value is above the mean of its family, in quarters of four standard deviations.
+
+    A family of fewer than three counts by the mean of all. Values that are not finite give 0.
+    """
+    scaled, finite = np.zeros(len(values)), np.isfinite(values)
+    _scale_into(scaled, values, finite)
+    for family in dict.fromkeys(families.tolist()):
+        own = finite & (families == family)
+        if own.sum() >= _MIN_FAMILY:
+            _scale_into(scaled, values, own)
+    return scaled
+
+
+def _scale_into(scaled: np.ndarray, values: np.ndarray, own: np.ndarray) -> None:
+    if own.any():
+        of_own = values[own]
+        deviations = (of_own - of_own.mean()) / (of_own.std() + 1e-6)
+        scaled[own] = deviations.clip(_MIN_DEVIATIONS, _MAX_DEVIATIONS) / _MAX_DEVIATIONS
+
+
 def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:
-    """For each hit the weighted sum of the best chunks of its file of code, as a share of the best sum."""
+    """For each candidate the weighted sum of its document's best chunks, as a share of the best sum."""
     order, numbers = np.argsort(-fused, kind="stable"), chunks.file_numbers
     better = count_better_of_file(numbers, order).clip(max=len(COHERENCE_WEIGHTS))
-    weighted = np.array([*COHERENCE_WEIGHTS, 0.0])[better] * fused
-    weighted *= chunks.mark_files(lambda file: file.source_type == "code")
+    weighted = np.array([*COHERENCE_WEIGHTS, 0.0])[better] * fused.clip(min=0.0)
     sums = np.bincount(numbers[order], weighted[order])  # the best first, whatever the order of the hits
     best = sums.max(initial=0.0)
     return sums[numbers] / best if best > 0 else np.zeros(len(fused))
 
 
-def _compute_path_features(file: OutlineFile, asked: _AskedWords) -> tuple[float, float]:
-    """`file_name` and `role`: how many of the words of its name the question has, as a share; and whether
-    it is other than source code, which the question does not ask for. Without a path that people chose: 0."""
-    if not has_path(file):
-        return 0.0, 0.0
-    name = _read_path(file.path)
-    role = 0.0 if asked.names_role or name.is_source else 1.0
-    return 0.0 if asked.forms.isdisjoint(name.forms) else asked.share(name.stems), role
+def _mark_named(columns: Mapping[str, np.ndarray], chunks: Outlines, query: ParsedQuery) -> None:
+    """`symbol` and `path`: what the question names as it is written."""
+    if named := _list_ends(query.identifiers):
+        exact = tuple(_to_dotted(name) for name in query.identifiers)
+        for at, names in enumerate(chunks.symbols):
+            if any(_normalize_name(name).endswith(named) for name in names):
+                is_exact = any(_to_dotted(name).endswith(exact) for name in names)
+                columns["symbol"][at] = 1.0 if is_exact else _OTHER_CASE
+    if paths := _list_ends(query.paths):
+        columns["path"][:] = chunks.mark_files(lambda file: _normalize_name(file.path).endswith(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedWords:
+    """The words of a question, to be looked up."""
+
+    stems: frozenset[str]
+    beginnings: frozenset[str]  # of them: the stems of words that they may be made of
+    roles: frozenset[str]  # of files, that it asks for
+
+    @classmethod
+    def build(cls, query: ParsedQuery) -> _AskedWords:
+        """The stems of all words."""
+        stems = frozenset(stem for word in query.words.split() for stem in split_stems(word))
+        beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
+        roles = (role for role, words in _ROLE_STEMS.items() if not stems.isdisjoint(words))
+        return cls(stems, beginnings, frozenset(roles))
+
+    def has(self, name: tuple[str, frozenset[str]]) -> bool:
+        """Whether a stem is its own, or begins with one or the other way round: `extract`, `extractor`.
+
+        The stem comes with its forms: itself and its beginnings.
+        """
+        stem, forms = name
+        return stem in self.beginnings or not self.stems.isdisjoint(forms)
+
+
+def _read_files(files: Sequence[OutlineFile], asked: _AskedWords) -> dict[str, np.ndarray]:
+    """`file_name`, and whether a file has a role that the question does not ask for; by file."""
+    found = {name: np.zeros(len(files)) for name in ("file_name", *ROLE_WORDS)}
+    for at, file in enumerate(files):
+        if not has_path(file):
+            continue
+        name = _read_path(file.path, file.source)
+        found["file_name"][at] = bool(name.stems) and all(map(asked.has, name.stems))
+        if name.role and name.role not in asked.roles:
+            found[name.role][at] = 1.0
+    return found
 
 
 class _FileName(NamedTuple):
     """What the name of a file says."""
 
-    stems: Sequence[tuple[str, frozenset[str]]]  # of its words, each with its forms for `_AskedWords.share`
-    forms: frozenset[str]  # of all
-    is_source: bool  # it is source code
+    stems: Sequence[tuple[str, frozenset[str]]]  # of its words, each with its forms for `_AskedWords.has`
+    role: str | None  # see `SideRole`
 
 
 @lru_cache(maxsize=16_384)
-def _read_path(path: str) -> _FileName:
-    """The name of a file, or of its folder for the file of a package."""
+def _read_path(path: str, source: str) -> _FileName:
+    """The name of a file, or of its folder for the file of a package, without the name of its repository."""
     *folders, name = path.split("/")
-    stem = name.partition(".")[0] or name
+    *stem_parts, _ = name.split(".") if "." in name else (name, "")
+    stem = ".".join(part for part in stem_parts if part not in _NAME_SUFFIXES) or name
     if stem in _PACKAGE_STEMS and folders:
         stem = folders.pop()
-    stems = tuple((each, frozenset((each, *_iter_beginnings(each)))) for each in _split_stems(stem))
+    repository = frozenset(split_stems(source))
+    own = (each for each in split_stems(stem) if each not in repository)
     return _FileName(
-        stems, frozenset().union(*(forms for _, forms in stems)), classify_file(path) == "source"
+        tuple((each, frozenset((each, *_iter_beginnings(each)))) for each in own), find_side_role(path)
     )
 
 
@@ -155,16 +246,15 @@ def _list_ends(names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16_384)
 def _normalize_name(name: str) -> str:
-    """With dots only, one before each part; letter case does not matter."""
-    return "." + _SEPARATOR.sub(".", name).casefold()
+    """As `_to_dotted`; letter case does not matter."""
+    return _to_dotted(name).casefold()
 
 
-@lru_cache(maxsize=16_384)
-def _split_stems(word: str) -> tuple[str, ...]:
-    """The stems of an identifier's words, without numbers: `routing_table2` gives rout, tabl."""
-    # A stemmer is made for each word, in 2 us, because threads cannot share one.
-    stemmer = cast("Any", Stemmer).Stemmer("english", 0)
-    return tuple(stemmer.stemWord(part) for part in split_identifier(word) if not part.isdigit())
+def _to_dotted(name: str) -> str:
+    """With dots only, one before each part."""
+    return "." + _SEPARATOR.sub(".", name)
 
 
-_ROLE_STEMS = frozenset(stem for word in ROLE_WORDS for stem in _split_stems(word))
+_ROLE_STEMS = {
+    role: frozenset(stem for word in words for stem in split_stems(word)) for role, words in ROLE_WORDS.items()
+}

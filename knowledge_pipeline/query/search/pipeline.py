@@ -4,7 +4,7 @@
     understand  a question         SearchPlan         plan.py, understand.py
     retrieve    each SubQuery      Candidates         retrieve.py
     fuse        Candidates         hits, best first   fuse.py
-    rank        hits               RetrievalResult    ranker.py, rank.py; merged to one list of hits
+    rank        hits               RetrievalResult    features.py, text_features.py, ranker.py, rank.py; merged
     rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
     assemble    hits               SearchResults      assemble.py
     enrich      SearchResults      SearchResults      enrichment.py
@@ -29,6 +29,7 @@ from knowledge_pipeline import identifiers
 from knowledge_pipeline.awaiting import gather_all
 from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
+from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble_best, build_response
@@ -39,7 +40,7 @@ from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
 from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, merge_hits
-from knowledge_pipeline.query.search.ranker import load_model, rank_hits
+from knowledge_pipeline.query.search.ranker import MIN_READ, Ranking, load_model
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import (
     SearchScope,
@@ -54,6 +55,7 @@ from knowledge_pipeline.query.search.second_look import (
     apply_relevance_feedback,
     find_related_names,
 )
+from knowledge_pipeline.query.search.text_features import compute_text_features
 from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
@@ -106,6 +108,7 @@ class SearchPipeline:
         self._enricher = enricher
         self._budgets = budgets  # None: no language model is called, or none has a budget
         self._rows = RowCache()
+        self._words = WordVectors()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
     async def prewarm(self, readers: Iterable[IndexReader]) -> None:
@@ -231,11 +234,20 @@ class SearchPipeline:
         found, problems, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = found
         if not plan.profile.is_example:
-            model, query = load_model(ranker), sub_query.query
-            hits = rank_hits(found, query, diverse=plan.diverse, explain=plan.explain, model=model)
+            with watch.step("rank"):
+                hits = await self._rank(plan, found, sub_query, scope, ranker)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
         return RetrievalResult(hits, problems, names)
+
+    async def _rank(
+        self, plan: SearchPlan, found: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
+    ) -> Hits:
+        """Step 4: all by what is known of them, then the best by their texts as well."""
+        ranking = Ranking.build(found, sub_query.query, load_model(ranker))
+        best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
+        texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
+        return ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)
 
     async def _find_hits(
         self,

@@ -1,17 +1,17 @@
 """Ranks the hits of a question by a learned, linear model of their features. Pure.
 
-    score = (fused + the sum of weight x feature) / (1 + the sum of the weights above 0), at least 0
+    log-odds that a chunk answers = base + the sum of weight x feature - what further chunks of a document lose
 
-So scores stay in [0, 1], and those of different questions compare as far as fused scores do. Then each
-further chunk of a file counts for less, so that one file does not crowd out others. The weights are in
-`ranker.json`, written by `python -m benchmarks.train_ranker`, unless a release has others that `knowledge
-tune` learned from the corpus. (docs/decisions/0034-learned-ranking.md, 0048-tuning.md)
+and the score is that probability. All candidates are ranked by what is known without their texts; the best
+are read, and ranked again with what their texts say (text_features.py). The weights are in `ranker.json`,
+written by `python -m benchmarks.train_ranker`, unless a release has others that `knowledge tune` learned
+from the corpus. (docs/decisions/0113-one-rank.md, 0048-tuning.md)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,86 +19,110 @@ from typing import Any
 
 import numpy as np
 
-from knowledge_pipeline.query.search.features import (
-    FEATURES,
-    compute_features,
-    count_better_of_file,
-    has_path,
-)
+from knowledge_pipeline.query.search.features import FEATURES, compute_features, count_better_of_file
 from knowledge_pipeline.query.search.hits import Hits, order_best_first
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES
 from knowledge_pipeline.query.search.understand import ParsedQuery
-from knowledge_pipeline.store.index.outline_columns import Outlines
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
+FORM = 2  # of stored models: others knew other features, and are not used
+MIN_READ = 40  # candidates whose texts are read: with 60 nothing is gained
+
+_BASE, _FURTHER_CHUNK = "base", "further_chunk"
+_PARTS = (*FEATURES, *TEXT_FEATURES, "same_document", "unread")
 
 
 @dataclass(frozen=True)
 class RankingModel:
-    """Weights of the features, against 1 of `fused`, and what each further chunk of a file counts."""
+    """Weights of the features in log-odds, and what else makes a score of them."""
 
-    weights: Mapping[str, float]  # feature -> weight; below 0 only for `role`
-    repeat_factor: float  # in (0, 1]
+    weights: Mapping[str, float]  # feature -> weight; one that is not named counts nothing
+    further_chunk: float  # what each better chunk of its document takes from a chunk; at least 0
+    base: float = 0.0  # log-odds of a chunk whose features are 0
 
     def to_json(self) -> str:
         """The model as a release keeps it: equal texts for equal models."""
-        return json.dumps(
-            {"weights": dict(self.weights), "repeat_factor": self.repeat_factor}, sort_keys=True
-        )
+        content = {"form": FORM, "weights": dict(self.weights)}
+        return json.dumps(content | {_BASE: self.base, _FURTHER_CHUNK: self.further_chunk}, sort_keys=True)
 
     @cached_property
-    def shares(self) -> np.ndarray:
-        """The weights as shares of the highest possible score; shape (`FEATURES`,)."""
-        weights = np.array([1.0, *(self.weights.get(name, 0.0) for name in FEATURES[1:])])
-        return weights / weights.clip(min=0.0).sum()
+    def candidate_weights(self) -> np.ndarray:
+        """Shape (`FEATURES`,)."""
+        return np.array([self.weights.get(name, 0.0) for name in FEATURES])
+
+    @cached_property
+    def text_weights(self) -> np.ndarray:
+        """Shape (`TEXT_FEATURES`,)."""
+        return np.array([self.weights.get(name, 0.0) for name in TEXT_FEATURES])
 
 
 @lru_cache(maxsize=16)
 def load_model(text: str | None = None) -> RankingModel:
     """The model of a release, as `RankingModel.to_json` wrote it; None: the one of the package.
 
-    A feature that a later version knows and the model does not counts nothing.
+    The package's as well for a model of an earlier version, whose features were others.
     """
     content: dict[str, Any] = json.loads(MODEL_PATH.read_text() if text is None else text)
-    return RankingModel(content["weights"], content["repeat_factor"])
+    if content.get("form") != FORM:
+        return load_model()
+    return RankingModel(content["weights"], content[_FURTHER_CHUNK], content[_BASE])
 
 
-def rank_hits(
-    hits: Hits,
-    query: ParsedQuery,
-    *,
-    diverse: bool = True,
-    explain: bool = True,
-    model: RankingModel | None = None,
-) -> Hits:
-    """Fused hits, best first; equal scores are ordered by id. The order of the input does not matter.
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Candidates ranked by what is known without their texts."""
 
-    Args:
-        diverse: each further chunk of a file counts for less.
-        explain: `boosts` of the explanations say what each feature but `fused` adds to the score or takes
-            from it.
-    """
-    found = hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
-    model, chunks = model or load_model(), found.chunks
-    parts = compute_features(chunks, found.scores, query) * model.shares  # shape (hits, FEATURES)
-    scores = parts.sum(axis=1).clip(min=0.0).clip(max=1.0)
-    order = order_best_first(scores, chunks.by_id)
-    losses = np.zeros(len(order))
-    if diverse:
-        losses = scores * _compute_shares_lost(chunks, order, model.repeat_factor)
-        scores = scores - losses
-        order = order_best_first(scores, chunks.by_id)
-    boosts = _list_boosts(parts, losses) if explain else None
-    return Hits(found, order, scores, boosts)
+    hits: Hits  # best first
+    parts: np.ndarray  # what each feature adds to the log-odds; shape (candidates, `FEATURES`)
+    model: RankingModel
+
+    @classmethod
+    def build(cls, hits: Hits, query: ParsedQuery, model: RankingModel | None = None) -> Ranking:
+        """Rank fused hits. The order of the input does not matter; equal scores are ordered by id."""
+        found = hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
+        model = model or load_model()
+        similarities = np.array(found.similarities, np.float64)
+        features = compute_features(found.chunks, found.scores, similarities, query)
+        parts = features * model.candidate_weights
+        totals = parts.sum(axis=1) + model.base
+        order = order_best_first(totals, found.chunks.by_id)
+        return cls(Hits(found, order, _to_probabilities(totals)), parts, model)
+
+    def finish(self, text_features: np.ndarray, *, diverse: bool = True, explain: bool = True) -> Hits:
+        """All hits, best first; those whose texts were read before all others.
+
+        Args:
+            text_features: of the best candidates, in the order of `hits`; shape (read, `TEXT_FEATURES`).
+            diverse: each further chunk of a document counts for less.
+            explain: `boosts` say what the base, each feature and the better chunks of its document add to
+                the log-odds of each score.
+        """
+        found, model, order = self.hits.candidates, self.model, self.hits.order
+        read, unread = order[: len(text_features)], order[len(text_features) :]
+        text_parts = np.zeros((len(order), len(TEXT_FEATURES)))
+        text_parts[read] = text_features * model.text_weights
+        totals = self.parts.sum(axis=1) + text_parts.sum(axis=1) + model.base
+        losses = np.zeros((len(order), 2))  # by better chunks of its document, and for not being read
+        if diverse:
+            by_total = order_best_first(totals, found.chunks.by_id)
+            better = count_better_of_file(found.chunks.file_numbers, by_total)
+            losses[:, 0] = model.further_chunk * better
+        totals -= losses[:, 0]
+        if len(read) and len(unread):
+            losses[unread, 1] = max(0.0, totals[unread].max() - totals[read].min())
+            totals -= losses[:, 1]
+        boosts = _list_boosts(model.base, np.hstack([self.parts, text_parts, -losses])) if explain else None
+        order = order_best_first(totals, found.chunks.by_id)
+        return Hits(found, order, _to_probabilities(totals), boosts)
 
 
-def _list_boosts(parts: np.ndarray, losses: np.ndarray) -> list[dict[str, float]]:
-    """What features but `fused` add to the score of each hit, and what the better ones of its file take."""
-    named = zip(parts[:, 1:].tolist(), (-losses).tolist(), strict=True)
-    boosts = (dict(zip((*FEATURES[1:], "same_file"), (*row, loss), strict=True)) for row, loss in named)
-    return [{name: boost for name, boost in each.items() if boost} for each in boosts]
+def _to_probabilities(log_odds: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-log_odds))
 
 
-def _compute_shares_lost(chunks: Outlines, order: np.ndarray, factor: float) -> np.ndarray:
-    """What share of its score each hit loses, which is more with each better one of its file."""
-    better = count_better_of_file(chunks.file_numbers, order) * chunks.mark_files(has_path)
-    return np.array([1.0 - factor**count for count in range(better.max(initial=0) + 1)])[better]
+def _list_boosts(base: float, parts: np.ndarray) -> Sequence[Mapping[str, float]]:
+    """What the base and each part add to each candidate's log-odds; shape of parts (candidates, `_PARTS`)."""
+    return [
+        {_BASE: base} | {name: part for name, part in zip(_PARTS, row, strict=True) if part}
+        for row in parts.tolist()
+    ]

@@ -13,11 +13,13 @@ import numpy as np
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.evaluation.golden import GoldenAnswer
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.features import compute_features, has_path
+from knowledge_pipeline.query.search.features import compute_features
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 ANSWER = "answer"
@@ -41,8 +43,8 @@ class Example:
     set: str
     group: str  # a repository, or a set of documents: what is left out at once
     question: str
-    features: np.ndarray  # shape (hits, FEATURES)
-    files: np.ndarray  # number of each hit's file; those without a path are alone
+    features: np.ndarray  # shape (hits, FEATURES and TEXT_FEATURES)
+    files: np.ndarray  # number of each hit's document
     views: tuple[View, ...]
 
 
@@ -68,20 +70,30 @@ def build_example(
     query: ParsedQuery,
     judge: Judge,
     gains: Mapping[str, Mapping[str, float]],
+    *,
+    words: WordVectors | None = None,
 ) -> Example:
-    """One question of a set and group; `gains` has, for each view, what each place that answers is worth."""
+    """One question of a set and group; `gains` has, for each view, what each place that answers is worth.
+
+    Without `words` the features of texts are 0: where the question was taken out of the text that answers.
+    """
     hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
     chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
     shown = list(map(judge, chunks))
     views = tuple(
         _build_view(name, [each[name] for each in shown], of_view) for name, of_view in gains.items()
     )
-    files = [f"{chunk.source}:{chunk.path if has_path(chunk) else chunk.id}" for chunk in chunks]
+    similarities = np.array([hit.explanation.vector_score for hit in hits], np.float64)
+    features = compute_features(to_outlines(chunks), fused, similarities, query)
+    texts = np.zeros((len(chunks), len(TEXT_FEATURES)))
+    if words is not None:
+        texts = compute_text_features(chunks, query, words)
+    files = [f"{chunk.source}:{chunk.path}" for chunk in chunks]
     return Example(
         set=origin[0],
         group=origin[1],
         question=query.text,
-        features=compute_features(to_outlines(chunks), fused, query),
+        features=np.hstack([features, texts]),
         files=np.unique(files, return_inverse=True)[1],
         views=views,
     )

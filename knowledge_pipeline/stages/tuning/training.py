@@ -1,33 +1,32 @@
 """Trains the ranker's weights on examples, by coordinate ascent. Pure, and deterministic.
 
 Each weight in turn takes the value of a grid that is best, until none changes (Metzler & Croft 2007,
-https://doi.org/10.1007/s10791-006-9019-z). The sign of each weight is fixed. `tune_weights` starts from
+https://doi.org/10.1007/s10791-006-9019-z). `tune_weights` starts from
 the shipped weights and pays for each step away from them, so that few pairs change little. It leaves alone
-what the form of mined pairs decides, whatever the corpus is: no answer is a test, which `role` is about, and
-a docstring has one chunk, which never is a further one of its file. (docs/decisions/0048-tuning.md)
+what the form of mined pairs decides, whatever the corpus is: no answer is a test, a docstring has one chunk,
+which never is a further one of its file, and a question stands in the text that answers it.
+(docs/decisions/0048-tuning.md)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knowledge_pipeline.query.search.features import FEATURES
 from knowledge_pipeline.query.search.ranker import RankingModel
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES
 from knowledge_pipeline.stages.tuning.examples import Example
 
-TRAINED = ("coherence", "symbol", "file_name", "role")
-"""Few questions name a file, so `path` gets the weight of `symbol`."""
+ALL_FEATURES = (*FEATURES, *TEXT_FEATURES)
 
 TUNED = ("coherence", "symbol", "file_name")
 """What a corpus may change."""
 
-GRID = (0.0, 0.03, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3)
-REPEAT_FACTORS = (0.9, 1.0, 0.95)  # less would take from readers of a whole list what the first ten gain
-SIGNS: Mapping[str, int] = {"role": -1}
-PRIOR_PAIRS = 20.0  # answered at rank 1 instead of not at all: what a change of a weight by 1 has to bring
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+PRIOR_PAIRS = 2.5  # answered at rank 1 instead of not at all: what a change of a weight by 1 has to bring
 
 Weights = Mapping[str, float]
 Values = Mapping[str, np.ndarray]
@@ -56,12 +55,10 @@ class ExampleBatch:
         """The sets, by name."""
         return sorted(set(self.sets.tolist()))
 
-    def judge(self, weights: Weights, repeat_factor: float) -> Values:
+    def judge(self, weights: Weights, further_chunk: float) -> Values:
         """nDCG@10 of each question, over places and as the results are returned."""
-        shares = np.array([1.0, *(weights.get(name, 0.0) for name in FEATURES[1:])])
-        scores = (self._features @ shares).clip(min=0.0)
-        if repeat_factor < 1.0:
-            scores *= repeat_factor ** _rank_within(self._file, scores)
+        scores = self._features @ np.array([weights.get(name, 0.0) for name in ALL_FEATURES])
+        scores -= further_chunk * _rank_within(self._file, scores)
         ranks = _rank_within(self._question, scores)
         return {
             measure: values for view in self._views.values() for measure, values in view.judge(ranks).items()
@@ -100,8 +97,8 @@ class _FlatView:
 
 
 def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The rank of each score among those of its key, from 0; scores are between -1 and 3."""
-    order = np.argsort(4.0 * keys - scores, kind="stable")
+    """The rank of each score among those of its key, from 0."""
+    order = np.lexsort((-scores, keys))
     positions = np.arange(len(keys))
     is_start = np.diff(keys[order], prepend=-1) != 0
     ranks = np.empty(len(keys))
@@ -122,52 +119,44 @@ def tune_weights(batch: ExampleBatch, shipped: RankingModel) -> list[TrainingSte
     count = len(batch.groups)
     steps: list[TrainingStep] = []
 
-    def evaluate(weights: Weights, factor: float) -> float:
-        away = sum(abs(weights[name] - shipped.weights[name]) for name in TUNED)
-        return float(judge_places(batch, RankingModel(weights, factor)).mean()) - PRIOR_PAIRS * away / count
+    def evaluate(weights: Weights) -> float:
+        away = sum(abs(weights[name] - shipped.weights.get(name, 0.0)) for name in TUNED)
+        gain = judge_places(batch, replace(shipped, weights=weights)).mean()
+        return float(gain) - PRIOR_PAIRS * away / count
 
-    def record(weights: Weights, factor: float) -> None:
-        model = RankingModel(weights, factor)
+    def record(weights: Weights) -> None:
+        model = replace(shipped, weights=weights)
         steps.append(TrainingStep(model, float(judge_places(batch, model).mean())))
 
-    record(shipped.weights, shipped.repeat_factor)
-    ascend(evaluate, shipped.weights, shipped.repeat_factor, TUNED, factors=(), after_pass=record)
+    record(shipped.weights)
+    _ascend(evaluate, shipped.weights, after_pass=record)
     return steps
 
 
 def judge_places(batch: ExampleBatch, model: RankingModel) -> np.ndarray:
     """nDCG@10 of each question by place: by definition where its answers name one, else by file."""
-    values = batch.judge(model.weights, model.repeat_factor)
+    values = batch.judge(model.weights, model.further_chunk)
     by_file = values.get("file", np.full(len(batch.groups), np.nan))
     by_symbol = values.get("symbol, as returned", np.full(len(batch.groups), np.nan))
     return np.where(np.isnan(by_symbol), by_file, by_symbol)
 
 
-def ascend(
-    evaluate: Callable[[Weights, float], float],
-    weights: Weights,
-    factor: float,
-    trained: Sequence[str] = TRAINED,
-    factors: Sequence[float] = REPEAT_FACTORS,
-    after_pass: Callable[[Weights, float], None] = lambda weights, factor: None,
-) -> tuple[Weights, float]:
-    """The weights and the factor of repeats that no change of one of them makes better."""
-    weights = _complete(weights)
-    best, before = evaluate(weights, factor), float("-inf")
+def _ascend(
+    evaluate: Callable[[Weights], float], weights: Weights, *, after_pass: Callable[[Weights], None]
+) -> None:
+    """Find the weights that no change of one of them makes better."""
+    best, before = evaluate(weights), float("-inf")
     while best > before:
         before = best
-        for name in trained:
+        for name in TUNED:
             for value in GRID:
-                changed = _complete({**weights, name: value * SIGNS.get(name, 1)})
-                if (gained := evaluate(changed, factor)) > best + 1e-9:
+                changed = _complete({**weights, name: value})
+                if (gained := evaluate(changed)) > best + 1e-9:
                     best, weights = gained, changed
-        for each in factors:
-            if (gained := evaluate(weights, each)) > best + 1e-9:
-                best, factor = gained, each
         if best > before:
-            after_pass(weights, factor)
-    return weights, factor
+            after_pass(weights)
 
 
 def _complete(weights: Weights) -> Weights:
+    """Few questions name a file, so `path` gets the weight of `symbol`."""
     return {**weights, "path": weights.get("symbol", 0.0)}

@@ -17,18 +17,23 @@ from knowledge_pipeline.errors import Busy, NotFound
 from knowledge_pipeline.evaluation.compare import MeasureDifference, compare, compute_difference
 from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE
-from knowledge_pipeline.query.search.features import FEATURES
 from knowledge_pipeline.query.search.ranker import RankingModel, load_model
 from knowledge_pipeline.stages.evaluate import run_questions
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.tuning.ask import ask_pairs
 from knowledge_pipeline.stages.tuning.mine import mine_pairs
 from knowledge_pipeline.stages.tuning.pairs import KINDS, Pair, split_newest
-from knowledge_pipeline.stages.tuning.training import ExampleBatch, TrainingStep, judge_places, tune_weights
+from knowledge_pipeline.stages.tuning.training import (
+    TUNED,
+    ExampleBatch,
+    TrainingStep,
+    judge_places,
+    tune_weights,
+)
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release, find_live_release, publish_ranker
 
-VERSION = "1"  # of how pairs are mined and weights are trained
+VERSION = "2"  # of how pairs are mined and weights are trained
 MIN_PAIRS = 50  # fewer say nothing: ten of them would be held out
 
 
@@ -67,7 +72,7 @@ class TuningResult:
     @property
     def problem(self) -> str | None:
         """Why the weights are not released; None if they are better."""
-        if self.after.shares.tolist() == self.before.shares.tolist():
+        if self.after.to_json() == self.before.to_json():
             return "the weights that it learns are live already"
         if self.gain.verdict != "better":
             return "the held-out pairs are not answered better, by the paired bootstrap"
@@ -134,9 +139,8 @@ def list_worst_losses(result: TuningResult, *, limit: int) -> list[ScoredPair]:
 
 
 def describe_weights(model: RankingModel) -> dict[str, float]:
-    """Each trained weight, and what each further chunk of a file counts."""
-    weights = {name: float(model.weights.get(name, 0.0)) for name in FEATURES[1:]}
-    return {**weights, "further_chunk": model.repeat_factor}
+    """Each weight that tuning may change."""
+    return {name: float(model.weights.get(name, 0.0)) for name in (*TUNED, "path")}
 
 
 def _score_pairs(
