@@ -7,6 +7,7 @@ other without a gap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ _COMMENTS = frozenset(
     {"comment", "line_comment", "block_comment", "multiline_comment", "haddock", "marginalia"}
 )
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
+_LICENCE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved|permission is hereby", re.I)
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
     {"decorated_definition", "export_statement", "lexical_declaration"}
@@ -52,7 +54,11 @@ class SyntaxPiece:
 
 
 def build_pieces(
-    outline: Outline, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None
+    outline: Outline,
+    nodes: Iterable[Node],
+    span: tuple[int, int],
+    enclosing: OutlineDefinition | None,
+    licence_end: int = 0,
 ) -> list[SyntaxPiece]:
     """Tile a span with pieces; none if there is no node.
 
@@ -60,8 +66,9 @@ def build_pieces(
         nodes: siblings, or descendants of siblings, in the order of the text.
         span: start and end, in characters.
         enclosing: the definition that contains the nodes, which is not found again.
+        licence_end: where the licence at the top of the file ends, which belongs to no definition.
     """
-    joined = _attach_comments(outline, _group_by_line(outline, nodes))
+    joined = _attach_comments(outline, _group_by_line(outline, nodes), licence_end)
     if joined:
         joined[0].start_char, joined[-1].end_char = span
     for piece, following in pairwise(joined):
@@ -98,6 +105,22 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     return found if progress else None
 
 
+def find_licence_end(outline: Outline) -> int:
+    """Where the comment of three lines or more ends that a file begins with and that is a licence; else 0."""
+    text, end = outline.tree.text, 0
+    for node in outline.tree.top_nodes:
+        if node.type == "php_tag":
+            continue
+        start_char, end_char = outline.tree.start(node), outline.tree.end(node)
+        if node.type not in _COMMENTS or (end and text.count("\n", end - 1, start_char) > 1):
+            break
+        end = end_char
+        if text.count("\n", start_char, end_char) > 1:
+            break
+    head = text[:end].strip()
+    return end if head.count("\n") >= 2 and _LICENCE.search(head) else 0
+
+
 def _is_attribute(outline: Outline, node: Node) -> bool:
     return node.type in _ATTRIBUTES or node.id in outline.attribute_ids
 
@@ -122,23 +145,30 @@ def _group_by_line(outline: Outline, nodes: Iterable[Node]) -> list[SyntaxPiece]
     return rows
 
 
-def _attach_comments(outline: Outline, rows: list[SyntaxPiece]) -> list[SyntaxPiece]:
+def _attach_comments(outline: Outline, rows: list[SyntaxPiece], licence_end: int) -> list[SyntaxPiece]:
     """Comments joined to what they stand before, closing brackets to what they close."""
     joined: list[SyntaxPiece] = []
     for row in rows:
-        if row.code is not None and joined and not any(node.is_named for node in row.nodes):
+        if row.code is not None and joined and all(_closes(node) for node in row.nodes):
             while len(joined) > 1 and joined[-1].is_comment:
                 comment = joined.pop()
                 _append_piece(joined[-1], comment)
             _append_piece(joined[-1], row)
             continue
-        while row.code is not None and joined and _belongs_to_next(outline, joined[-1], row):
+        while row.code is not None and joined and joined[-1].start_char >= licence_end:
+            if not _belongs_to_next(outline, joined[-1], row):
+                break
             before = joined.pop()
             _append_piece(before, row)
             before.code_end_char = row.code_end_char
             row = before
         joined.append(row)
     return joined
+
+
+def _closes(node: Node) -> bool:
+    """Whether a node is a closing bracket or the like, or a comment behind it: `}  // namespace a`."""
+    return not node.is_named or node.type in _COMMENTS
 
 
 def _append_piece(piece: SyntaxPiece, following: SyntaxPiece) -> None:
