@@ -32,7 +32,7 @@ class PieceGroup:
 
     @property
     def is_about_enclosing(self) -> bool:
-        """Whether it is the beginning of the definition around it; a namespace's is about its first member."""
+        """Whether it begins the definition around it; a namespace's beginning is about its members."""
         return self.has_head and not (self.subjects and self.enclosing and self.enclosing.kind == "module")
 
     @property
@@ -205,17 +205,18 @@ class ScrapJoiner:
 
         if cuts := [cut for cut in donor.cuts if is_allowed(cut)]:
             return min(cuts, key=imbalance)
-        lines = [line for line in self._list_lines(donor) if is_allowed(line[1])]
-        return min(lines, key=lambda line: (line[0], imbalance(line[1])), default=(0, None))[1]
+        lines = [line for line in self._list_lines(donor) if is_allowed(line[-1])]
+        return min(lines, key=lambda line: (*line[:-1], imbalance(line[-1])), default=(0, False, None))[-1]
 
-    def _list_lines(self, group: PieceGroup) -> Iterator[tuple[int, int]]:
-        """Indentation and start of each line of a group that is not empty, but for the first."""
+    def _list_lines(self, group: PieceGroup) -> Iterator[tuple[int, bool, int]]:
+        """Of each line that is not empty, but for the first: indentation, whether it goes on, start."""
         at = self.text.find("\n", group.start_char, group.end_char)
         while at != -1:
             end = self.text.find("\n", at + 1, group.end_char)
             line = self.text[at + 1 : group.end_char if end == -1 else end]
             if code := line.lstrip():
-                yield len(line) - len(code), at + 1
+                before = self.text[at - 1]
+                yield len(line) - len(code), before.isalnum() or before == ",", at + 1
             at = end
 
 

@@ -29,6 +29,9 @@ _WRAPPERS = frozenset(
 _BLOCK_SUFFIXES = (
     *("block", "body", "_list", "statements", "body_declarations", "compound_statement", "do_group"),
 )
+_HASH_LANGUAGES = ("python", "ruby", "bash", "elixir", "powershell", "hcl", "terraform", "dockerfile")
+_COMMENT_MARKS = dict.fromkeys(_HASH_LANGUAGES, "#") | dict.fromkeys(("lua", "sql", "haskell"), "--")
+"""How a line of comment begins, where not with `//`."""
 _MAX_HEAD_CHARS = 200  # characters before a definition that still belong to it: `if sys.platform == "win32":`
 
 
@@ -68,10 +71,12 @@ def build_pieces(
         enclosing: the definition that contains the nodes, which is not found again.
         licence_end: where the licence at the top of the file ends, which belongs to no definition.
     """
-    joined = _attach_comments(outline, _group_by_line(outline, nodes), licence_end)
+    inside = (node for node in nodes if outline.tree.start(node) < span[1])
+    joined = _attach_comments(outline, _group_by_line(outline, inside), licence_end)
     if joined:
         joined[0].start_char, joined[-1].end_char = span
     for piece, following in pairwise(joined):
+        following.start_char = _find_comment_before(outline, piece, following)
         piece.end_char = following.start_char
     for piece in joined:
         if piece.code is not None:
@@ -191,6 +196,21 @@ def _belongs_to_next(outline: Outline, comment: SyntaxPiece, row: SyntaxPiece) -
     if is_import or text.startswith(_FILE_COMMENT_PREFIXES, comment.start_char):
         return False
     return text.count("\n", comment.end_char - 1, row.start_char) <= 1
+
+
+def _find_comment_before(outline: Outline, piece: SyntaxPiece, following: SyntaxPiece) -> int:
+    """Where a piece begins, with the comment right above it that a grammar put into the one before."""
+    text, start = outline.tree.text, following.start_char
+    if piece.is_comment or following.is_comment:
+        return start
+    marks = _COMMENT_MARKS.get(outline.tree.language, "//")
+    line_start = text.rfind("\n", piece.start_char, start) + 1
+    while line_start > 0:
+        above = text.rfind("\n", piece.start_char, line_start - 1) + 1
+        if not above or not text[above:line_start].lstrip().startswith(marks):
+            break
+        start = line_start = above
+    return start
 
 
 def _find_own_definition(

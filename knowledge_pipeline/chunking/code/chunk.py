@@ -85,8 +85,9 @@ class _CodeSplitter:
         else:  # nothing but a byte order mark
             groups = self._split_by_lines(whole, None)
         limits = self.limits
-        joiner = ScrapJoiner(text, limits.min_tokens, limits.max_tokens, self.measured.count_tokens)
-        for group in joiner.join(groups):
+        count_tokens = self.measured.count_tokens
+        groups = ScrapJoiner(text, limits.min_tokens, limits.max_tokens, count_tokens).join(groups)
+        for group in groups:
             if not text[group.start_char : group.end_char].isspace():
                 yield self._build_span(group)
 
