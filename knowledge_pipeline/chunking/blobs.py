@@ -27,8 +27,7 @@ def drop_blobs(chunks: Sequence[Chunk], text: str, *, may_be_compact: bool = Fal
 
 def _widen(chunk: Chunk, text: str) -> str:
     """A chunk that is too short to be judged, with what its first and last line have more."""
-    spaces = sum(map(chunk.text.count, " \n\t"))
-    if len(chunk.text) >= _MIN_CHARS or spaces > len(chunk.text) * _MAX_SPACE_SHARE + 2:
+    if len(chunk.text) >= _MIN_CHARS or _count_spaces(chunk.text) > len(chunk.text) * _MAX_SPACE_SHARE + 2:
         return chunk.text
     start, end = max(0, chunk.start_char - _MIN_CHARS), chunk.end_char + _MIN_CHARS
     line_end = text.find("\n", chunk.end_char, end)
@@ -43,16 +42,20 @@ def is_blob(text: str) -> bool:
     Words around a long address keep it. Scripts without spaces between words are outside of ASCII, so
     that only ASCII counts.
     """
-    if len(text) < _MIN_CHARS:
+    if len(text) < _MIN_CHARS or _count_spaces(text) > len(text) * _MAX_REST_SHARE:
         return False
     if is_encoded(text):
         return True
     if text.count("\n") >= len(text) // _MIN_CHARS or len(text.encode("utf-8", "replace")) > len(text) * 1.1:
         return False
     rest = _ADDRESS.sub("", text)
-    return sum(map(rest.count, " \n\t")) < len(rest) * _MAX_SPACE_SHARE
+    return _count_spaces(rest) < len(rest) * _MAX_SPACE_SHARE
 
 
 def is_encoded(text: str) -> bool:
     """Whether a text is base64, in one line or many, or an address without end."""
     return len(_ENCODED.sub("", text)) < len(text) * _MAX_REST_SHARE
+
+
+def _count_spaces(text: str) -> int:
+    return text.count(" ") + text.count("\n") + text.count("\t")
