@@ -30,7 +30,10 @@ _BLOCK_SUFFIXES = (
     *("block", "body", "_list", "statements", "body_declarations", "compound_statement", "do_group"),
 )
 _HASH_LANGUAGES = ("python", "ruby", "bash", "elixir", "powershell", "hcl", "terraform", "dockerfile")
-_COMMENT_MARKS = dict.fromkeys(_HASH_LANGUAGES, "#") | dict.fromkeys(("lua", "sql", "haskell"), "--")
+_COMMENT_MARKS: dict[str, str] = {
+    **dict.fromkeys(_HASH_LANGUAGES, "#"),
+    **dict.fromkeys(("lua", "sql", "haskell"), "--"),
+}
 """How a line of comment begins, where not with `//`."""
 _MAX_HEAD_CHARS = 200  # characters before a definition that still belong to it: `if sys.platform == "win32":`
 
