@@ -1,14 +1,18 @@
-"""Trains the ranker's weights on development sets, and says what they gain on repositories left out.
+"""Trains the ranker's weights on development sets, and says what they give on repositories left out.
 
-    python -m benchmarks.train_ranker --sets FOLDER --mirrors FOLDER [--store FOLDER] [--write]
+    python -m benchmarks.train_ranker --sets FOLDER --mirrors FOLDER [--store FOLDER] [--write] [--ablation]
 
-The folder of sets has `repositories-dev`, `sweqa-dev`, and sets in BEIR layout; this repository's golden
-questions are asked as well. Mirrors are as in `benchmarks.repositories`. What was found is kept in the
-store, so that a second run trains at once. `--write` writes the weights into the package.
+The folder of sets has `mixed-dev`, `repositories-dev`, `sweqa-dev`, and sets in BEIR layout; the organisation
+of `evaluation/organisation` is asked as well. Mirrors are as in `benchmarks.repositories`; a repository
+without one is left out, with a message. What was found for each question is kept in the store, so that a
+second run trains at once; delete `*.candidates` there after a change of cutting, embedding or retrieval.
+`--write` writes the weights into the package.
 
-Training is coordinate ascent (Metzler & Croft 2007, https://doi.org/10.1007/s10791-006-9019-z) on the mean
-nDCG@10 of the sets: each weight in turn takes the value of a grid that is best, until none changes. It
-is deterministic. The sign of each weight is fixed, and a weight has to pay for its size.
+The loss of a question is that of a softmax over its candidates: for each target the probability that one of
+the chunks that hit it is drawn, to the power of `ALPHA` (below 1, so that a question that is answered already
+counts more than one that cannot be; 0 would be the logarithm). Sets of mixed content and sets of code weigh
+the same. Scores are calibrated afterwards, by logistic regression of whether one of the first ten results
+hits a target. All of it is deterministic.
 """
 
 from __future__ import annotations
@@ -16,10 +20,9 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
-import subprocess
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,227 +31,387 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import repositories, retrieval
+from benchmarks import mixed, organisation_set, repositories, retrieval
+from benchmarks.mixed_measure import Place, Question, Target, compute_ndcg, judge_success
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
-from knowledge_pipeline.evaluation.golden_files import load_golden_set
+from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.features import FEATURES
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.search.ranker import MODEL_PATH
-from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.query.search.features import FEATURES, compute_features
+from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
+from knowledge_pipeline.query.search.ranker import FORM, MIN_READ, MODEL_PATH
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.tuning import examples
-from knowledge_pipeline.stages.tuning.examples import (
-    ANSWER,
-    Example,
-    build_example,
-    judge_by_file,
-    judge_by_symbol,
-)
-from knowledge_pipeline.stages.tuning.training import (
-    REPEAT_FACTORS,
-    SIGNS,
-    TRAINED,
-    ExampleBatch,
-    Values,
-    Weights,
-    ascend,
-)
+from knowledge_pipeline.stages.tuning.examples import collect_hits
 from knowledge_pipeline.store.lake import Lake
 
-HERE = Path(__file__).resolve().parents[1]
-OWN = "this repository"
-STARTS = (0.06, 0.2)  # of each weight: the better of two ascents counts
-PRICE = 0.01  # of a weight of 1, in nDCG: a weight that does not pay it stays at 0
-MEASURES = {OWN: ("file", "symbol, as returned"), "repositories-dev": ("file", "file, as returned")}
-"""What is trained for, by set; of other sets files alone."""
+NAMES = (*FEATURES, *TEXT_FEATURES)
+IMPORTANCE = {
+    **{"mixed-dev": 0.5, "organisation": 0.15},
+    **{
+        "repositories-dev": 0.4,
+        "sweqa-dev": 0.05,
+        "codebase-dev": 0.08,
+        "cosqa-dev": 0.07,
+        "cranfield-dev": 0.05,
+    },
+}
+"""Of a set, whatever its number of questions."""
 
-IMPORTANCE = {"repositories-dev": 3.0}
-"""Of a set, 1 where it is not named: this one has ten repositories, each of the others two or none."""
+TIED = {"path": "symbol"}
+"""Few questions name a file, so its weight is that of another feature."""
 
-
-def train(
-    batch: ExampleBatch, groups: Collection[str], trained: Sequence[str] = TRAINED
-) -> tuple[Weights, float]:
-    """Weights and the factor of repeats that are best on some groups."""
-
-    def evaluate(weights: Weights, factor: float) -> float:
-        gain = compute_mean(batch, batch.judge(weights, factor), groups)
-        return gain - PRICE * sum(abs(weights.get(name, 0.0)) for name in trained)
-
-    starts = ({name: start * SIGNS.get(name, 1) for name in trained} for start in STARTS)
-    found = [ascend(evaluate, start, REPEAT_FACTORS[0], trained) for start in starts]
-    return max(found, key=lambda each: evaluate(*each))
-
-
-def compute_mean(batch: ExampleBatch, values: Values, groups: Collection[str]) -> float:
-    """The mean nDCG@10 of the sets' questions that are of some groups, by the importance of the sets."""
-    is_chosen = np.isin(batch.groups, list(groups))
-    means: dict[str, float] = {}
-    for name in batch.list_sets():
-        chosen = is_chosen & (batch.sets == name)
-        if chosen.any():
-            measures = MEASURES.get(name, ("file",))
-            means[name] = float(np.mean([values[each][chosen].mean() for each in measures]))
-    return float(np.average([*means.values()], weights=[IMPORTANCE.get(name, 1.0) for name in means]))
+ALPHA = 0.15
+DECAY = 0.001  # of the squares of weights
+STEPS, RATE = 300, 0.05  # of Adam, Kingma & Ba 2015, https://arxiv.org/abs/1412.6980
+FURTHER_CHUNKS = (
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+)  # what a further chunk of a document may lose, of which one is chosen
+CALIBRATED = 10  # results of each question
 
 
-def leave_out(batch: ExampleBatch, groups: Sequence[str], trained: Sequence[str] = TRAINED) -> Values:
-    """Each group's questions as judged with weights that were trained on all other groups."""
-    judged: dict[str, np.ndarray] = {}
-    for group in groups:
-        weights, factor = train(batch, [each for each in groups if each != group], trained)
-        for measure, values in batch.judge(weights, factor).items():
-            kept = judged.setdefault(measure, np.full(len(values), np.nan))
-            kept[batch.groups == group] = values[batch.groups == group]
-    return judged
+@dataclass(frozen=True)
+class Example:
+    """One question with its candidates."""
+
+    set: str
+    group: str  # a repository, or a set of documents: what is left out at once
+    question: Question
+    features: np.ndarray  # float32, shape (candidates, NAMES)
+    documents: np.ndarray  # the number of each candidate's
+    hashes: Sequence[str]  # of contents: of equal ones the first is shown
+    places: Sequence[Place]
+
+    @property
+    def hits(self) -> np.ndarray:
+        """Which candidate hits which target: bool, shape (candidates, targets)."""
+        targets = self.question.targets
+        hits = [[target.is_hit_by(place) for target in targets] for place in self.places]
+        return np.array(hits, bool).reshape(len(self.places), len(targets))
 
 
-def estimate_change(before: np.ndarray, after: np.ndarray, *, draws: int = 2000) -> str:
-    """The mean change with its 95 % interval by the paired bootstrap, in points."""
-    change = 100 * (after - before)[~np.isnan(after)]
-    drawn = np.random.default_rng(0).choice(change, (draws, len(change))).mean(axis=1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return f"{change.mean():+.1f} ({low:+.1f} to {high:+.1f})"
+ToPlace = Callable[[IndexedChunk], Place]
 
 
 def collect_examples(options: argparse.Namespace) -> list[Example]:
     """The questions of all sets, indexed and asked where the store does not have them yet."""
-    built: list[Example] = []
+    examples: list[Example] = []
+    for path in sorted((options.sets / "mixed-dev").glob("*.jsonl")):
+        examples += _keep(options, f"mixed-dev@{path.stem}", lambda path=path: _ask_mixed(options, path))
+    examples += _keep(options, "organisation", lambda: _ask_organisation(options))
     for name in ("repositories-dev", "sweqa-dev"):
-        built += _keep(options.store, name, lambda name=name: _ask_repositories(options, name))
+        for key, rows in _read_repositories(options.sets / name).items():
+            stem = f"{name}@{key[0].replace('/', '+')}"
+            examples += _keep(options, stem, lambda *args: _ask_repository(options, *args), name, key, rows)
     for folder in sorted(path.parent for path in options.sets.glob("*/corpus.jsonl")):
-        built += _keep(options.store, folder.name, lambda folder=folder: _ask_documents(options, folder))
-    return built + _keep(options.store, OWN.replace(" ", "-"), lambda: _ask_own(options))
+        examples += _keep(options, folder.name, lambda folder=folder: _ask_documents(options, folder))
+    return examples
 
 
-def _keep(store: Path, name: str, collect: Callable[[], list[Example]]) -> list[Example]:
+def _keep(
+    options: argparse.Namespace, name: str, collect: Callable[..., list[Example]], *arguments: Any
+) -> list[Example]:
     """What was collected before, in a file that only this script reads."""
-    path = store / f"{name}.examples"
+    path = options.store / f"{name}.candidates"
     if not path.exists():
+        try:
+            examples = collect(*arguments)
+        except FileNotFoundError as error:
+            Console(stderr=True).print(f"left out: {error}")
+            return []
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(collect()))
+        path.write_bytes(pickle.dumps(examples))
+        Console(stderr=True).print(f"{name}: {len(examples)} questions")
     return pickle.loads(path.read_bytes())
 
 
-def collect_hits(
-    settings: Settings,
-    questions: Iterable[str],
-    type: SearchType,
-    filters: Filters = Filters(),  # noqa: B008 - frozen
-) -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
-    """The fused hits of each question, before they are ranked."""
-    with closing(Engine(settings, Lake(settings.store))) as engine:
-        return examples.collect_hits(engine, questions, type, filters)
+def _ask_mixed(options: argparse.Namespace, path: Path) -> list[Example]:
+    repository, commit = mixed.read_origin(path)
+    checkout = options.store / "mixed-dev" / path.stem
+    mixed.check_out(repositories.find_mirror(options.mirrors, repository), commit, checkout)
+    mixed.index_checkout(checkout)
+    settings = load_settings(checkout / "knowledge.yaml")
+    return _ask(settings, "semantic", "mixed-dev", repository, mixed.read_questions(path), _to_place)
 
 
-def _ask_repositories(options: argparse.Namespace, name: str) -> list[Example]:
-    questions: defaultdict[tuple[str, str, str], list[tuple[str, list[str]]]] = defaultdict(list)
-    for line in (options.sets / name / "questions.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        places = [*row.get("relevant", ()), *row.get("secondary", ()), *row.get("spans", ())]
-        paths = [place if isinstance(place, str) else place["path"] for place in places]
-        key = row["repository"], row["commit"], row.get("folder") or ""
-        questions[key].append((row.get("query") or row["question"], paths))
-    built: list[Example] = []
-    for (repository, commit, folder), asked in questions.items():
-        place = options.store / name / repository.replace("/", "+")
-        mirror = repositories.find_mirror(options.mirrors, repository)
-        repositories.write_files(mirror, commit, folder, place / "files")
-        found = collect_hits(repositories.index_repository(place, None), (text for text, _ in asked), "code")
-        for (hits, query), (_, paths) in zip(found, asked, strict=True):
-            gains = {"file": dict.fromkeys(paths, 1.0)}
-            built.append(build_example((name, repository), hits, query, judge_by_file(paths), gains))
-    return built
+def _to_place(chunk: IndexedChunk) -> Place:
+    if chunk.source_type == "git_history":
+        return Place(mixed.shorten_commit(chunk.path))
+    return Place(chunk.path, chunk.start_line, chunk.end_line)
+
+
+def _ask_organisation(options: argparse.Namespace) -> list[Example]:
+    organisation = organisation_set.index(options.mirrors, options.store / "organisation")
+
+    def to_place(chunk: IndexedChunk) -> Place:
+        if chunk.source == "history":
+            return Place(chunk.uri)
+        name = organisation.names.get((chunk.source, chunk.uri))
+        return Place(name) if name else Place(chunk.path, chunk.start_line, chunk.end_line)
+
+    group = organisation_set.REPOSITORY
+    return _ask(organisation.settings, "semantic", "organisation", group, organisation.questions, to_place)
+
+
+def _read_repositories(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in map(json.loads, (folder / "questions.jsonl").read_text().splitlines()):
+        rows.setdefault((row["repository"], row["commit"], row.get("folder") or ""), []).append(row)
+    return rows
+
+
+def _ask_repository(
+    options: argparse.Namespace, name: str, key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]
+) -> list[Example]:
+    repository, commit, folder = key
+    place = options.store / name / repository.replace("/", "+")
+    mirror = repositories.find_mirror(options.mirrors, repository)
+    repositories.write_files(mirror, commit, folder, place / "files")
+    settings = repositories.index_repository(place, None)
+    paths = {path.relative_to(place / "files").as_posix() for path in (place / "files").rglob("*")}
+    questions = [_read_question(row, paths) for row in rows]
+    return _ask(settings, "code", name, repository, questions, _to_place)
+
+
+def _read_question(row: Mapping[str, Any], paths: Collection[str]) -> Question:
+    """A question whose targets may name a file by the end of its path."""
+    places = [*row.get("relevant", ()), *row.get("secondary", ()), *row.get("spans", ())]
+    targets: dict[Target, None] = {}
+    for each in places:
+        place = {"path": each} if isinstance(each, str) else each
+        path = next((own for own in sorted(paths) if own.endswith(f"/{place['path']}")), place["path"])
+        path = place["path"] if place["path"] in paths else path
+        first, last = place.get("start_line", place.get("start", 1)), place.get("end_line", place.get("end"))
+        targets[Target(Place(path, first, last), 1)] = None
+    text = row.get("query") or row["question"]
+    return Question(text, "code", text, tuple(targets))
 
 
 def _ask_documents(options: argparse.Namespace, folder: Path) -> list[Example]:
     one = retrieval.Set(folder, options.store / folder.name)
     settings = retrieval.indexed(one)
     pipeline.refresh_release(Lake(settings.store), settings)
-    questions = one.questions()
-    found = collect_hits(settings, (question.text for question in questions), "semantic")
-    built: list[Example] = []
-    for (hits, query), question in zip(found, questions, strict=True):
-        gains = {answer.path: float(answer.relevance) for answer in question.answers}
-        built.append(
-            build_example((folder.name, folder.name), hits, query, judge_by_file(gains), {"file": gains})
+    questions = [
+        Question(
+            each.text,
+            folder.name,
+            each.text,
+            tuple(Target(Place(answer.path), int(answer.relevance)) for answer in each.answers),
         )
-    return built
+        for each in one.questions()
+    ]
+    return _ask(settings, "semantic", folder.name, folder.name, questions, _to_place)
 
 
-def _ask_own(options: argparse.Namespace) -> list[Example]:
-    commit = subprocess.run(
-        ["git", "-C", HERE, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+def _ask(
+    settings: Settings,
+    type_: SearchType,
+    set_: str,
+    group: str,
+    questions: Sequence[Question],
+    to_place: ToPlace,
+) -> list[Example]:
+    words = WordVectors()
+    with closing(Engine(settings, Lake(settings.store))) as engine:
+        found = collect_hits(engine, (each.text for each in questions), type_, Filters())
+    examples: list[Example] = []
+    for question, (hits, query) in zip(questions, found, strict=True):
+        chunks = [hit.chunk for hit in hits]
+        features = np.hstack(
+            [_read_features(hits, query), compute_text_features(chunks, query, words)]
+        ).astype(np.float32)
+        documents = np.unique([f"{each.source}:{each.path}" for each in chunks], return_inverse=True)[1]
+        hashes = [each.content_hash for each in chunks]
+        places = list(map(to_place, chunks))
+        examples.append(Example(set_, group, question, features, documents, hashes, places))
+    return examples
+
+
+def _read_features(hits: Sequence[Hit[IndexedChunk]], query: Any) -> np.ndarray:
+    parts = [hit.explanation for hit in hits]
+    fused = np.array([each.fused for each in parts])
+    similarities = np.array([each.vector_score for each in parts], np.float64)
+    return compute_features(to_outlines(hit.chunk for hit in hits), fused, similarities, query)
+
+
+class Batch:
+    """The questions that learn, as flat arrays."""
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        listed = [(each, hits) for each in examples if (hits := each.hits).any()]
+        sizes = [len(hits) for _, hits in listed]
+        counts = {name: sum(each.set == name for each, _ in listed) for name in IMPORTANCE}
+        weights = np.array([IMPORTANCE[each.set] / counts[each.set] for each, _ in listed])
+        self.features = np.concatenate([each.features for each, _ in listed])
+        self.starts = np.cumsum([0, *sizes[:-1]])
+        self.questions = np.repeat(np.arange(len(listed)), sizes)
+        self.importance = (weights / weights.sum())[self.questions]
+        candidates, targets, grades, owners = list[int](), list[int](), list[float](), list[int]()
+        for number, ((each, hits), start) in enumerate(zip(listed, self.starts, strict=True)):
+            own = np.flatnonzero(hits.any(axis=0))
+            total = sum(each.question.targets[at].grade for at in own)
+            for at in own:
+                hit_by = np.flatnonzero(hits[:, at])
+                candidates.extend((start + hit_by).tolist())
+                targets.extend([len(grades)] * len(hit_by))
+                grades.append(each.question.targets[at].grade / total)
+                owners.append(number)
+        self.candidates, self.targets = np.array(candidates), np.array(targets)
+        self.grades, self.owners = np.array(grades), np.array(owners)
+
+    def compute_gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Of the loss by each weight."""
+        scores = self.features @ weights.astype(np.float32)
+        odds = np.exp(scores - np.maximum.reduceat(scores, self.starts)[self.questions])
+        drawn = odds / np.add.reduceat(odds, self.starts)[self.questions]
+        of_hits = drawn[self.candidates]
+        of_targets = np.bincount(self.targets, of_hits, len(self.grades)) + 1e-12
+        pull = self.grades * of_targets**ALPHA
+        wanted = np.bincount(
+            self.candidates, of_hits * (pull / of_targets)[self.targets], len(self.questions)
+        )
+        pulls = np.bincount(self.owners, pull, len(self.starts))[self.questions]
+        return self.features.T @ (self.importance * (drawn * pulls - wanted)).astype(np.float32)
+
+
+def train(examples: Iterable[Example], names: Sequence[str] = NAMES) -> dict[str, float]:
+    """The weights of some features that make the loss lowest, by Adam from 0."""
+    batch, chosen = Batch(examples), np.isin(NAMES, names)
+    weights, mean, square = np.zeros((3, len(NAMES)))
+    for step in range(1, STEPS + 1):
+        gradient = (DECAY * weights + batch.compute_gradient(weights)) * chosen
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
+        rate = RATE if step < 0.7 * STEPS else 0.3 * RATE
+        weights -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
+    trained = {name: round(float(weight), 2) for name, weight in zip(NAMES, weights, strict=True)}
+    return trained | {name: trained[other] for name, other in TIED.items()}
+
+
+def rank(example: Example, weights: Mapping[str, float], further_chunk: float) -> list[tuple[int, float]]:
+    """Candidates and their log-odds, best first, as the product ranks them; of equal contents the first."""
+    vector = np.array([weights.get(name, 0.0) for name in NAMES])
+    count = len(FEATURES)
+    before = example.features[:, :count] @ vector[:count]
+    totals = before + example.features[:, count:] @ vector[count:]
+    order = np.argsort(-before, kind="stable")
+    read, unread = order[:MIN_READ], order[MIN_READ:]
+    totals[unread] = before[unread]
+    seen: dict[int, int] = {}
+    for at in np.argsort(-totals, kind="stable").tolist():
+        better = seen.get(int(example.documents[at]), 0)
+        seen[int(example.documents[at])] = better + 1
+        totals[at] -= further_chunk * better
+    if len(unread):
+        totals[unread] -= max(0.0, totals[unread].max() - totals[read].min())
+    ranked: dict[str, tuple[int, float]] = {}
+    for at in np.argsort(-totals, kind="stable").tolist():
+        ranked.setdefault(example.hashes[at], (at, float(totals[at])))
+    return list(ranked.values())
+
+
+MEASURES = ("nDCG@10", "over documents", "s@1", "s@3")
+
+
+def judge(example: Example, weights: Mapping[str, float], further_chunk: float) -> tuple[float, ...]:
+    """`MEASURES` of one question."""
+    targets = example.question.targets
+    places = [example.places[at] for at, _ in rank(example, weights, further_chunk)]
+    documents = [Place(name) for name in dict.fromkeys(place.document for place in places)]
+    wholes: dict[str, int] = {}
+    for target in targets:
+        wholes[target.place.document] = max(wholes.get(target.place.document, 0), target.grade)
+    success = judge_success(targets, places)
+    in_documents = [Target(Place(name), grade) for name, grade in wholes.items()]
+    return (
+        compute_ndcg(targets, places),
+        compute_ndcg(in_documents, documents),
+        float(success.at_1),
+        float(success.at_3),
     )
-    place = options.store / "own"
-    repositories.write_files(HERE, commit.stdout.strip(), "", place / "files")
-    golden = load_golden_set([HERE / "evaluation" / "knowledge_pipeline.yaml"]).questions
-    settings = repositories.index_repository(place, None)
-    inside = Filters(paths=("knowledge_pipeline/",))
-    found = collect_hits(settings, (question.text for question in golden), "code", inside)
-    built: list[Example] = []
-    for (hits, query), question in zip(found, golden, strict=True):
-        gains = {"file": {answer.path: 1.0 for answer in question.answers}, "symbol": {ANSWER: 1.0}}
-        built.append(build_example((OWN, OWN), hits, query, judge_by_symbol(question.answers), gains))
-    return built
 
 
-def show(batch: ExampleBatch, columns: Mapping[str, Values]) -> None:
-    """Print each group's means, and what the last two columns change against the first."""
-    table = Table("", "measure", "questions", *columns, *(f"change, {name}" for name in [*columns][1:]))
-    first, *_ = columns.values()
-    chosen = {name: batch.sets == name for name in batch.list_sets()}
-    chosen |= {group: batch.groups == group for group in _list_groups(batch) if "/" in group}
-    for name, in_group in chosen.items():
-        for measure in first:
-            values = [column[measure][in_group] for column in columns.values()]
-            if np.isnan(values[0]).all():
-                continue
-            means = [f"{np.nanmean(each):.3f}" for each in values]
-            changes = [estimate_change(values[0], each) for each in values[1:]]
-            table.add_row(name, measure, str(int((~np.isnan(values[0])).sum())), *means, *changes)
+def judge_all(
+    examples: Iterable[Example], weights: Mapping[str, float], further_chunk: float
+) -> dict[str, list[tuple[float, ...]]]:
+    """`MEASURES` of each answerable question, by set, and by kind for mixed content."""
+    judged: dict[str, list[tuple[float, ...]]] = {}
+    for example in examples:
+        if example.question.targets:
+            values = judge(example, weights, further_chunk)
+            judged.setdefault(example.set, []).append(values)
+            if example.set == "mixed-dev":
+                judged.setdefault(f"mixed-dev, {example.question.kind}", []).append(values)
+    return judged
+
+
+def leave_out(examples: Sequence[Example], further_chunk: float) -> dict[str, list[tuple[float, ...]]]:
+    """Each repository's questions as judged with weights that were trained on all other repositories."""
+    judged: dict[str, list[tuple[float, ...]]] = {}
+    for group in sorted({each.group for each in examples}):
+        weights = train(each for each in examples if each.group != group)
+        own = [each for each in examples if each.group == group]
+        for name, values in judge_all(own, weights, further_chunk).items():
+            judged.setdefault(name, []).extend(values)
+    return judged
+
+
+def calibrate(
+    examples: Iterable[Example], weights: Mapping[str, float], further_chunk: float
+) -> tuple[float, float]:
+    """The scale and the base that make probabilities of the log-odds, by Newton's method.
+
+    Of each of the first results of a question of mixed content or of the organisation, one that nothing
+    answers among them: whether it hits a target.
+    """
+    pairs: list[tuple[float, bool]] = []
+    for example in examples:
+        if example.set in ("mixed-dev", "organisation"):
+            hits = (
+                example.hits.any(axis=1) if example.question.targets else np.zeros(len(example.places), bool)
+            )
+            pairs += [
+                (total, bool(hits[at])) for at, total in rank(example, weights, further_chunk)[:CALIBRATED]
+            ]
+    inputs = np.array([[total, 1.0] for total, _ in pairs])
+    outcomes = np.array([hit for _, hit in pairs], float)
+    found = np.zeros(2)
+    for _ in range(50):
+        probabilities = 1 / (1 + np.exp(-inputs @ found))
+        spread = probabilities * (1 - probabilities)
+        hessian = inputs.T @ (inputs * spread[:, None]) + 1e-6 * np.eye(2)
+        found += np.linalg.solve(hessian, inputs.T @ (outcomes - probabilities))
+    return float(found[0]), float(found[1])
+
+
+def choose_further_chunk(examples: Sequence[Example], weights: Mapping[str, float]) -> float:
+    """What a further chunk of a document loses, by the mean nDCG@10 of sets of mixed content and of code."""
+
+    def evaluate(value: float) -> float:
+        judged = judge_all(examples, weights, value)
+        return sum(
+            float(np.mean([row[0] for row in judged[name]])) * IMPORTANCE[name]
+            for name in IMPORTANCE
+            if name in judged
+        )
+
+    return max(FURTHER_CHUNKS, key=evaluate)
+
+
+def show(columns: Mapping[str, Mapping[str, Sequence[tuple[float, ...]]]]) -> None:
+    """Print the means of each set."""
+    table = Table("", "questions", *(f"{name}: {', '.join(MEASURES)}" for name in columns))
+    for name in next(iter(columns.values())):
+        means = [
+            " ".join(f"{mean:.3f}" for mean in np.mean(column[name], axis=0)) for column in columns.values()
+        ]
+        table.add_row(name, str(len(next(iter(columns.values()))[name])), *means)
     Console(width=150).print(table)
-
-
-def _list_groups(batch: ExampleBatch) -> list[str]:
-    return sorted(set(batch.groups.tolist()))
-
-
-def show_ablation(batch: ExampleBatch, weights: Weights, factor: float) -> None:
-    """Print what each set's targeted measures are without each feature, the others as they are."""
-    judged = {"all": batch.judge(weights, factor)}
-    judged |= {f"without {name}": batch.judge({**weights, name: 0.0}, factor) for name in TRAINED}
-    judged["further chunks in full"] = batch.judge(weights, 1.0)
-    measured = [(name, each) for name in batch.list_sets() for each in MEASURES.get(name, ("file",))]
-    table = Table("", *(f"{name}, {measure}" for name, measure in measured))
-    for title, values in judged.items():
-        means = (values[measure][batch.sets == name].mean() for name, measure in measured)
-        table.add_row(title, *(f"{mean:.3f}" for mean in means))
-    Console(width=150).print(table)
-
-
-def show_ceilings(examples: Sequence[Example], judged: Values) -> None:
-    """Print for each set what the best order of its hits would reach, and what each of both steps loses."""
-    table = Table("", "measure", "as ranked", "best order", "lost by order", "lost by what was not found")
-    names = np.array([each.set for each in examples])
-    for name in sorted(set(names.tolist())):
-        for measure in MEASURES.get(name, ("file",)):
-            chosen = names == name
-            view = measure.partition(",")[0]
-            best = np.mean([compute_ceiling(each, view) for each in examples if each.set == name])
-            ranked = judged[measure][chosen].mean()
-            table.add_row(name, measure, *(f"{each:.3f}" for each in (ranked, best, best - ranked, 1 - best)))
-    Console(width=150).print(table)
-
-
-def compute_ceiling(example: Example, name: str) -> float:
-    """nDCG@10 of the best order of a question's hits, in one view."""
-    view = next(each for each in example.views if each.name == name)
-    best = sorted(view.gains.tolist(), reverse=True)[:10]
-    return min(1.0, sum(gain / np.log2(rank + 1) for rank, gain in enumerate(best, 1)) / view.ideal)
 
 
 def main() -> None:
@@ -258,29 +421,35 @@ def main() -> None:
     parser.add_argument("--mirrors", type=Path, required=True, help="folder of git repositories")
     parser.add_argument("--store", type=Path, default=Path(".knowledge/ranker"))
     parser.add_argument("--write", action="store_true", help="write the weights into the package")
+    parser.add_argument("--ablation", action="store_true", help="train without each feature, too")
     options = parser.parse_args()
-    if not (options.sets / "repositories-dev" / "questions.jsonl").is_file():
-        parser.error(f"there is no repositories-dev in {options.sets}: name the folder of the sets")
-    built = collect_examples(options)
-    batch = ExampleBatch(built)
-    groups = _list_groups(batch)
-    weights, factor = train(batch, groups)
-    columns = {
-        "fused": batch.judge({}, 1.0),
-        "trained": batch.judge(weights, factor),
-        "left out": leave_out(batch, groups),
-    }
-    show(batch, columns)
-    show_ablation(batch, weights, factor)
-    show_ceilings(built, columns["trained"])
+    if not (options.sets / "mixed-dev").is_dir():
+        parser.error(f"there is no mixed-dev in {options.sets}: name the folder of the sets")
+    examples = collect_examples(options)
+    weights = train(examples)
+    further_chunk = choose_further_chunk(examples, weights)
+    columns = {"trained on all": judge_all(examples, weights, further_chunk)}
+    columns["left out"] = leave_out(examples, further_chunk)
+    show(columns)
+    if options.ablation:
+        without = {
+            f"without {name}": judge_all(
+                examples, train(examples, [n for n in NAMES if n != name]), further_chunk
+            )
+            for name in NAMES
+            if "_" not in name or name in ("file_name", *TEXT_FEATURES)
+        }
+        for name, column in without.items():
+            show({name: column})
+    scale, base = calibrate(examples, weights, further_chunk)
+    groups = sorted({each.group for each in examples})
     content: dict[str, Any] = {
+        "form": FORM,
         "trained": datetime.now(UTC).date().isoformat(),
-        "sets": {group: int((batch.groups == group).sum()) for group in groups},
-        "mean_ndcg": {
-            name: round(compute_mean(batch, values, groups), 4) for name, values in columns.items()
-        },
-        "weights": {name: weights[name] for name in FEATURES[1:]},
-        "repeat_factor": factor,
+        "sets": {group: sum(each.group == group for each in examples) for group in groups},
+        "weights": {name: round(weight * scale, 3) for name, weight in weights.items()},
+        "further_chunk": round(further_chunk * scale, 3),
+        "base": round(base, 3),
     }
     text = json.dumps(content, indent=2) + "\n"
     Console().print(text, highlight=False)

@@ -40,7 +40,9 @@ _SIDE_ROLES: dict[SideRole, re.Pattern[str]] = {  # the first that fits the path
         r"(^|/)(licen[cs]e|copying|contributing|code_of_conduct|security|authors|governance|maintainers)[^/]*$"
         r"|(^|/)(issue_template|pull_request_template)"
     ),
-    "configuration": re.compile(r"(^|/)\.(github|circleci|gitlab)[/-]|\.(ya?ml|toml|cfg|ini)$|(^|/)(makefile|dockerfile)"),
+    "configuration": re.compile(
+        r"(^|/)\.(github|circleci|gitlab)[/-]|\.(ya?ml|toml|cfg|ini)$|(^|/)(makefile|dockerfile)"
+    ),
     "template": re.compile(r"\.(css|scss|less|svg|html?|j2|jinja2?|po|map)$"),
 }
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")

@@ -35,7 +35,7 @@ from knowledge_pipeline.query.search.question_kinds import QUESTION_KINDS, list_
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.index.outline_columns import OutlineFile, Outlines
 
-TRAINED_FAMILIES = ("code", "documentation", "history")
+TRAINED_FAMILIES = ("code", "documentation", "history", "discussion")
 _FAMILIES: Mapping[str, str] = {
     "code": "code",
     **dict.fromkeys(("markdown", "openapi", "confluence", "files", "archive", "push"), "documentation"),
@@ -256,5 +256,6 @@ def _to_dotted(name: str) -> str:
 
 
 _ROLE_STEMS = {
-    role: frozenset(stem for word in words for stem in split_stems(word)) for role, words in ROLE_WORDS.items()
+    role: frozenset(stem for word in words for stem in split_stems(word))
+    for role, words in ROLE_WORDS.items()
 }

@@ -1,6 +1,6 @@
 """Ranks the hits of a question by a learned, linear model of their features. Pure.
 
-    log-odds that a chunk answers = base + the sum of weight x feature - what further chunks of a document lose
+    log-odds that a chunk answers = base + sum of weight x feature - what a further chunk of a document loses
 
 and the score is that probability. All candidates are ranked by what is known without their texts; the best
 are read, and ranked again with what their texts say (text_features.py). The weights are in `ranker.json`,

@@ -35,9 +35,9 @@ _WORD = re.compile(r"[^\W_]\w*")
 _ASKS_FOR_NEW = re.compile(r"\b(recent(ly)?|last|latest|newest|lately)\b", re.I)
 _HISTORY = frozenset({"git_history", "github_pr"})
 _FUNCTION_WORD_LIST = """
-    a about an and any are as at be by can do does for from get gets had has have how i if in into is it its me
-    my not of on one or our should so than that the their there they this to us use used using was we were what
-    when where which who why will with would you your
+    a about an and any are as at be by can do does for from get gets had has have how i if in into is it its
+    me my not of on one or our should so than that the their there they this to us use used using was we were
+    what when where which who why will with would you your
 """
 _FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 
