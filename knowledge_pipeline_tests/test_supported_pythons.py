@@ -1,4 +1,4 @@
-"""Which Python `make` takes, and that all places name the same. The Pythons are scripts that say a version."""
+"""Which Python `make` takes, and that the versions agree. The Pythons are scripts that say a version."""
 
 from __future__ import annotations
 
