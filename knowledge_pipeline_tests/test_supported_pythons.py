@@ -131,6 +131,17 @@ def test_a_machine_without_a_supported_python_is_told_what_to_install(
     )
 
 
+def test_a_python_that_is_named_must_be_supported(machine: Machine) -> None:
+    machine.add_python("3.11", "python3")
+    machine.add_python("3.14", "python3.14")
+    for name, found in (("bin/python3.14", "is Python 3.14"), ("bin/none", "does not run")):
+        made = machine.run("venv", str(machine.venv), str(machine.root / name))
+        assert made.returncode == 1 and not machine.venv.exists()
+        assert made.stderr == (
+            f"Name a supported Python, 3.11, 3.12 or 3.13: PYTHON={machine.root / name} {found}.\n"
+        )
+
+
 def test_an_environment_stays_while_its_python_is_supported_and_is_made_anew_else(machine: Machine) -> None:
     machine.add_python("3.11", "python3")
     machine.make_venv()
