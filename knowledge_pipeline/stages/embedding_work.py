@@ -17,7 +17,7 @@ from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.reconcile import exclude_keys
 
 _TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models
-_SAMPLE_TEXTS = 32  # of all lengths; half a second
+_SAMPLE_TEXTS = 32  # of all lengths; about a second
 
 
 def measure_work(batches: Iterable[pa.RecordBatch], keys: Collection[str], max_tokens: int) -> dict[str, int]:

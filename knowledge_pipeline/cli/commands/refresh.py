@@ -130,8 +130,9 @@ def _refresh(
 
     def report_words(contexts: Sequence[RefreshContext]) -> None:
         if not (session.as_json or session.quiet):
-            questions = suggest_questions(session.lake, sources) if is_first else []
-            session.screen.print_note(describe_words(estimate_rest_s(contexts), questions[:1]))
+            questions = suggest_questions(session.lake, sources) if is_first else [""]
+            question = next(iter(questions), 'knowledge search "a question, or a name"')
+            session.screen.print_note(describe_words(estimate_rest_s(contexts), question))
 
     with show_progress(session.screen) as report_for:
         outcome = pipeline.refresh(

@@ -66,9 +66,9 @@ def describe_early_release(release: Stats) -> str:
     return f"Release {release.version} is live: {release.rows:,} chunks; {found}."
 
 
-def describe_words(seconds: float | None, questions: Sequence[str]) -> str:
+def describe_words(seconds: float | None, question: str = "") -> str:
     """That every source answers by its words, with a command line to try, and how long the vectors take."""
-    tried = f", in another terminal: {questions[0]}" if questions else "."
+    tried = f", in another terminal: {question}" if question else "."
     lines = [f"Every source can be searched by its words now{tried}"]
     if seconds is not None:
         lines.append(f"The vectors take about {_format_rough_duration(seconds)}.")
