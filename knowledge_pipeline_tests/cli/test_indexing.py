@@ -155,7 +155,8 @@ def test_index_says_when_words_can_be_searched_and_how_long_the_vectors_take(
     monkeypatch.setattr(early_release, "MIN_LOCAL_TEXTS", 0)
     monkeypatch.setattr(early_release, "MAX_WAIT_S", 0.0)
     told = run("index", "--repo", str(repository)).err
-    assert 'by its words now, in another terminal: knowledge search "a question, or a name"' in told
+    assert "by its words now." in told
+    assert 'Try, in another terminal:\n  knowledge search "a question, or a name"\n' in told
     assert "The vectors take about 10 s." in told
     assert "by its words now" not in run("refresh").err
 

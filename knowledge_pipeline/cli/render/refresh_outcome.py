@@ -68,10 +68,11 @@ def describe_early_release(release: Stats) -> str:
 
 def describe_words(seconds: float | None, question: str = "") -> str:
     """That every source answers by its words, with a command line to try, and how long the vectors take."""
-    tried = f", in another terminal: {question}" if question else "."
-    lines = [f"Every source can be searched by its words now{tried}"]
+    lines = ["Every source can be searched by its words now."]
     if seconds is not None:
         lines.append(f"The vectors take about {_format_rough_duration(seconds)}.")
+    if question:  # on a line of its own: a terminal with bars wraps long ones
+        lines += ["Try, in another terminal:", f"  {question}"]
     return "\n".join(lines)
 
 
