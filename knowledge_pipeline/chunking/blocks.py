@@ -44,6 +44,11 @@ class Section:
         """The end, exclusive."""
         return self.blocks[-1].end_char
 
+    @property
+    def has_body(self) -> bool:
+        """Whether anything but headings is in it."""
+        return any(block.kind != "heading" for block in self.blocks)
+
 
 def split_sections(blocks: Sequence[Block], max_depth: int = 6) -> Iterator[Section]:
     """Sections in the order of the document; a heading deeper than `max_depth` opens none."""

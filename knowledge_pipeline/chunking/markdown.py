@@ -14,6 +14,9 @@ from knowledge_pipeline.chunking.front_matter import find_front_matter_end
 
 _INLINE_CHARS = 500  # of a heading's source: nested brackets cost more than their length
 _HTML_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.{0,2000}?)</h\1\s*>", re.IGNORECASE | re.DOTALL)
+_TARGET = re.compile(
+    r"\s*<a\s[^<>]*>\s*</a>\s*\Z", re.IGNORECASE
+)  # of links: it belongs to the heading above
 _TAG = re.compile(r"<[^<>]*>")
 _HEADING_ID = re.compile(r"(?<!\s)\s*\{#[\w.:-]+\}\s*$")
 _VERBATIM = frozenset({"fence", "code_block", "table_open", "html_block"})
@@ -33,7 +36,10 @@ def parse_markdown(text: str) -> Iterator[Block]:
     source = text[body:].replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text[body:]
     for index, token in enumerate(tokens := _BLOCK_PARSER.parse(source)):
         if token.level == 0 and token.map is not None:
-            found.append(_build_block(tokens, index, starts, text))
+            block = _build_block(tokens, index, starts, text)
+            is_target = _TARGET.match(text, block.start_char, block.end_char) is not None
+            if not (is_target and found and found[-1].kind == "heading"):
+                found.append(block)
     yield from close_gaps(found, body, len(text))
 
 

@@ -18,14 +18,37 @@ Splitter = Callable[[str, int, int], Iterable[Range]]
 
 
 def pack(
-    spans: Iterable[Range], *, limit: int, count_tokens: CountTokens, overlap: int = 0
+    spans: Iterable[Range],
+    *,
+    limit: int,
+    count_tokens: CountTokens,
+    overlap: int = 0,
+    least: int = 0,
 ) -> Iterator[Range]:
     """Join neighbours greedily while the joined range has at most `limit` tokens.
 
     A range that alone exceeds the limit stays as it is. With `overlap`, a range begins with as many
-    whole last ranges of the one before as have at most so many tokens.
+    whole last ranges of the one before as have at most so many tokens. Where the last has fewer than
+    `least` tokens, it and the one before are divided anew, in about equal parts.
     """
     ranges = list(spans)
+    packed = list(_pack_greedily(ranges, limit, count_tokens, overlap))
+    if len(packed) > 1 and not overlap and count_tokens(*packed[-1]) < least:
+        start, end = packed[-2][0], packed[-1][1]
+
+        def sizes(at: int) -> tuple[int, int]:
+            return count_tokens(start, ranges[at - 1][1]), count_tokens(ranges[at][0], end)
+
+        cuts = [at for at in range(1, len(ranges)) if ranges[at][0] > start and max(sizes(at)) <= limit]
+        if cuts:
+            cut = min(cuts, key=lambda at: max(sizes(at)))
+            packed[-2:] = [(start, ranges[cut - 1][1]), (ranges[cut][0], end)]
+    yield from packed
+
+
+def _pack_greedily(
+    ranges: Sequence[Range], limit: int, count_tokens: CountTokens, overlap: int
+) -> Iterator[Range]:
     first = 0
     while first < len(ranges):
         last = first
@@ -48,7 +71,11 @@ def pack_to_limits(
 ) -> Iterator[Range]:
     """Join neighbours within the token limits of a chunk; see `pack`."""
     return pack(
-        ranges, limit=limits.max_tokens, count_tokens=measured.count_tokens, overlap=limits.overlap_tokens
+        ranges,
+        limit=limits.max_tokens,
+        count_tokens=measured.count_tokens,
+        overlap=limits.overlap_tokens,
+        least=limits.min_tokens,
     )
 
 

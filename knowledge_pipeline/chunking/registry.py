@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from knowledge_pipeline.chunking.base import Chunker, MeasuredDocument, TokenLimits
+from knowledge_pipeline.chunking.blobs import drop_blobs
 from knowledge_pipeline.chunking.custom_chunkers import load_chunker, run_custom_chunker
 from knowledge_pipeline.chunking.custom_extractors import fingerprint_extractor
 from knowledge_pipeline.chunking.headings import has_headings, is_rendered_notebook
@@ -23,8 +24,9 @@ from knowledge_pipeline.records import Chunk, Document, Tokenize, build_embedded
 MAX_HEADER_TOKENS = 48
 """Room kept for the header; a chunk that needs less than its share leaves it more."""
 
-VERSION = 2
+VERSION = 3
 
+_BLOB_NOTE = "minified code or encoded data is left out"
 _MAX_ADDED_TOKENS = 4  # of the empty line after a header, and of what a tokenizer puts before a text
 
 _ChunkerName = ChunkingStrategy | Literal["lines", "notebook"]
@@ -80,7 +82,8 @@ def chunk_document(
     """Cut a document as its source's settings say; any text but white space gives at least one chunk.
 
     A document that its chunker refuses (an invalid OpenAPI file) is cut in the next best way, and
-    each chunk's `metadata["note"]` holds the reason.
+    each chunk's `metadata["note"]` holds the reason. Minified code and encoded data are left out, but
+    for a first chunk where there is nothing else.
 
     Args:
         tokenize: the tokenizer of the source's embedding model.
@@ -184,8 +187,20 @@ def _run_chunkers(
             notes.append(f"not cut by {name!r}: {reason}")
             continue
         if chunks := [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]:
-            return chunks, total, "; ".join(notes)
+            kept = _drop_blobs(chunks, name, measured.document, source)
+            notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
+            return kept, total, "; ".join(notes)
     return [], 0, "; ".join(notes)
+
+
+def _drop_blobs(
+    chunks: list[Chunk], name: _ChunkerName, document: Document, source: SourceConfig
+) -> list[Chunk]:
+    """Messages and endpoints are kept whole, and compact JSON says what it says without spaces."""
+    if name in ("endpoint", "commit", "conversation"):
+        return chunks
+    is_data = document.language in ("json", "notebook") or source.type == "openapi"
+    return drop_blobs(chunks, document.text, may_be_compact=is_data)
 
 
 def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:

@@ -10,6 +10,7 @@ from knowledge_pipeline.chunking.blocks import Block, close_gaps, find_line_star
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*\Z")
 _VERBATIM = (".. code", ".. sourcecode", ".. parsed-literal", ".. list-table", ".. csv-table", "+--", "===")
+_TARGET = re.compile(r"\.\. _[^\n]{1,200}:\s*\Z")  # a label: it belongs to the title after it
 _SHORTEST_UNDERLINE = 3
 _ROLE = re.compile(r"(?<![\w:+.-]):[\w:+.-]+:`([^`<]*?)\s*(?:<[^`>]*>)?`")
 _MARKS = re.compile(r"``|`__?|`|\*\*|\|")
@@ -32,12 +33,16 @@ def parse_rst(text: str) -> Iterator[Block]:
             if style not in styles:
                 styles.append(style)
             level = min(styles.index(style) + 1, 6)
-            found.append(Block(starts[number], starts[number + height], "heading", level, title))
+            start = starts[number]
+            while found and _TARGET.match(text, found[-1].start_char, found[-1].end_char):
+                start = found.pop().start_char
+            found.append(Block(start, starts[number + height], "heading", level, title))
             number += height
         else:
             end = _find_block_end(rows, number)
             kind = "verbatim" if rows[number].startswith(_VERBATIM) else "prose"
-            found.append(Block(starts[number], starts[end], kind))
+            if rows[number].strip():  # empty lines belong to the block before them
+                found.append(Block(starts[number], starts[end], kind))
             number = end
     yield from close_gaps(found, 0, len(text))
 

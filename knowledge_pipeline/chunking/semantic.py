@@ -16,7 +16,9 @@ from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_spa
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 
-VERSION = 1
+VERSION = 2
+
+_SCRAP_TOKENS = 16
 
 _SectionGroup = list[Section]
 
@@ -31,7 +33,8 @@ def chunk_semantic(
     """
     found = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
     for group in _group_sections(list(found), measured, limits):
-        trail = find_common_trail([section.trail for section in group]) or group[0].trail
+        named = [section for section in group if section.has_body] or group
+        trail = find_common_trail([section.trail for section in named]) or group[0].trail
         header = build_heading_header(measured.document, trail)
         blocks = [block for section in group for block in section.blocks]
         for start, end in _pack_blocks(blocks, measured, limits):
@@ -41,29 +44,51 @@ def chunk_semantic(
 def _group_sections(
     ungrouped: Sequence[Section], measured: MeasuredDocument, limits: TokenLimits
 ) -> list[_SectionGroup]:
-    """Groups of neighbours: a small section takes in the next, or else joins the one before."""
+    """Groups of neighbours: a small section takes in the next, or else joins the one before.
+
+    One that says nothing joins a neighbour of any length, which is then cut between its blocks.
+    """
     groups: list[_SectionGroup] = []
     for section in [*ungrouped, None]:
         last = groups[-1] if groups else []
-        if last and measured.count_tokens(last[0].start_char, last[-1].end_char) < limits.min_tokens:
-            if section and _can_join(last, [section], measured, limits):
+        is_scrap = bool(last) and _is_scrap(last, measured, limits)
+        if is_scrap or (last and _count_tokens(last, measured) < limits.min_tokens):
+            if section and _can_join(last, [section], measured, limits, at_any_length=is_scrap):
                 last.append(section)
                 continue
-            if len(groups) > 1 and _can_join(groups[-2], last, measured, limits):
+            if len(groups) > 1 and _can_join(groups[-2], last, measured, limits, at_any_length=False):
                 groups[-2].extend(groups.pop())
+            elif section and is_scrap:
+                last.append(section)
+                continue
         if section:
             groups.append([section])
     return groups
 
 
+def _is_scrap(group: _SectionGroup, measured: MeasuredDocument, limits: TokenLimits) -> bool:
+    """Whether a group is headings alone, or a label, a line, that nobody looks for."""
+    has_body = any(section.has_body for section in group)
+    return not has_body or _count_tokens(group, measured) < min(_SCRAP_TOKENS, limits.min_tokens)
+
+
+def _count_tokens(group: _SectionGroup, measured: MeasuredDocument) -> int:
+    return measured.count_tokens(group[0].start_char, group[-1].end_char)
+
+
 def _can_join(
-    group: _SectionGroup, follower: _SectionGroup, measured: MeasuredDocument, limits: TokenLimits
+    group: _SectionGroup,
+    follower: _SectionGroup,
+    measured: MeasuredDocument,
+    limits: TokenLimits,
+    *,
+    at_any_length: bool,
 ) -> bool:
     """Whether the follower is a sibling of the group, or its first descendant, and both fit together."""
     above, below = group[0].trail, follower[0].trail
     if above[:-1] != below[:-1] and below[: len(above)] != above:
         return False
-    return measured.count_tokens(group[0].start_char, follower[-1].end_char) <= limits.max_tokens
+    return at_any_length or _count_tokens([group[0], follower[-1]], measured) <= limits.max_tokens
 
 
 def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
@@ -82,7 +107,7 @@ def _split_blocks(
     heading: Range | None = None
     for block in blocks:
         limit = limits.max_tokens
-        if heading and block.kind == "prose":  # leave room for the heading
+        if heading:  # leave room for it
             limit = max(limit - measured.count_tokens(*heading), limit // 2)
         span = (block.start_char, block.end_char)
         parts = list(split_span(measured, span, limit, _list_splitters(block)))

@@ -7,6 +7,7 @@ other without a gap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ _COMMENTS = frozenset(
     {"comment", "line_comment", "block_comment", "multiline_comment", "haddock", "marginalia"}
 )
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
+_LICENCE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved|permission is hereby", re.I)
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
     {"decorated_definition", "export_statement", "lexical_declaration"}
@@ -27,6 +29,12 @@ _WRAPPERS = frozenset(
 _BLOCK_SUFFIXES = (
     *("block", "body", "_list", "statements", "body_declarations", "compound_statement", "do_group"),
 )
+_HASH_LANGUAGES = ("python", "ruby", "bash", "elixir", "powershell", "hcl", "terraform", "dockerfile")
+_COMMENT_MARKS: dict[str, str] = {
+    **dict.fromkeys(_HASH_LANGUAGES, "#"),
+    **dict.fromkeys(("lua", "sql", "haskell"), "--"),
+}
+"""How a line of comment begins, where not with `//`."""
 _MAX_HEAD_CHARS = 200  # characters before a definition that still belong to it: `if sys.platform == "win32":`
 
 
@@ -52,7 +60,11 @@ class SyntaxPiece:
 
 
 def build_pieces(
-    outline: Outline, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None
+    outline: Outline,
+    nodes: Iterable[Node],
+    span: tuple[int, int],
+    enclosing: OutlineDefinition | None,
+    licence_end: int = 0,
 ) -> list[SyntaxPiece]:
     """Tile a span with pieces; none if there is no node.
 
@@ -60,11 +72,14 @@ def build_pieces(
         nodes: siblings, or descendants of siblings, in the order of the text.
         span: start and end, in characters.
         enclosing: the definition that contains the nodes, which is not found again.
+        licence_end: where the licence at the top of the file ends, which belongs to no definition.
     """
-    joined = _attach_comments(outline, _group_by_line(outline, nodes))
+    inside = (node for node in nodes if outline.tree.start(node) < span[1])
+    joined = _attach_comments(outline, _group_by_line(outline, inside), licence_end)
     if joined:
         joined[0].start_char, joined[-1].end_char = span
     for piece, following in pairwise(joined):
+        following.start_char = _find_comment_before(outline, piece, following)
         piece.end_char = following.start_char
     for piece in joined:
         if piece.code is not None:
@@ -98,6 +113,22 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     return found if progress else None
 
 
+def find_licence_end(outline: Outline) -> int:
+    """Where the comment of three lines or more ends that a file begins with and that is a licence; else 0."""
+    text, end = outline.tree.text, 0
+    for node in outline.tree.top_nodes:
+        if node.type == "php_tag":
+            continue
+        start_char, end_char = outline.tree.start(node), outline.tree.end(node)
+        if node.type not in _COMMENTS or (end and text.count("\n", end - 1, start_char) > 1):
+            break
+        end = end_char
+        if text.count("\n", start_char, end_char) > 1:
+            break
+    head = text[:end].strip()
+    return end if head.count("\n") >= 2 and _LICENCE.search(head) else 0
+
+
 def _is_attribute(outline: Outline, node: Node) -> bool:
     return node.type in _ATTRIBUTES or node.id in outline.attribute_ids
 
@@ -122,23 +153,30 @@ def _group_by_line(outline: Outline, nodes: Iterable[Node]) -> list[SyntaxPiece]
     return rows
 
 
-def _attach_comments(outline: Outline, rows: list[SyntaxPiece]) -> list[SyntaxPiece]:
+def _attach_comments(outline: Outline, rows: list[SyntaxPiece], licence_end: int) -> list[SyntaxPiece]:
     """Comments joined to what they stand before, closing brackets to what they close."""
     joined: list[SyntaxPiece] = []
     for row in rows:
-        if row.code is not None and joined and not any(node.is_named for node in row.nodes):
+        if row.code is not None and joined and all(_closes(node) for node in row.nodes):
             while len(joined) > 1 and joined[-1].is_comment:
                 comment = joined.pop()
                 _append_piece(joined[-1], comment)
             _append_piece(joined[-1], row)
             continue
-        while row.code is not None and joined and _belongs_to_next(outline, joined[-1], row):
+        while row.code is not None and joined and joined[-1].start_char >= licence_end:
+            if not _belongs_to_next(outline, joined[-1], row):
+                break
             before = joined.pop()
             _append_piece(before, row)
             before.code_end_char = row.code_end_char
             row = before
         joined.append(row)
     return joined
+
+
+def _closes(node: Node) -> bool:
+    """Whether a node is a closing bracket or the like, or a comment behind it: `}  // namespace a`."""
+    return not node.is_named or node.type in _COMMENTS
 
 
 def _append_piece(piece: SyntaxPiece, following: SyntaxPiece) -> None:
@@ -161,6 +199,21 @@ def _belongs_to_next(outline: Outline, comment: SyntaxPiece, row: SyntaxPiece) -
     if is_import or text.startswith(_FILE_COMMENT_PREFIXES, comment.start_char):
         return False
     return text.count("\n", comment.end_char - 1, row.start_char) <= 1
+
+
+def _find_comment_before(outline: Outline, piece: SyntaxPiece, following: SyntaxPiece) -> int:
+    """Where a piece begins, with the comment right above it that a grammar put into the one before."""
+    text, start = outline.tree.text, following.start_char
+    if piece.is_comment or following.is_comment:
+        return start
+    marks = _COMMENT_MARKS.get(outline.tree.language, "//")
+    line_start = text.rfind("\n", piece.start_char, start) + 1
+    while line_start > 0:
+        above = text.rfind("\n", piece.start_char, line_start - 1) + 1
+        if not above or not text[above:line_start].lstrip().startswith(marks):
+            break
+        start = line_start = above
+    return start
 
 
 def _find_own_definition(

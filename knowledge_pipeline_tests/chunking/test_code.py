@@ -136,6 +136,87 @@ def test_what_is_left_out_is_not_merged_back_in():
     assert [chunk.text for chunk in chunks] == ["A = 1", "B = 2"]
 
 
+def test_the_head_of_a_definition_joins_what_it_opens():
+    body = "".join(f"        call({n}, {n})\n" for n in range(40))
+    text = f"class Store:\n    def fill(self):\n{body}"
+    chunks = code_chunks(text, max_tokens=100, min_tokens=20)
+    assert chunks[0].text.startswith("class Store:\n    def fill(self):\n        call(0, 0)")
+    assert (chunks[0].anchor, chunks[0].metadata["symbols"]) == ("class Store", ["Store", "Store.fill"])
+    assert {chunk.anchor for chunk in chunks[1:]} == {"class Store/method fill"}
+
+
+def test_guards_and_namespaces_are_no_chunks():
+    body = "".join(f"  call({n}, {n});\n" for n in range(12))
+    functions = "\n".join(f"void f{n}() {{\n{body}}}\n" for n in range(3))
+    namespace = f"namespace a {{\n\n{functions}\n}}  // namespace a\n"
+    text = f"#ifndef A_H_\n#define A_H_\n\n{namespace}\n#endif  // A_H_\n"
+    chunks = code_chunks(text, "cpp", max_tokens=130, min_tokens=40)
+    assert [chunk.metadata["symbol"] for chunk in chunks] == ["a.f0", "a.f1", "a.f2"]
+    assert chunks[0].text.startswith("#ifndef") and chunks[2].text.endswith("#endif  // A_H_")
+    assert uncovered(text, chunks) == ""
+
+
+def test_a_line_at_the_top_level_joins_the_definition_beside_it():
+    body = "".join(f"  call({n}, {n});\n" for n in range(12))
+    text = f"function wrap() {{\n{body}}}\n\nmodule.exports = wrap;\n"
+    (chunk,) = code_chunks(text, "javascript", max_tokens=130, min_tokens=40)
+    assert (chunk.anchor, chunk.text) == ("function wrap", text.strip())
+
+
+def test_a_small_definition_between_large_ones_is_a_chunk():
+    large = "def f{n}():\n" + "".join(f"    call({n}, {n})\n" for n in range(16))
+    text = f"{large.format(n=1)}\n\nclass Busy(Error):\n    pass\n\n\n{large.format(n=2)}"
+    assert anchors(text, max_tokens=105, min_tokens=40) == ["function f1", "class Busy", "function f2"]
+
+
+def test_the_last_part_of_a_function_is_not_a_scrap():
+    for statements in range(20, 40):
+        chunks = code_chunks(long_function(statements), max_tokens=100, min_tokens=40)
+        assert min(chunk.tokens for chunk in chunks) >= 32
+        assert uncovered(long_function(statements), chunks) == ""
+
+
+LICENCE = "# Copyright 2020 Somebody\n# Licensed under the Apache License\n# See the file LICENSE\n"
+
+
+def test_the_licence_of_a_file_joins_imports_and_no_definition():
+    assert [
+        chunk.text for chunk in code_chunks(f"{LICENCE}\nimport a\n\nclass B:\n    x: int\n", min_tokens=40)
+    ] == [
+        f"{LICENCE}\nimport a",
+        "class B:\n    x: int",
+    ]
+    assert code_chunks(f"{LICENCE}class B:\n    x: int\n", min_tokens=40)[1].text == "class B:\n    x: int"
+
+
+def test_a_comment_of_three_lines_that_is_no_licence_belongs_to_its_definition():
+    text = "# Holds numbers.\n# Of all kinds.\n# For long.\nclass B:\n    x: int\n"
+    assert [chunk.text for chunk in code_chunks(text, min_tokens=40)] == [text.strip()]
+
+
+def test_the_licence_is_not_the_doc_line_of_what_follows_it():
+    licence = LICENCE.replace("#", "//")
+    body = "".join(f"  call({n}, {n});\n" for n in range(40))
+    text = f"{licence}\n// Fills it.\nvoid fill() {{\n{body}}}\n"
+    chunks = code_chunks(text, "cpp", max_tokens=100)
+    assert {chunk.header.splitlines()[-1] for chunk in chunks if chunk.anchor == "function fill"} == {
+        "void fill()",
+        "Fills it.",
+    }
+    guarded = (
+        f"{licence}#ifndef A\n#define A\nnamespace a {{\n{body.replace('  call', 'int x = call')}}}\n#endif\n"
+    )
+    assert not any("Copyright" in chunk.header for chunk in code_chunks(guarded, "cpp", max_tokens=100))
+
+
+def test_a_comment_stays_with_the_statement_that_it_explains():
+    arms = "\n".join(f"        // Why {n} is so.\n        {n} -> call({n}, {n})" for n in range(40))
+    text = f"fun choose(x: Int) {{\n    when (x) {{\n{arms}\n    }}\n}}\n"
+    chunks = code_chunks(text, "kotlin", max_tokens=100, min_tokens=40)
+    assert len(chunks) > 3
+    assert all("//" not in chunk.text.splitlines()[-1] for chunk in chunks)
+
+
 def long_function(statements: int, start: str = "x") -> str:
     body = "".join(f"    {start}{n} = call({n}, {n})\n" for n in range(statements))
     return f'def long(a: int) -> None:\n    """Does a lot."""\n{body}'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.merging import PieceGroup, merge_small_groups
+from knowledge_pipeline.chunking.merging import PieceGroup, ScrapJoiner, merge_small_groups
 
 LEAST, MOST = 4, 12
 
@@ -51,3 +51,28 @@ def test_a_small_group_is_left_only_where_no_neighbour_has_room(sizes: list[int]
     found = merged(*sizes)
     assert sum(found) == sum(sizes)
     assert all(min(pair) >= LEAST or sum(pair) > MOST for pair in pairwise(found))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=12),
+    gaps=st.frozensets(st.integers(1, 11)),
+    line=st.integers(2, 20),
+)
+def test_joining_scraps_loses_nothing_and_keeps_the_limit_and_gaps(
+    sizes: list[int], gaps: frozenset[int], line: int
+):
+    ends = [sum(sizes[: at + 1]) for at in range(len(sizes))]
+    text = "".join("\n" if at % line == line - 1 else "x" for at in range(ends[-1]))
+    groups = [
+        PieceGroup(end - size, end, None, after_gap=at in gaps)
+        for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
+    ]
+    found = ScrapJoiner(text, 40, 64, lambda start, end: end - start).join(groups)
+    assert [found[0].start_char, found[-1].end_char] == [0, ends[-1]]
+    assert all(first.end_char == second.start_char for first, second in pairwise(found))
+    assert all(each.end_char - each.start_char <= 64 for each in found)
+    starts = {each.start_char for each in found if each.after_gap}
+    assert starts == {ends[at] - size for at, size in enumerate(sizes) if at in gaps}
+    for first, second in pairwise(found):
+        pair = [each.end_char - each.start_char for each in (first, second)]
+        assert second.after_gap or min(pair) >= 32 or sum(pair) > 64

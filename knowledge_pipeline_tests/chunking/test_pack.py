@@ -50,6 +50,14 @@ def test_packing_loses_nothing_and_exceeds_the_limit_for_single_ranges_alone(len
     assert [end for _, end in packed] == sorted({end for _, end in packed})
 
 
+def test_a_last_range_below_the_least_shares_with_the_one_before():
+    spans = [(at, at + 2) for at in range(0, 22, 2)]
+    how = {"limit": 10, "count_tokens": lambda a, b: b - a}
+    assert list(pack(spans, **how)) == [(0, 10), (10, 20), (20, 22)]
+    assert list(pack(spans, **how, least=4)) == [(0, 10), (10, 16), (16, 22)]
+    assert list(pack([(0, 10), (10, 12)], **how, least=4)) == [(0, 10), (10, 12)]
+
+
 def test_windows_end_between_words_and_overlap_by_whole_words():
     text = "one two three four five six seven"
     assert _texts(text, split_windows(measured(text), 0, len(text), 3)) == [

@@ -29,11 +29,10 @@ def test_a_chunk_is_a_section_with_its_trail_as_header_and_anchor():
     chunks = cut("# Guide\n\nHello.\n\n## Install\n\n### Linux\n\nRun it.\n\n## Use\n\nCall it.\n")
     assert [(chunk.anchor, chunk.text) for chunk in chunks] == [
         ("Guide", "# Guide\n\nHello."),
-        ("Guide/Install", "## Install"),
-        ("Guide/Install/Linux", "### Linux\n\nRun it."),
+        ("Guide/Install/Linux", "## Install\n\n### Linux\n\nRun it."),
         ("Guide/Use", "## Use\n\nCall it."),
     ]
-    assert chunks[2].header == "docs/guide.md\nGuide > Install > Linux"
+    assert chunks[1].header == "docs/guide.md\nGuide > Install > Linux"
 
 
 def test_the_title_of_the_document_is_in_the_header_where_path_and_trail_do_not_say_it():
@@ -66,7 +65,7 @@ def test_the_trail_of_a_heading_is_its_nearest_higher_headings(levels, feed):
 
 
 def test_headings_below_the_section_depth_stay_within_their_section():
-    text = "# A\n\n## B\n\none\n\n### C\n\ntwo\n"
+    text = "# A\n\nnone\n\n## B\n\none\n\n### C\n\ntwo\n"
     assert trails(text, depth=2) == ["A", "A/B"]
     assert [chunk.text for chunk in cut(text, max_section_depth=2)][1] == "## B\n\none\n\n### C\n\ntwo"
 
@@ -125,6 +124,38 @@ def test_a_heading_is_not_left_behind_by_what_follows_it():
     text = "# A\n\n" + "One two three four. " * 10 + "\n\n## B\n\n" + "Five six seven eight. " * 40
     for chunk in cut(text, max_tokens=90, max_section_depth=1):
         assert not chunk.text.endswith("## B")
+
+
+def test_a_heading_without_a_body_joins_its_first_subsection_even_where_that_must_be_cut():
+    body = "\n\n".join(f"Paragraph {n} of some words. " * 6 for n in range(6))
+    chunks = cut(f"# Guide\n\n## Install\n\n{body}\n\n## Use\n\nCall it.", max_tokens=90)
+    assert chunks[0].text.startswith("# Guide\n\n## Install\n\nParagraph 0")
+    assert [chunk.anchor for chunk in chunks] == ["Guide/Install"] * (len(chunks) - 1) + ["Guide/Use"]
+
+
+def test_a_heading_without_a_body_that_nothing_follows_joins_what_is_before_it():
+    text = "# A\n\n## B\n\none\n\n## C\n"
+    assert [chunk.text for chunk in cut(text)] == ["# A\n\n## B\n\none\n\n## C"]
+
+
+def test_the_target_of_a_link_below_a_heading_is_no_body():
+    text = '# A\n<a id="a"></a>\n\n## B\n<a id="b"></a>\n\nText.\n'
+    assert [(chunk.anchor, chunk.text) for chunk in cut(text)] == [("A/B", text.strip())]
+
+
+def test_a_label_of_restructuredtext_belongs_to_the_title_after_it():
+    text = "One\n===\n\ntext\n\n.. _two:\n\nTwo\n===\n\nmore\n"
+    assert [chunk.text for chunk in cut(text, "a.rst", "rst")] == [
+        "One\n===\n\ntext",
+        ".. _two:\n\nTwo\n===\n\nmore",
+    ]
+
+
+def test_the_last_part_of_a_long_section_is_not_a_scrap():
+    text = "# A\n\n" + "\n\n".join(f"Paragraph {n} has words." for n in range(19))
+    sizes = [chunk.tokens for chunk in cut(text, max_tokens=100, min_tokens=30)]
+    assert len(sizes) > 1
+    assert min(sizes) >= 30
 
 
 def test_small_siblings_are_joined_under_what_they_share_and_large_ones_are_not():

@@ -17,9 +17,16 @@ from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenL
 from knowledge_pipeline.chunking.code.headers import build_header
 from knowledge_pipeline.chunking.code.metadata import build_code_metadata
 from knowledge_pipeline.chunking.lines import chunk_lines, number_duplicate_anchors, split_to_limit
-from knowledge_pipeline.chunking.merging import PieceGroup, join_groups, merge_small_groups
+from knowledge_pipeline.chunking.merging import (
+    SCRAP_TOKENS,
+    PieceGroup,
+    ScrapJoiner,
+    can_follow,
+    join_groups,
+    merge_small_groups,
+)
 from knowledge_pipeline.chunking.sentences import Range
-from knowledge_pipeline.chunking.syntax_pieces import SyntaxPiece, build_pieces, open_piece
+from knowledge_pipeline.chunking.syntax_pieces import SyntaxPiece, build_pieces, find_licence_end, open_piece
 from knowledge_pipeline.config.sources.chunking import ChunkingSettings
 from knowledge_pipeline.strings import truncate
 from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar
@@ -32,7 +39,7 @@ from knowledge_pipeline.syntax.outline import (
     open_outline,
 )
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same file would be cut or described differently."""
 
 _MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
@@ -57,7 +64,7 @@ def chunk_code(
         note = {"note": f"could not be parsed as {language}; cut by lines"}
         yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
         return
-    cutter = _CodeSplitter(measured, outline, chunking, limits)
+    cutter = _CodeSplitter(measured, outline, chunking, limits, find_licence_end(outline))
     yield from number_duplicate_anchors(document.text, cutter.build_spans())
 
 
@@ -67,6 +74,7 @@ class _CodeSplitter:
     outline: Outline
     chunking: ChunkingSettings
     limits: TokenLimits
+    licence_end: int
 
     def build_spans(self) -> Iterator[ChunkSpan]:
         text = self.measured.document.text
@@ -76,6 +84,9 @@ class _CodeSplitter:
             groups = self._split_nodes(nodes, whole, None, 0)
         else:  # nothing but a byte order mark
             groups = self._split_by_lines(whole, None)
+        limits = self.limits
+        count_tokens = self.measured.count_tokens
+        groups = ScrapJoiner(text, limits.min_tokens, limits.max_tokens, count_tokens).join(groups)
         for group in groups:
             if not text[group.start_char : group.end_char].isspace():
                 yield self._build_span(group)
@@ -88,18 +99,17 @@ class _CodeSplitter:
         found: list[PieceGroup] = []
         run: PieceGroup | None = None  # the code between definitions, packed up to the limit
         after_gap = False
-        for piece in build_pieces(self.outline, nodes, span, enclosing):
+        for piece in build_pieces(self.outline, nodes, span, enclosing, self.licence_end):
             if self._is_excluded(piece, enclosing):
                 run, after_gap = None, True
                 continue
-            subjects = [piece.definition] if piece.definition else []
-            group = PieceGroup(piece.start_char, piece.end_char, enclosing, subjects, piece.is_import)
+            group = self._build_group(piece, enclosing)
             is_own_chunk = piece.definition is not None and self._is_chunk(piece.definition)
             begins = is_own_chunk or (piece.definition is not None and piece.definition.kind == "stage")
             if self._must_split(piece, enclosing):
                 parts = self._split_piece(piece, enclosing, depth)
                 run = None
-            elif run and not begins and count_tokens(run.start_char, piece.end_char) <= limits.max_tokens:
+            elif run and not begins and self._can_continue(run, group):
                 found[-1] = run = join_groups(run, group)
                 continue
             else:
@@ -112,6 +122,27 @@ class _CodeSplitter:
         return merge_small_groups(
             found, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
         )
+
+    def _build_group(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> PieceGroup:
+        return PieceGroup(
+            piece.start_char,
+            piece.end_char,
+            enclosing,
+            [piece.definition] if piece.definition else [],
+            piece.is_import,
+            only_comments=piece.is_comment,
+            has_licence=piece.start_char < self.licence_end,
+        )
+
+    def _can_continue(self, run: PieceGroup, group: PieceGroup) -> bool:
+        """Whether code between definitions joins what is before it; a licence is joined by imports alone."""
+        count_tokens = self.measured.count_tokens
+        if count_tokens(run.start_char, group.end_char) > self.limits.max_tokens:
+            return False
+        is_content = not group.only_imports and not group.has_licence
+        if run.has_licence and is_content and count_tokens(group.start_char, group.end_char) >= SCRAP_TOKENS:
+            return False
+        return can_follow(run, group)
 
     def _split_piece(
         self, piece: SyntaxPiece, enclosing: OutlineDefinition | None, depth: int
@@ -179,7 +210,7 @@ class _CodeSplitter:
 def _build_anchor(group: PieceGroup, scope: list[OutlineDefinition]) -> str:
     """The structural path of a chunk, which edits elsewhere in the file leave alone."""
     labels = [each.label for each in scope]
-    if group.subjects and not group.has_head:
+    if group.subjects and not group.is_about_enclosing:
         labels.append(", ".join(each.label for each in group.subjects))
     steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
     return "/".join(steps) or ("imports" if group.only_imports else "module")

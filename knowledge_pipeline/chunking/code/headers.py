@@ -56,18 +56,29 @@ def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
 
 
 def find_comments_before(node: Node) -> list[Node]:
-    """The comments before a definition, or before what it is wrapped in, in the order of the text."""
+    """The comments right before a definition, or before what it is wrapped in, in the order of the text.
+
+    An empty line ends them: what stands above it is another comment, such as the file's licence.
+    """
     for each in (node, node.parent):
-        before = each.prev_sibling if each else None
+        if each is None or each.type.startswith("preproc"):
+            continue
+        before, next_row = each.prev_sibling, each.start_point.row
         while before is not None and before.type == "attribute_item":
-            before = before.prev_sibling
+            before, next_row = before.prev_sibling, before.start_point.row
         found: list[Node] = []
-        while before is not None and before.type.endswith("comment"):
+        while before is not None and before.type.endswith("comment") and next_row - _last_row(before) <= 1:
             found.append(before)
-            before = before.prev_sibling
+            before, next_row = before.prev_sibling, before.start_point.row
         if found:
             return found[::-1]
     return []
+
+
+def _last_row(node: Node) -> int:
+    """The row of a node's last character; some comments hold their line feed."""
+    row, column = node.end_point
+    return row if column else row - 1
 
 
 def _fit_header(path: str, lines: list[str], required: int) -> str:

@@ -1,0 +1,75 @@
+"""Minified code and encoded data are told from text by what they consist of."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+
+from knowledge_pipeline.chunking.blobs import is_blob
+from knowledge_pipeline.chunking.registry import chunk_document
+from knowledge_pipeline.records import Chunk
+from knowledge_pipeline_tests.chunking.documents import document, source, tokenize
+
+NOISE = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(200))
+ENCODED = base64.b64encode(NOISE).decode()
+MINIFIED = "".join(f"function f{n}(e,t){{return e.g{n}(t)?null:new r(e[{n}],t)}}" for n in range(200))
+PROSE = "This sentence has nine words and ends right here. " * 40
+
+
+def cut(text: str, path: str, language: str | None) -> list[Chunk]:
+    of = document(text, path, language)
+    return chunk_document(of, source("code"), tokenize=tokenize, model_tokens=256)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [ENCODED, MINIFIED, base64.encodebytes(NOISE).decode(), f"url(data:image/png;base64,{ENCODED})"],
+    ids=["base64", "minified", "base64 in lines", "data URI"],
+)
+def test_what_is_no_text_is_known_by_its_content(text):
+    assert is_blob(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROSE,
+        MINIFIED[:400],
+        "".join(f"x{n} = call({n})\n" for n in range(200)),
+        "".join(f"https://example.org/a/long/path/to/the/page/number/{n}/of/this/site\n" for n in range(40)),
+        PROSE[:200] + "https://example.org/?" + "q=" * 400,
+        "\u4f60\u597d\u3002\u518d\u89c1\uff01" * 200,
+        "const x = [" + "'some words in a string', " * 400 + "];",
+        "\ud800 word " * 200,
+    ],
+    ids=["prose", "short", "code", "addresses", "a long address", "Chinese", "a table", "surrogates"],
+)
+def test_text_is_no_blob(text):
+    assert not is_blob(text)
+
+
+def test_an_image_within_a_style_sheet_is_left_out_and_the_rules_around_it_are_not():
+    rules = "".join(f".class-{n} {{\n  color: red;\n}}\n" for n in range(30))
+    chunks = cut(
+        f"{rules}.logo {{\n  background: url(data:image/png;base64,{ENCODED});\n}}\n{rules}", "a.css", "css"
+    )
+    text = "".join(chunk.text for chunk in chunks)
+    assert text.count(".class-") == 60 and ".logo" in text
+    assert len(text) < 2 * len(rules) + 2000
+    assert {chunk.metadata["note"] for chunk in chunks} == {"minified code or encoded data is left out"}
+
+
+def test_a_minified_file_is_found_by_its_path_alone():
+    (chunk,) = cut(MINIFIED, "static/app.js", "javascript")
+    assert MINIFIED.startswith(chunk.text)
+    assert chunk.header.startswith("static/app.js")
+    assert chunk.metadata["note"] == "minified code or encoded data is left out"
+
+
+def test_compact_json_is_kept():
+    text = "{" + ",".join(f'"key{n}":{{"value":{n},"name":"number{n}"}}' for n in range(200)) + "}"
+    chunks = cut(text, "package.json", "json")
+    assert "".join(chunk.text for chunk in chunks) == text
+    assert not any("note" in chunk.metadata for chunk in chunks)
