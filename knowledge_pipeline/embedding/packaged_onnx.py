@@ -66,7 +66,7 @@ def read_packaged_space(settings: EmbeddingSettings) -> Space:
     Raises:
         ModelError: the package is not installed, or damaged.
     """
-    model, path = PACKAGED_MODELS[settings.model], _find_folder(settings.model) / "model.onnx"
+    model, path = PACKAGED_MODELS[settings.model], find_packaged_folder(settings.model) / "model.onnx"
     try:
         identity = path.stat().st_size, hash_ends(path)
     except OSError as error:
@@ -85,7 +85,7 @@ class PackagedEmbedder:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.space = read_packaged_space(settings)
         self.usage = Usage()
-        self._folder = _find_folder(settings.model)
+        self._folder = find_packaged_folder(settings.model)
         self._model = PACKAGED_MODELS[settings.model]
         self._usage_lock = threading.Lock()
 
@@ -172,7 +172,8 @@ def _replace_folder(folder: Path) -> Generator[Path]:
             Path(made).rename(folder)
 
 
-def _find_folder(name: str) -> Path:
+def find_packaged_folder(name: str) -> Path:
+    """The folder of a packaged model. Raises `ModelError` if its package is not installed."""
     model = PACKAGED_MODELS[name]
     folder = find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
