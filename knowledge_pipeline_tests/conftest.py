@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ pytest_plugins = ["knowledge_pipeline_tests.fakes.storage"]
 # Programs that tests start import the package under test, not one that is installed from another checkout.
 _PATH = (str(Path(knowledge_pipeline.__file__).parents[1]), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATH))
+
+_LACKS_PYTORCH = find_spec("torch") is None
+_NO_PYTORCH = "PyTorch (torch) is not installed: pip install -e '.[dev]', as `make test` does"
 
 _STORAGES = frozenset({"instance", "dagster_yaml"})
 """Fixtures by which a test uses a storage of Dagster."""
@@ -68,6 +72,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {path: at for at, path in enumerate(_begin_with_half(waiting, weights))}
     items.sort(key=lambda item: places[item.path])
     mark_further_parameters_slow(items)
+    if _LACKS_PYTORCH:
+        for item in items:
+            if item.get_closest_marker("pytorch"):
+                item.add_marker(pytest.mark.skip(reason=_NO_PYTORCH))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped for want of PyTorch: nobody reads the reasons of single ones."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if count := sum(_NO_PYTORCH in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line(f"SKIPPED {count} tests that run a model by PyTorch: {_NO_PYTORCH}")
 
 
 def _begin_with_half(waiting: set[Path], weights: dict[Path, tuple[float, bool]]) -> list[Path]:

@@ -88,7 +88,7 @@ def test_every_imported_module_is_in_the_base_or_in_the_extra_that_its_absence_n
 def test_an_extra_named_all_has_every_other_one_but_that_for_developing() -> None:
     (_, extras), *_ = map(_read_requirement, EXTRAS["all"])
     (_, standard), *_ = map(_read_requirement, EXTRAS["standard"])
-    assert {*extras, *standard} == EXTRAS.keys() - {"all", "dev"}
+    assert {*extras, *standard} == EXTRAS.keys() - {"all", "dev", "test"}
 
 
 def test_what_reads_a_store_brings_neither_models_nor_lancedb_nor_grammars() -> None:

@@ -6,6 +6,9 @@ writes the store of this checkout's program. With `--program FOLDER`, where a co
 `git archive COMMIT | tar x -C FOLDER`, the program of that commit writes it: that is how the stores of
 earlier schemas were made. It holds what a migration must not lose: documents that their sources no longer
 have, vectors, logs, tokens, two releases and a code graph.
+
+With `--languages` it holds texts of many languages instead: `corpus/words/v1.tar.xz` is such a store, whose
+words have their first form.
 """
 
 from __future__ import annotations
@@ -76,6 +79,23 @@ CHANGES: dict[str, str | None] = {  # between the two releases; None: removed
     "docs/cash.md": None,
     "docs/payments.md": "# Payments\n\nA failed payment is tried again five times.\n",
 }
+LANGUAGES = {  # no two have a word in common
+    "docs/zh.md": "# 运维手册\n\n数据库备份策略每周检查一次，备份文件保存在对象存储中。\n",
+    "docs/ja.md": "# 運用\n\nデータベースのバックアップは毎晩実行されます。黒い猫が寝ています。\n",
+    "docs/ko.md": "# 안내\n\n데이터베이스를 매일 밤 백업합니다. 학교에서 책을 읽었다.\n",
+    "docs/th.md": "# คู่มือ\n\nการสำรองฐานข้อมูลทำทุกคืนโดยผู้ดูแลระบบ\n",
+    "docs/hi.md": "# हिन्दी\n\nयह डेटाबेस का बैकअप है और सुरक्षा ज़रूरी है।\n",
+    "docs/nfd.md": "# Handbuch\n\nDie Pru\u0308fung findet wo\u0308chentlich statt.\n",
+    "docs/nfc.md": "# Aufgaben\n\nDas Büro erledigt die Löschung.\n",
+    "docs/soft.md": "# Trails\n\nHyphens in the archi\u00adtec\u00adtural draw\u00ading.\n",
+    "docs/ligature.md": "# Types\n\nThe o\ufb03ce con\ufb01rmed the re\ufb02ection.\n",
+    "docs/lines.md": "The explo-\nration of the cave began at noon.\n",
+    "docs/dash.md": "# Plain — mostly\n\nNothing here “needs” another form, not even Größe.\n",
+    "docs/small.md": f"# First\n\n{'plain ' * 260}\n\n# Second\n\n{'simple ' * 260}\n\n术语表\n",
+    **{
+        f"docs/en{number}.md": f"# Topic {number}\n\nWorkers restart {number} times.\n" for number in range(9)
+    },
+}
 SETTINGS = f"""version: 1
 store: store
 embedding:
@@ -103,8 +123,11 @@ def write_files(folder: Path, files: dict[str, str | None] | dict[str, str]) -> 
             path.write_text(text, encoding="utf-8")
 
 
-def write_store(folder: Path, program: Path) -> None:
-    """Index, change, refresh, ask: everything by the command line of the program in a folder."""
+def write_store(folder: Path, program: Path, *, languages: bool = False) -> None:
+    """Index, change, refresh, ask: everything by the command line of the program in a folder.
+
+    Of texts in many languages it is indexed alone.
+    """
     with OpenAIServer(port=PORT, dimensions=DIMENSIONS) as server:
         variables = {KEY_VARIABLE: server.key, "PYTHONPATH": str(program)}
 
@@ -112,6 +135,14 @@ def write_store(folder: Path, program: Path) -> None:
             command = [sys.executable, "-m", "knowledge_pipeline.cli", *arguments]
             subprocess.run(command, cwd=folder, env={**os.environ, **variables}, check=needed)
 
+        if languages:
+            settings = "".join(
+                line for line in SETTINGS.splitlines(True) if "{id" not in line or "id: docs" in line
+            )
+            (folder / "knowledge.yaml").write_text(settings, encoding="utf-8")
+            write_files(folder, LANGUAGES)
+            knowledge("index")
+            return
         (folder / "knowledge.yaml").write_text(SETTINGS, encoding="utf-8")
         write_files(folder, FILES)
         knowledge("index")
@@ -127,9 +158,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("archive", type=Path)
     parser.add_argument("--program", type=Path, default=Path(__file__).parents[1])
+    parser.add_argument("--languages", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        write_store(Path(folder), arguments.program.resolve())
+        write_store(Path(folder), arguments.program.resolve(), languages=arguments.languages)
         arguments.archive.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(arguments.archive, "w:xz") as archive:
             for name in ("knowledge.yaml", "files", "store"):

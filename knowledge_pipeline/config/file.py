@@ -26,6 +26,7 @@ from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_sto
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig, parse_config
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.real_paths import resolve_links
 
 CONFIG_NAME = "knowledge.yaml"
 
@@ -37,6 +38,8 @@ _TOKEN_IN_URL = re.compile(
 )
 _WRITTEN_OUT = "found a secret written in the file; allowed: ${NAME}, with the secret in that variable"
 _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without one, and `token: ${NAME}`"
+
+_LEADS_NOWHERE = "a path that leads nowhere"  # a loop of links, a `~user` that does not exist
 
 _PATH_KEYS = {
     ("connection", "path"),
@@ -251,10 +254,9 @@ class _ValueResolver:
         if not text or not (is_path or is_optional):
             return text
         try:
-            path = (self.folder / Path(text).expanduser()).resolve()
-        except (OSError, RuntimeError):  # a loop of links, a `~user` that does not exist
-            found = "found a path that leads nowhere; allowed: an existing folder or file"
-            self.parsed.add_problem(key_path, found)
+            path = resolve_links(self.folder / Path(text).expanduser())
+        except (OSError, RuntimeError):
+            self.parsed.add_problem(key_path, f"found {_LEADS_NOWHERE}; allowed: an existing folder or file")
             return text
         return str(path) if is_path or path.exists() else text
 
@@ -293,7 +295,10 @@ def _apply_embedding_mode(settings: Settings) -> Settings:
 def _override_store(settings: Settings, store: str) -> dict[str, Any]:
     """What `KNOWLEDGE_STORE` changes; the options of the file apply to a store at a URL."""
     if "://" not in store:
-        local = Path(store).expanduser().resolve()
+        try:
+            local = resolve_links(Path(store).expanduser())
+        except (OSError, RuntimeError):
+            raise ConfigError(f"KNOWLEDGE_STORE names {_LEADS_NOWHERE}: correct it or unset it") from None
         return {"store": local, "store_options": StoreOptions(), "store_folder": None}
     folder = settings.store.folder if isinstance(settings.store, ObjectStore) else settings.store
     try:

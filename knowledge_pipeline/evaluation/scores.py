@@ -19,7 +19,7 @@ from knowledge_pipeline.evaluation.judge import (
     judge_by_file,
     judge_by_place,
 )
-from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.extras import describe_missing, require_modules
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
 QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
@@ -53,6 +53,11 @@ class Summary:
     p95_ms: float
     timings_ms: dict[str, float]  # step of the search -> median of its time
     degraded: dict[str, int]  # step of the search -> questions that skipped it
+
+
+def require_measures() -> None:
+    """Raise `ConfigError`, before a question is asked, unless what computes the measures is installed."""
+    require_modules("scoring golden questions", "ir_measures")
 
 
 def summarize(responses: Sequence[QuestionResponse]) -> list[Summary]:
@@ -94,7 +99,11 @@ def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.nd
     except ModuleNotFoundError as error:
         raise ConfigError(describe_missing("scoring golden questions", "eval")) from error
     library: Any = ir_measures  # its types are partly unknown
-    measures = {library.parse_measure(name): name for name in MEASURES}
+    # as objects: the library's parser of their names uses what Python 3.14 lacks
+    cutoffs = {name: name.partition("@") for name in MEASURES}
+    measures = {
+        getattr(library, measure) @ int(cutoff): name for name, (measure, _, cutoff) in cutoffs.items()
+    }
     qrels = {str(number): dict(each.qrels) for number, each in enumerate(judgements)}
     runs = {str(number): dict(each.run) for number, each in enumerate(judgements)}
     values = {name: np.zeros(len(judgements)) for name in MEASURES}

@@ -135,10 +135,11 @@ class RefreshProcess:
                 child.send_signal(signum)
 
     def close(self) -> None:
-        """Use it no more."""
+        """Use it no more. Idempotent."""
         self._executor.shutdown()
         if self._prepared:
             self._prepared.discard()
+            self._prepared = None
 
     def _prepare(self) -> None:
         """Have a process that waits for its arguments; where that has ended, another one."""

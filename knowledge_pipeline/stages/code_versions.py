@@ -31,6 +31,6 @@ def compute_code_versions(source_type: SourceType) -> Mapping[str, str]:
         "snapshot": schemas.VERSION,
         "chunks": f"{schemas.VERSION}-{hash_strings(*cutting)[:8]}",
         "embeddings": f"{schemas.VERSION}-{hash_strings(TEXT_TEMPLATE)[:8]}",
-        "index": f"{schemas.VERSION}-{index.VERSION}",
+        "index": f"{schemas.VERSION}-{index.VERSION}.{schemas.WORDS_VERSION}",
         "graph": f"{schemas.VERSION}-{refresh.VERSION}-{FACTS_VERSION}.{RESOLVER_VERSION}",
     }

@@ -28,6 +28,7 @@ from knowledge_pipeline.errors import KnowledgeError, StoreError
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.embedding_order import order_texts
+from knowledge_pipeline.stages.embedding_work import measure_work
 from knowledge_pipeline.stages.run_log import log_embedding_calls
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import is_null, one_of
@@ -41,7 +42,6 @@ _QUICK_COMMIT_S, _MAX_TEXTS_PER_COMMIT = 1.0, 8_192  # of a model that embeds so
 SLOT_MIN_TEXTS = 64  # fewer take less time than claiming a slot
 _DISTRIBUTED_TEXTS_PER_COMMIT = 1_000_000  # the same, embedded by several machines
 _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 200 MB of 768 dimensions
-_TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models
 _LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
 _SAMPLED_TEXTS, _SAMPLE_TEXTS = 64, 2  # the longest of so many tell how long a model takes
 
@@ -237,15 +237,9 @@ class _VectorRowBuilder:
         yield from self._chunks.iter_batches(["text_key", *columns], where) if keys else ()
 
     def _measure_work(self, missing: Collection[str]) -> dict[str, int]:
-        """Tokens that take time, by the keys of texts: a model reads the beginning of a long one alone."""
         embedding = self._ctx.settings.resolve_embedding(self._ctx.source)
         limit = count_read_tokens(embedding, self._embedder.space)
-        work = dict.fromkeys(missing, _TOKENS_PER_TEXT)
-        for batch in self._iter_chunks(["tokens"], missing):
-            for key, tokens in zip(*batch.to_pydict().values(), strict=True):
-                if key in work:
-                    work[key] = _TOKENS_PER_TEXT + min(tokens, limit)
-        return work
+        return measure_work(self._iter_chunks(["tokens"], missing), missing, limit)
 
     def _embed_texts(self, texts: Mapping[str, str], reporter: _WorkReporter) -> Iterator[pa.RecordBatch]:
         """Embed in small portions, to report progress; each batch is one commit."""

@@ -20,7 +20,14 @@ from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
 from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
 from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
-from knowledge_pipeline.evaluation.scores import ALL, JUDGED_DEPTH, QUALITY_MEASURE, Summary, summarize
+from knowledge_pipeline.evaluation.scores import (
+    ALL,
+    JUDGED_DEPTH,
+    QUALITY_MEASURE,
+    Summary,
+    require_measures,
+    summarize,
+)
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store.filters import eq
@@ -127,10 +134,12 @@ def run_questions(
     Ten results are ten chunks; where files are judged, a higher `limit` gives ten files.
 
     Raises:
+        ConfigError: what scores the answers is not installed.
         InvalidQuery: a question is not valid.
         EmbeddingUnavailable: the questions cannot be embedded.
         StoreError: a version cannot be opened.
     """
+    require_measures()
     from knowledge_pipeline.query.log.model_calls import ModelCallLog
     from knowledge_pipeline.query.open_release import PinnedIndex
     from knowledge_pipeline.query.search.engine import Engine

@@ -4,8 +4,8 @@ All sources of the space share the table, so the index lock is held while it is 
 
 A chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
 
-Each chunk of a small document carries the words of the whole document, so that full text finds the document
-even if a query's words are spread over its chunks. The fingerprint of such a row covers its siblings, too.
+Each chunk of a small document carries the words of the whole document (`index_words`). The fingerprint of
+such a row covers its siblings, too.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -27,10 +26,16 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
-from knowledge_pipeline.identifiers import expand_identifiers
-from knowledge_pipeline.records import build_embedded_text, hash_strings
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sources.web_location import build_web_location
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
+from knowledge_pipeline.stages.index_words import (
+    DOCUMENT_ORDER,
+    SMALL_DOCUMENT_CHUNKS,
+    WordBuilder,
+    has_former_words,
+    rewrite_former_words,
+)
 from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.stages.snapshot import load_branches
 from knowledge_pipeline.store import indexes, schemas
@@ -52,7 +57,6 @@ from knowledge_pipeline.store.reconcile import (
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 
 VERSION = "2"  # of how a chunk becomes an index row
-SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 _LIVE = is_null("skipped") & eq("archived", False)
 _BATCH_ROWS = KEYS_PER_FILTER  # a batch is read by one filter
 _MAX_ROWS_AT_ONCE = 2048  # of whole documents; those of more chunks are read in batches
@@ -78,7 +82,15 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
         table = ctx.lake.index(space.name, space.dimensions)
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
         has_moved = table.exists and read_locations(table).find(ctx.source.id) != build_location(ctx)
-        if plan or len(embedded) or lacks_index or has_moved or find_stale_tables(ctx, space.name):
+        has_former = has_former_words(table)
+        if (
+            plan
+            or len(embedded)
+            or lacks_index
+            or has_moved
+            or has_former
+            or find_stale_tables(ctx, space.name)
+        ):
             written = len(plan.keys_to_write) + len(embedded)
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
@@ -89,6 +101,8 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
                 reconcile(table, repaired, rows.build_batches, single_commit=True, within=mine)
                 for start in range(0, len(embedded), MERGE_MAX_ROWS):
                     table.update_columns(rows.build_vectors(embedded.slice(start, MERGE_MAX_ROWS)))
+                if has_former_words(table) and (rewritten := rewrite_former_words(table)):
+                    stats.notes["chunks whose words were brought up to date"] += rewritten
                 for stale in find_stale_tables(ctx, space.name):
                     stale.delete_where(mine)
                     write_location(stale, ctx.source.id, SourceLocation())
@@ -250,6 +264,7 @@ class _IndexRowBuilder:
         self._chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
         self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
         self._source_columns = build_source_columns(ctx)
+        self._words = WordBuilder(ctx.source.type)
         self._now = datetime.now(UTC)
 
     def build_batches(self, ids: list[str]) -> Iterator[pa.RecordBatch]:
@@ -332,8 +347,8 @@ class _IndexRowBuilder:
         else:
             is_sharing = pc.is_in(documents["uri"], value_set=pa.array(sorted(uris), pa.string()))
             found = documents.filter(pc.and_not(is_sharing, documents["archived"])).select(columns)
-        for chunk in sorted(found.to_pylist(), key=itemgetter("start_char", "end_char", "id")):
-            words[chunk["uri"]][chunk["id"]] = expand_identifiers(chunk["text"])
+        for chunk in sorted(found.to_pylist(), key=DOCUMENT_ORDER):
+            words[chunk["uri"]][chunk["id"]] = self._words.expand(chunk["text"])
         return words
 
     def _shares_words(self, chunk: dict[str, Any]) -> bool:
@@ -359,9 +374,6 @@ class _IndexRowBuilder:
         return computed | {"shown": shown, "tags": sorted({*tags, *build_branch_tags(metadata)})}
 
     def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
-        """A chunk's own words, then those of a small document; the own ones so count twice."""
         if not self._shares_words(chunk):
-            return expand_identifiers(build_embedded_text(chunk["header"], chunk["text"]))
-        texts = document_words[chunk["uri"]]
-        own = build_embedded_text(expand_identifiers(chunk["header"]), texts[chunk["id"]])
-        return "\n\n".join((own, *texts.values()))
+            return self._words.build(chunk)
+        return self._words.build_shared(chunk, document_words[chunk["uri"]])

@@ -82,8 +82,9 @@ class SourceRefresh:
     """One source on its way through the stages, in two steps: until words find it, and to the end.
 
     `read_source` may do the first stage before them. Each step yields the statistics of a stage as soon as
-    that is done. Without `releases` nothing is indexed or released before its time. A process that refreshes
-    looks for garbage less often from then on.
+    that is done. Without `releases` nothing is indexed or released before its time. With `words_only` the
+    first step indexes whatever has no vector yet, and the second one does nothing: the next refresh does. A
+    process that refreshes looks for garbage less often from then on.
     """
 
     def __init__(
@@ -92,8 +93,12 @@ class SourceRefresh:
         stages: Collection[str] = tuple(STAGES),
         releases: EarlyReleases | None = None,
         idle: IdleSources | None = None,
+        *,
+        words_only: bool = False,
     ) -> None:
         collect_less_often()
+        self.has_words_before_vectors = False  # known after the first step
+        self._words_only = words_only
         self._progress = PublishedProgress(ctx.lake.folder, ctx.source.id, ctx.report)
         self.ctx = replace(ctx, report=self._progress.report)
         self.stats: list[Stats] = []  # one for each stage that is done
@@ -130,12 +135,22 @@ class SourceRefresh:
                         self.stats += known
                         yield from known
                         return
+            if self._words_only:
+                yield from self._index_words_only()
+                return
             indexed = index_words(self.ctx) if self._releases else None
+            self.has_words_before_vectors = indexed is not None
             if indexed and indexed.has_changes:
                 self._indexed.append(indexed)
                 yield indexed
         if self._releases and indexed:  # without a change too: who wrote it may have died before releasing it
             self._releases.release()
+
+    def _index_words_only(self) -> Iterator[Stats]:
+        indexed, self._stages = index_vectors(self.ctx), {}
+        if indexed:
+            self.stats.append(indexed)
+            yield indexed
 
     def finish(self) -> Iterator[Stats]:
         """Embed and index the rest, and release vectors as they come. Raises as the first step does."""
@@ -208,6 +223,8 @@ def refresh(
     *,
     report: Callable[[SourceConfig], ProgressCallback] = lambda source: ignore_progress,
     report_release: Callable[[Stats], None] = lambda release: None,
+    report_words: Callable[[Sequence[RefreshContext]], None] = lambda contexts: None,
+    words_only: bool = False,
     idle: IdleSources | None = None,
     listings: Mapping[str, Listing] | None = None,
     upkeep: Upkeep = AT_ONCE,
@@ -217,7 +234,9 @@ def refresh(
     First all are read, of named documents some sources side by side, and those that take long to embed are
     released by their words; then the rest is done.
     A source that fails does not stop the others; the outcome names it. `report_release` receives each early
-    release. `listings` are those that are read already, by source. `upkeep` tends to the tables written.
+    release, and `report_words` the sources that are released by their words, once all are. With `words_only`
+    all are, and the rest is left to the next refresh; what is live keeps vectors that would go. `listings`
+    are those that are read already, by source. `upkeep` tends to the tables written.
     """
 
     def release() -> None:
@@ -230,7 +249,12 @@ def refresh(
         RefreshContext(lake, settings, source, options, report(source), upkeep=upkeep) for source in sources
     ]
     runs = [
-        SourceRefresh(replace(ctx, listing=(listings or {}).get(ctx.source.id)), releases=releases, idle=idle)
+        SourceRefresh(
+            replace(ctx, listing=(listings or {}).get(ctx.source.id)),
+            releases=None if words_only else releases,
+            idle=idle,
+            words_only=words_only,
+        )
         for ctx in contexts
     ]
     if options.documents:
@@ -246,6 +270,9 @@ def refresh(
                 outcome.failures[source] = error
         if step is SourceRefresh.cut_and_index_words:
             releases.flush()
+            waiting = (run for run in runs if run.ctx.source.id not in outcome.failures)
+            if of_words := [run.ctx for run in waiting if run.has_words_before_vectors]:
+                report_words(of_words)
     done = (run for run in runs if run.ctx.source.id not in outcome.failures)
     outcome.stats = [stats for run in done for stats in run.stats]
     log_refreshes(lake, settings, [stats for run in runs for stats in run.stats])  # of failed ones, too

@@ -116,10 +116,19 @@ class _Child(ChildProcess):
             [sys.executable, "-P", "-W", "ignore", "-m", __name__], environment, own_session=False
         )
         self._work: bytes | None = None  # that it has
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End the process for good: a thread that has another portion after a failure must not start it."""
+        with self._lock:
+            self._is_closed = True
+            self._stop()
 
     def request(self, work: bytes, portion: object) -> Any:
         """Send a portion, and wait for the answer."""
         with self._lock:
+            if self._is_closed:
+                raise _ChildEnded
             child = self._ensure_started()
             assert child.stdin is not None and child.stdout is not None
             try:

@@ -182,6 +182,17 @@ def has_all(column: str, values: Iterable[str]) -> Filter:
     return Filter(f"array_has_all({_require_column_name(column)}, [{listed}])") if listed else MATCH_ALL
 
 
+def contains(column: str, value: str) -> Filter:
+    """The text column holds the value, wherever in it."""
+    return Filter(f"contains({_require_column_name(column)}, {format_literal(value)})")
+
+
+def has_non_ascii(column: str) -> Filter:
+    """The text column holds a character that is not ASCII."""
+    name = _require_column_name(column)
+    return Filter(f"(octet_length({name}) > character_length({name}))")
+
+
 def starts_with(column: str, value: str) -> Filter:
     """The text column begins with the value."""
     sql = f"starts_with({_require_column_name(column)}, {format_literal(value)})"

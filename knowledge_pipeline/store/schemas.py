@@ -14,12 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 VERSION = "4"
+WORDS_KEY, WORDS_VERSION = "knowledge_words", "2"
+"""Of the form of `words` in an index table, which its schema notes. A table of another form stays readable:
+the next refresh gives the rows that differ new words (`stages.index_words`)."""
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 
 
-def _build_schema(*fields: pa.Field[Any]) -> pa.Schema:
-    return pa.schema(list(fields), metadata={"knowledge_schema": VERSION})
+def _build_schema(*fields: pa.Field[Any], **notes: str) -> pa.Schema:
+    return pa.schema(list(fields), metadata={"knowledge_schema": VERSION, **notes})
 
 
 def _require(*names: str, type_: pa.DataType | None = None) -> list[pa.Field[Any]]:
@@ -125,12 +128,15 @@ def build_index_schema(dimensions: int) -> pa.Schema:
         *_allow_null("project", "status", "wiki_space"),
         *_require("names", type_=_STRING_LIST),  # of the document itself; in its first chunk alone
         *_require("mentions", type_=_STRING_LIST),  # names of other documents
-        *_require("words", type_=pa.large_string()),  # what full-text search reads; built by `stages.index`
+        *_require(
+            "words", type_=pa.large_string()
+        ),  # what full-text search reads; built by `stages.index_words`
         *_allow_null("vector", type_=pa.list_(pa.float32(), dimensions)),  # null: not embedded yet
         *_require("fingerprint"),  # of everything above
         *_require("indexed_at", "updated_at", type_=_TIMESTAMP),
         *_require("shown"),  # what results show of it: `store.index.payload`
         *_allow_null("unembedded", type_=pa.bool_()),  # true: no vector yet; counted without reading vectors
+        **{WORDS_KEY: WORDS_VERSION},
     )
 
 

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from knowledge_pipeline.errors import StoreUnavailable
@@ -43,13 +43,7 @@ class SharedState:
         self._writes = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            self._path.chmod(0o600)
-            for setting in ("journal_mode=wal", "synchronous=off", "secure_delete=on"):
-                self._connection.execute(f"pragma {setting}")
-            self._connection.executescript(_TABLES)
+            self._connection = _connect(self._path)
         except (OSError, sqlite3.Error) as error:
             raise StoreUnavailable(f"the state that workers share cannot be opened: {error}") from error
 
@@ -162,6 +156,19 @@ class SharedState:
 def erase_entries(servers: Path, kind: str) -> None:
     """Erase the entries of a kind from the state of every server of a store, also of those that are gone."""
     for path in servers.glob("*/shared.sqlite"):
-        state = SharedState(path.parent)
-        state.erase(kind)
-        state.close()
+        with closing(SharedState(path.parent)) as state:
+            state.erase(kind)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open or create the file, with its tables. Raises `OSError` or `sqlite3.Error`, and closes it then."""
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        path.chmod(0o600)
+        for setting in ("journal_mode=wal", "synchronous=off", "secure_delete=on"):
+            connection.execute(f"pragma {setting}")
+        connection.executescript(_TABLES)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -318,6 +318,10 @@ class Table:
         if any(known.get(name) != text for name, text in notes.items()):
             self._commit(lambda: self.create_if_missing().update_metadata(notes))
 
+    def note_in_schema(self, **notes: str) -> None:
+        """Put notes into the metadata of the stored schema, in one commit."""
+        self._commit(lambda: self.open_newest().update_schema_metadata(notes))
+
     def _merge(self, merge: Any, rows: pa.RecordBatchReader | pa.Table) -> None:
         self._commit(lambda: merge.execute(rows), stage=lambda: merge.execute_uncommitted(rows)[0])
 

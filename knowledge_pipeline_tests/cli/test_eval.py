@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -112,3 +113,21 @@ def test_questions_are_proposed_into_a_new_file_and_count_when_they_are_reviewed
 def test_an_empty_store_proposes_nothing_in_one_sentence(home: Path, run: Run):
     assert "nothing that is indexed asks a question" in run("eval", "--mine", "proposed.yaml", code=3).err
     assert not (home / "proposed.yaml").exists()
+
+
+def test_without_what_computes_the_measures_nothing_is_asked_nor_indexed(
+    golden: Path, shop: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = golden.parent / "knowledge.yaml"
+    config.write_text(config.read_text() + "evaluation: {questions: [golden.yaml]}\n")
+    (shop / "src" / "new.py").write_text("def brand_new():\n    return 7\n")
+    installed = importlib.util.find_spec
+    monkeypatch.setattr(
+        "knowledge_pipeline.extras.find_spec",
+        lambda name: None if name == "ir_measures" else installed(name),
+    )
+    for command in ("eval", "refresh", "tune"):
+        refused = run(command, code=2).err
+        assert "golden questions needs a package that is not installed" in refused
+        assert "pip install 'knowledge-pipeline[eval]'" in refused
+    assert run("status", "--json").json["release"]["release"] == 1

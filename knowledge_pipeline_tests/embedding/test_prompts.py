@@ -118,6 +118,7 @@ def test_a_packaged_model_takes_another_prompt_for_questions():
     assert resolve_space(bare) == resolve_space(usual)
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 def test_prompts_of_a_models_folder_are_used_unless_the_settings_have_others(tmp_path):
     folder = build_tiny_model(tmp_path / "e5-small-v2")

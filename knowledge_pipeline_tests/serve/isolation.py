@@ -13,6 +13,7 @@ import html
 import json
 import re
 import shutil
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, is_dataclass
@@ -213,8 +214,12 @@ class Watch:
         )
 
     def found(self, attempt: Attempt, text: str) -> str | None:
-        """A marker that the answer has and the attempt had not."""
+        """A marker that the answer has and the attempt had not.
+
+        What was asked in compatible characters, such as wide letters, is shown as full text is asked for it.
+        """
         sent = _readings(json.dumps([attempt.name, attempt.given, attempt.headers], ensure_ascii=False))
+        sent += "\n" + unicodedata.normalize("NFKC", sent)
         said = _readings(text)
         return next((each for each in self._markers if each in said and each not in sent), None)
 

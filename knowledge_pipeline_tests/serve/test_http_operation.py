@@ -219,6 +219,11 @@ def test_a_folder_below_a_root_that_the_operator_names_is_declared_over_http(own
         assert "serve.source_roots" in refused(
             client.post(f"{API}/sources", json=outside), 422, "InvalidQuery"
         )
+        (own_world.root / "shop-docs" / "loop").symlink_to("loop")
+        loop = entry | {"id": "loop", "connection": {"type": "local", "path": "shop-docs/loop"}}
+        assert "no path that can be read" in refused(
+            client.post(f"{API}/sources", json=loop), 422, "InvalidQuery"
+        )
 
 
 def test_who_does_not_see_everything_cannot_declare_or_remove(admin, own_world):

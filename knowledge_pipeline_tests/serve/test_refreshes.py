@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,7 @@ class Program:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._opened: list[RefreshQueue] = []
         (root / "program.py").write_text(PROGRAM)
         self.ends(0, {"release": {"release": 7}})
 
@@ -79,15 +82,23 @@ class Program:
         file = self.root / "starts"
         return len(file.read_text().splitlines()) if file.exists() else 0
 
-    def refreshes(self) -> RefreshQueue:
-        program = (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
-        return RefreshQueue(self.root / "knowledge.yaml", self.root / "refreshes", cli_command=program)
+    def refreshes(self, command: tuple[str, ...] | None = None) -> RefreshQueue:
+        program = command or (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
+        opened = RefreshQueue(self.root / "knowledge.yaml", self.root / "refreshes", cli_command=program)
+        self._opened.append(opened)
+        return opened
+
+    def close(self) -> None:
+        """Close what a test left open, as a server does when it ends."""
+        for opened in self._opened:
+            asyncio.run(opened.close())
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    return Program(tmp_path)
+    with closing(Program(tmp_path)) as made:
+        yield made
 
 
 async def until(told) -> None:
@@ -419,8 +430,7 @@ def test_a_program_that_cannot_be_started_is_a_failure_and_the_next_one_is_tried
     monkeypatch.setattr(module, "RETRY_PAUSES_S", ())
 
     async def scenario():
-        missing = (str(program.root / "none"),)
-        refreshes = RefreshQueue(program.root / "knowledge.yaml", program.root, cli_command=missing)
+        refreshes = program.refreshes((str(program.root / "none"),))
         refreshes.submit(["a"], "sync")
         refreshes.submit(["b"], "sync")
         await ended(refreshes)

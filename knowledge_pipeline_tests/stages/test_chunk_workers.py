@@ -71,6 +71,14 @@ def test_a_process_that_dies_is_named_with_the_document(
     assert not project.refresh().failures
 
 
+def test_a_pool_that_is_closed_starts_no_process_for_a_portion_that_a_thread_still_has() -> None:
+    with worker_pool.WorkerPool("counts", max_processes=1) as pool:
+        assert list(pool.map(len, ["ab"], str)) == [2]
+    with pytest.raises(StoreError, match="a process that counts ended unexpectedly, at abc"):
+        list(pool.map(len, ["abc"], str))
+    assert list_children() == []
+
+
 def list_children() -> list[int]:
     """Processes of this one that cut documents."""
     command = ["pgrep", "-P", str(os.getpid()), "-f", "worker_pool"]

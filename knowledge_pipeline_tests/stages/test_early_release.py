@@ -16,6 +16,7 @@ from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import early_release, embeddings, pipeline
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.embedding_order import order_texts
+from knowledge_pipeline.stages.embedding_work import estimate_rest_s
 from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store import indexes
@@ -114,6 +115,60 @@ def test_how_long_a_model_takes_is_told_once_this_process_has_used_it(tmp_path: 
     few, many = (embeddings.estimate_seconds(ctx, texts) for texts in (1, 1_000_000))
     assert few is not None and many is not None
     assert 0 < few < many
+
+
+def refresh_words(project: Project) -> pipeline.RefreshOutcome:
+    settings = project.settings
+    return pipeline.refresh(project.lake, settings, settings.sources, words_only=True)
+
+
+def test_words_alone_are_released_and_the_next_refresh_leaves_what_one_would_have(
+    project: Project, folder: Path, tmp_path: Path
+) -> None:
+    in_two = Project(tmp_path / "in-two", project.embedding)
+    in_two.sources = project.sources
+    outcome = refresh_words(in_two)
+    assert [stats.stage for stats in outcome.stats] == ["snapshot", "chunks", "index"]
+    assert outcome.release and (outcome.release.rows, outcome.release.unembedded) == (FILES, FILES)
+    assert set(find_paths(in_two, "lighthouse")) == files_with(0)
+    assert not any(stats.has_changes for stats in refresh_words(in_two).stats)
+    of_rest = {stats.stage: stats for stats in in_two.refresh().stats}
+    assert not of_rest["snapshot"].has_changes and not of_rest["chunks"].has_changes
+    assert (of_rest["index"].added, of_rest["index"].changed) == (0, FILES)
+    project.refresh()
+    assert tables(in_two) == tables(project)
+
+
+def test_words_alone_take_no_live_vectors_away(project: Project, folder: Path) -> None:
+    project.refresh()
+    for path in folder.iterdir():
+        path.write_text(path.read_text() + "# and more\n")
+    live = find_live_release(project.lake)
+    outcome = refresh_words(project)
+    assert outcome.failures == {} and find_live_release(project.lake) == live
+    (folder / "m00.py").write_text("def gannet():\n    return 1\n")
+    refresh_words(project)
+    assert find_live_release(project.lake) == live
+    assert project.refresh().failures == {}
+    assert find_paths(project, "gannet")[0] == "m00.py"
+
+
+def test_how_long_the_rest_takes_is_estimated_for_models_of_this_machine(
+    project: Project, folder: Path, tmp_path: Path
+) -> None:
+    own = Project(tmp_path / "own", EmbeddingSettings(model="static-v1"))
+    own.sources = project.sources
+    estimates = dict[str, float | None]()
+    for name, stages in (("by words", ("snapshot", "chunks")), ("complete", ("embeddings",))):
+        ctx = RefreshContext(own.lake, own.settings, own.settings.sources[0])
+        for stage in stages:
+            pipeline.STAGES[stage](ctx)
+        estimates[name] = estimate_rest_s([ctx])
+    assert estimates["complete"] == 0.0
+    assert estimates["by words"] is not None and 0.0 < estimates["by words"] < 10.0
+    refresh_words(project)
+    remote = RefreshContext(project.lake, project.settings, project.settings.sources[0])
+    assert estimate_rest_s([remote]) is None, "an endpoint is not asked"
 
 
 def test_nothing_is_released_early_while_a_release_is_pinned(project: Project, folder: Path) -> None:

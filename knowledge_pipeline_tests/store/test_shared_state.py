@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,12 +16,18 @@ from knowledge_pipeline.store import shared_state
 from knowledge_pipeline.store.shared_state import SharedState
 
 
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[SharedState]:
+    with closing(SharedState(tmp_path)) as opened:
+        yield opened
+
+
 def count_requests(folder: Path, times: int, allowed: multiprocessing.Queue) -> None:
-    state = SharedState(folder)
-    allowed.put(sum(state.count_request("token", per_minute=60) is None for _ in range(times)))
+    with closing(SharedState(folder)) as state:
+        allowed.put(sum(state.count_request("token", per_minute=60) is None for _ in range(times)))
 
 
-def test_processes_that_ask_at_once_get_the_rate_and_not_one_more(tmp_path: Path) -> None:
+def test_processes_that_ask_at_once_get_the_rate_and_not_one_more(tmp_path: Path, state: SharedState) -> None:
     spawn = multiprocessing.get_context("spawn")
     allowed = spawn.Queue()
     processes = [spawn.Process(target=count_requests, args=(tmp_path, 50, allowed)) for _ in range(3)]
@@ -28,15 +37,14 @@ def test_processes_that_ask_at_once_get_the_rate_and_not_one_more(tmp_path: Path
     for each in processes:
         each.join()
     assert sum(counts) == 60
-    state = SharedState(tmp_path)
     wait_s = state.count_request("token", per_minute=60)
     assert wait_s is not None
     assert 0 <= wait_s <= 60
     assert state.count_request("another", per_minute=60) is None
 
 
-def test_a_minute_later_requests_count_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state, now = SharedState(tmp_path), 1_000.0
+def test_a_minute_later_requests_count_no_longer(state: SharedState, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
     monkeypatch.setattr(shared_state.time, "time", lambda: now)
     assert [state.count_request("token", per_minute=2) for _ in range(3)] == [None, None, 60.0]
     now += 59.0
@@ -46,9 +54,9 @@ def test_a_minute_later_requests_count_no_longer(tmp_path: Path, monkeypatch: py
 
 
 def test_values_are_kept_until_they_are_over_and_by_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: SharedState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state, now = SharedState(tmp_path), 1_000.0
+    now = 1_000.0
     monkeypatch.setattr(shared_state.time, "time", lambda: now)
     assert state.put("session", "a", b"1", ttl_s=10)
     assert not state.put("session", "a", b"2", ttl_s=10)
@@ -64,8 +72,15 @@ def test_a_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreUnavailable, match="cannot be opened"):
         SharedState(tmp_path / "file")
-    state = SharedState(tmp_path / "ok")
-    with sqlite3.connect(tmp_path / "ok" / "shared.sqlite") as other:
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "shared.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(StoreUnavailable, match="cannot be opened: file is not a database"):
+        SharedState(tmp_path / "damaged")  # and leaves no connection open, which would be a warning
+    gc.collect()
+
+
+def test_a_state_that_another_program_damaged_is_told(tmp_path: Path, state: SharedState) -> None:
+    with closing(sqlite3.connect(tmp_path / "shared.sqlite")) as other:
         other.execute("drop table requests")
     with pytest.raises(StoreUnavailable):
         state.count_request("token", per_minute=2)

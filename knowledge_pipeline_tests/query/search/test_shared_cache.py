@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,8 +43,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "serve" / "8321"
 
 
-def open_cache(folder: Path, **settings: float) -> SharedAnswerCache:
-    return SharedAnswerCache(CacheSettings.model_validate(settings), SharedState(folder))
+@pytest.fixture
+def open_state(folder: Path) -> Iterator[Callable[[], SharedState]]:
+    """Opens the state as another process would."""
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(SharedState(folder)))
+
+
+@pytest.fixture
+def open_cache(open_state: Callable[[], SharedState]) -> Callable[..., SharedAnswerCache]:
+    def open_one(**settings: float) -> SharedAnswerCache:
+        return SharedAnswerCache(CacheSettings.model_validate(settings), open_state())
+
+    return open_one
 
 
 def test_a_response_comes_back_whole(response):
@@ -51,8 +64,8 @@ def test_a_response_comes_back_whole(response):
     assert any(each.related for each in response.results)
 
 
-def test_another_process_finds_it_for_equal_access_alone(folder, response):
-    one, other = open_cache(folder), open_cache(folder)
+def test_another_process_finds_it_for_equal_access_alone(open_cache, response):
+    one, other = open_cache(), open_cache()
     assert one.get(RELEASE, ("search", "alpha", ANN)) is None
     one.put(RELEASE, ("search", "alpha", ANN), response)
     same = Access("acme", frozenset({"cid", "bob", "ann"}), caller=Caller("mcp", "another"))
@@ -69,28 +82,28 @@ def test_another_process_finds_it_for_equal_access_alone(folder, response):
         assert other.get(RELEASE, key) is None
 
 
-def test_a_release_forgets_the_answers_of_the_one_before(folder, response):
-    one, other, key = open_cache(folder), open_cache(folder), ("search", "alpha", ANN)
+def test_a_release_forgets_the_answers_of_the_one_before(open_cache, open_state, response):
+    one, other, key = open_cache(), open_cache(), ("search", "alpha", ANN)
     one.get(RELEASE, key)
     one.put(RELEASE, key, response)
     newer = replace(RELEASE, release=2)
     assert other.get(newer, key) is None
-    assert SharedState(folder).list_values(ANSWERS) == []
+    assert open_state().list_values(ANSWERS) == []
 
 
-def test_degraded_answers_and_those_of_a_cache_that_is_off_are_not_kept(folder, response):
+def test_degraded_answers_and_those_of_a_cache_that_is_off_are_not_kept(open_cache, open_state, response):
     key = ("search", "alpha", ANN)
-    one = open_cache(folder)
+    one = open_cache()
     one.get(RELEASE, key)
     one.put(RELEASE, key, replace(response, degraded=("vector",)))
-    off = open_cache(folder, ttl_minutes=0)
+    off = open_cache(ttl_minutes=0)
     off.get(RELEASE, key)
     off.put(RELEASE, key, response)
-    assert SharedState(folder).list_values(ANSWERS) == []
+    assert open_state().list_values(ANSWERS) == []
 
 
-def test_what_is_erased_is_in_no_file_of_a_server(folder, response):
-    one, key = open_cache(folder), ("search", "alpha", ANN)
+def test_what_is_erased_is_in_no_file_of_a_server(folder, open_cache, response):
+    one, key = open_cache(), ("search", "alpha", ANN)
     one.get(RELEASE, key)
     one.put(RELEASE, key, response)
     assert any(b"alpha" in path.read_bytes() for path in folder.iterdir())
@@ -98,8 +111,8 @@ def test_what_is_erased_is_in_no_file_of_a_server(folder, response):
     assert not any(b"alpha" in path.read_bytes() for path in folder.iterdir())
 
 
-def test_answers_beyond_the_size_make_room(folder, response):
-    state = SharedState(folder)
+def test_answers_beyond_the_size_make_room(open_state):
+    state = open_state()
     for at in range(100):
         state.put(ANSWERS, f"now{at}", b"x" * 1_000, ttl_s=60 + at)
     state.put(ANSWERS, "old", b"x", ttl_s=1_000)

@@ -158,7 +158,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked():
             extract("a.docx", out.getvalue())
 
     called = calls(refused)
-    assert called["crc32"] == called["Decompress.decompress"] == 0
+    assert called["Decompress.decompress"] == 0
     good = calls(lambda: extract("b.docx", word(lambda document: document.add_paragraph("text"))))
     assert good["Decompress.decompress"]  # as it is called when something is unpacked
 
