@@ -120,7 +120,7 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
         f"vector #{explanation.vector_rank} {explanation.vector_score:.3f}"
         if explanation.vector_rank
         else "",
-        *(f"{name} boost {boost:.2f}" for name, boost in explanation.boosts.items()),
+        *(f"{name} {boost:+.2f}" for name, boost in explanation.boosts.items()),
         f"fused {explanation.fused:.3f}",
         f"reranked {explanation.rerank:.3f}" if explanation.rerank is not None else "",
     ]
@@ -145,7 +145,7 @@ def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:
         "bm25": _format_score(why.bm25_score),
         "vector": why.vector_rank,
         "cosine": _format_score(why.vector_score),
-        "boosts": ", ".join(f"{name} {boost:.2f}" for name, boost in why.boosts.items()),
+        "boosts": ", ".join(f"{name} {boost:+.2f}" for name, boost in why.boosts.items()),
         "fused": _format_score(why.fused),
         "rerank": _format_score(why.rerank),
         "where": _format_location(result),

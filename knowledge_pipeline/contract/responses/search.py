@@ -39,7 +39,11 @@ class ResultSpan:
 
 @dataclass(frozen=True, slots=True)
 class ScoreExplanation:
-    """Where a score comes from. Ranks count from 1; None: that search did not find the result."""
+    """Where a score comes from. Ranks count from 1; None: that search did not find the result.
+
+    `boosts` are what the ranker's base and each feature add to the log-odds of the score: they sum to them,
+    unless the result was reranked or boosted by its age afterwards.
+    """
 
     space: str
     vector_rank: int | None

@@ -1,15 +1,16 @@
 """What the searches, the file and the question say about a candidate, as numbers. Pure.
 
-    feature        is high where
-    fused          the searches found the candidate better than others of its family (fuse.py)
-    similarity     its vector is nearer to the question's than those of others of its family
-    coherence      they found other chunks of its document good as well
-    symbol         the question names a definition in it, as code is written: `Store.get`
-    path           the question names its file: `auth.py`
-    file_name      the question has all words of the file's name
-    test, …        the file has another role than source and documentation, which the question does not ask for
-    code, …        it is of that family of sources
-    howto_code, …  the question is of a kind, and the candidate of a family
+    feature          is high where
+    fused            the searches found the candidate better than others of its family (fuse.py)
+    similarity       its vector is nearer to the question's than those of others of its family
+    coherence        they found other chunks of its document good as well
+    symbol           the question names a definition in it, as code is written: `Store.get`
+    path             the question names its file: `auth.py`
+    file_name        the question has all words of the file's name
+    file_name_alone  the same, and all candidates are of one family: who chose what is searched looks for a file
+    test, …          the file has another role than source and documentation, which the question does not ask for
+    code, …          it is of that family of sources
+    howto_code, …    the question is of a kind, and the candidate of a family
 
 Families are code, documentation, history and discussion. Similarities of two models do not compare, nor do
 scores of code and prose, so `fused` and `similarity` say how far above the mean of its own family a
@@ -43,7 +44,7 @@ _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("github_issues", "jira", "slack"), "discussion"),
 }
 FEATURES = (
-    *("fused", "similarity", "coherence", "symbol", "path", "file_name"),
+    *("fused", "similarity", "coherence", "symbol", "path", "file_name", "file_name_alone"),
     *ROLE_WORDS,
     *TRAINED_FAMILIES,
     *(f"{kind}_{family}" for kind in QUESTION_KINDS for family in TRAINED_FAMILIES),
@@ -88,6 +89,8 @@ def compute_features(
     _mark_named(columns, chunks, query)
     for name, values in _read_files(chunks.files, asked).items():
         columns[name][:] = values[chunks.file_numbers]
+    if len(set(families.tolist())) == 1:
+        columns["file_name_alone"][:] = columns["file_name"]
     kinds = list_kinds(query.text)
     for family in TRAINED_FAMILIES:
         shares = np.where(families == family, 1.0, 0.0)
@@ -147,7 +150,8 @@ def _scale_by_family(values: np.ndarray, families: np.ndarray) -> np.ndarray:
 def _scale_into(scaled: np.ndarray, values: np.ndarray, own: np.ndarray) -> None:
     if own.any():
         of_own = values[own]
-        deviations = (of_own - of_own.mean()) / (of_own.std() + 1e-6)
+        in_order = np.sort(of_own)  # so that a sum does not depend on the order of the candidates
+        deviations = (of_own - in_order.mean()) / (in_order.std() + 1e-6)
         scaled[own] = deviations.clip(_MIN_DEVIATIONS, _MAX_DEVIATIONS) / _MAX_DEVIATIONS
 
 
