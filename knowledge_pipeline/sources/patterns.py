@@ -41,7 +41,8 @@ _TOOL_FOLDERS = frozenset(
 )
 _VENDORED_FOLDERS = _TOOL_FOLDERS | {"vendor", "third_party"}
 _GENERATED_CODE = re.compile(
-    r"(?:[.-]min\.(?:js|mjs|cjs|css)|\.bundle\.js|^pnpm-lock\.yaml|^conda-lock\.yml|^\.terraform\.lock\.hcl)$"
+    r"(?:[.-]min\.(?:js|mjs|cjs|css)|\.bundle\.js|^pnpm-lock\.yaml|^conda-lock\.yml|^\.terraform\.lock\.hcl"
+    r"|^knowledge\.yaml)$"  # our own configuration says where content is, and answers nothing
 )
 # names where modules lie
 _OTHER_CODE_FILE = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$|\.ipynb$")

@@ -6,15 +6,15 @@
     coherence        they found other chunks of its document good as well
     symbol           the question names a definition in it, as code is written: `Store.get`
     path             the question names its file: `auth.py`
-    file_name        the question has all words of the file's name
-    file_name_alone  the same, and all candidates are of one family: who chose what is searched looks for a file
-    test, …          the file has another role than source and documentation, which the question does not ask for
+    file_name        the question has all words of the file's name, and all candidates are of one family
+    test, …          the file is for something else than source code or documentation, and not asked for
     code, …          it is of that family of sources
     howto_code, …    the question is of a kind, and the candidate of a family
 
 Families are code, documentation, history and discussion. Similarities of two models do not compare, nor do
 scores of code and prose, so `fused` and `similarity` say how far above the mean of its own family a
-candidate is. A family that the ranker was not trained with counts as the mean of those that it was.
+candidate is. A family that the ranker was not trained with counts as the mean of those that it was. Who
+chose one family often looks for a file; where several compete, its name says nothing about which answers.
 (docs/decisions/0113-one-rank.md)
 """
 
@@ -44,7 +44,7 @@ _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("github_issues", "jira", "slack"), "discussion"),
 }
 FEATURES = (
-    *("fused", "similarity", "coherence", "symbol", "path", "file_name", "file_name_alone"),
+    *("fused", "similarity", "coherence", "symbol", "path", "file_name"),
     *ROLE_WORDS,
     *TRAINED_FAMILIES,
     *(f"{kind}_{family}" for kind in QUESTION_KINDS for family in TRAINED_FAMILIES),
@@ -62,6 +62,8 @@ _NAME_SUFFIXES = frozenset({"d", "test", "spec", "min"})  # `cart.d.ts`: of what
 _MIN_STEM_CHARS, _MAX_SUFFIX_CHARS = 4, 3  # `rout` of routing is in `router`
 _OTHER_CASE = 0.7  # of a name that the question writes in other letters: `session` for `Session`
 _MAX_DEVIATIONS, _MIN_DEVIATIONS = 4.0, -1.0  # from the mean of a family, in standard deviations
+_MIN_SPREAD = 0.02  # of scores: what differs by less is hardly different
+_MIN_COHERENCE = 0.25  # of the best document: below, no document stands out
 _MIN_FAMILY = 3  # candidates, to have a mean of their own
 _SEPARATOR = re.compile(r"::|#|->|/")
 
@@ -89,8 +91,8 @@ def compute_features(
     _mark_named(columns, chunks, query)
     for name, values in _read_files(chunks.files, asked).items():
         columns[name][:] = values[chunks.file_numbers]
-    if len(set(families.tolist())) == 1:
-        columns["file_name_alone"][:] = columns["file_name"]
+    if len(set(families.tolist())) > 1:
+        columns["file_name"][:] = 0.0
     kinds = list_kinds(query.text)
     for family in TRAINED_FAMILIES:
         shares = np.where(families == family, 1.0, 0.0)
@@ -151,7 +153,7 @@ def _scale_into(scaled: np.ndarray, values: np.ndarray, own: np.ndarray) -> None
     if own.any():
         of_own = values[own]
         in_order = np.sort(of_own)  # so that a sum does not depend on the order of the candidates
-        deviations = (of_own - in_order.mean()) / (in_order.std() + 1e-6)
+        deviations = (of_own - in_order.mean()) / max(float(in_order.std()), _MIN_SPREAD)
         scaled[own] = deviations.clip(_MIN_DEVIATIONS, _MAX_DEVIATIONS) / _MAX_DEVIATIONS
 
 
@@ -161,8 +163,7 @@ def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:
     better = count_better_of_file(numbers, order).clip(max=len(COHERENCE_WEIGHTS))
     weighted = np.array([*COHERENCE_WEIGHTS, 0.0])[better] * fused.clip(min=0.0)
     sums = np.bincount(numbers[order], weighted[order])  # the best first, whatever the order of the hits
-    best = sums.max(initial=0.0)
-    return sums[numbers] / best if best > 0 else np.zeros(len(fused))
+    return sums[numbers] / sums.max(initial=_MIN_COHERENCE)
 
 
 def _mark_named(columns: Mapping[str, np.ndarray], chunks: Outlines, query: ParsedQuery) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
@@ -193,6 +194,13 @@ class Hit(NamedTuple, Generic[ChunkT]):
     score: float
     explanation: ScoreParts  # names the space that it was found in
     row: int = 0  # its place in that space's table
+
+    def with_log_odds(self, name: str, boost: float) -> Hit[ChunkT]:
+        """The hit with the log-odds of its score raised by `boost`; the explanation shows it by name."""
+        boosts = {**self.explanation.boosts, name: round(boost, 6)}
+        raised = self.score * math.exp(boost)
+        score = raised / (1 - self.score + raised)
+        return self._replace(score=score, explanation=self.explanation._replace(boosts=boosts))
 
     def with_boost(self, boost: float, *, max_boost: float, explained_as: Mapping[str, float]) -> Hit[ChunkT]:
         """The hit with a boost of at most `max_boost` on top, its score in [0, 1] again.

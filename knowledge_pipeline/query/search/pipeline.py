@@ -4,7 +4,7 @@
     understand  a question         SearchPlan         plan.py, understand.py
     retrieve    each SubQuery      Candidates         retrieve.py
     fuse        Candidates         hits, best first   fuse.py
-    rank        hits               RetrievalResult    features.py, text_features.py, ranker.py, rank.py; merged
+    rank        hits               RetrievalResult    ranker.py and its features, rank.py; merged
     rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
     assemble    hits               SearchResults      assemble.py
     enrich      SearchResults      SearchResults      enrichment.py

@@ -30,7 +30,7 @@ class SearchProfile:
     default_limit: int  # results of a question without a limit
     filters: Filters = field(default_factory=Filters)
     floor: float = 0.0  # a result below this score is not relevant
-    recency_boost: float = 0.0  # of the newest result, on top of a score that is at most 0.6 without a name
+    recency_boost: float = 0.0  # of the newest result, to the log-odds of its score
     is_example: bool = False  # the text is searched for as it is: not parsed, expanded or decomposed
     enrich: bool = False  # the best code comes with its neighbours in the code graph
     boost_linked: bool = False  # code gains by its links to the best code, where the settings say so
@@ -52,7 +52,7 @@ PROFILES: Mapping[SearchType, SearchProfile] = {
     ),
     "similar": SearchProfile(20, 5, is_example=True),
     "historical": SearchProfile(
-        50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency_boost=0.03
+        50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency_boost=0.5
     ),
 }
 

@@ -18,8 +18,8 @@ def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hi
     """Hits with a boost by their age, best first; scores stay in [0, 1].
 
     Ages count from the newest of the hits, not from today, so that a project that rests
-    has an order too, and the same question gets the same answer tomorrow. The newest gets
-    `max_boost`; a hit without `last_modified` gets none.
+    has an order too, and the same question gets the same answer tomorrow. The log-odds of
+    the newest rise by `max_boost`; a hit without `last_modified` gets none.
     """
     dates = [hit.chunk.metadata.get("last_modified") for hit in hits]
     moments = [parse_time(date) if isinstance(date, str) else None for date in dates]
@@ -30,8 +30,7 @@ def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hi
     for hit, moment in zip(hits, moments, strict=True):
         age_days = (newest - moment).total_seconds() / 86400 if moment else None
         boost = max_boost * (0.5 ** (age_days / HALF_LIFE_DAYS) if age_days is not None else 0.0)
-        explained = {"recency": round(boost, 6)} if boost else {}
-        boosted.append(hit.with_boost(boost, max_boost=max_boost, explained_as=explained))
+        boosted.append(hit.with_log_odds("recency", boost) if boost else hit)
     return sort_best_first(boosted)
 
 

@@ -4,7 +4,7 @@
     heading        the question has the words of its heading: of a section, a definition, a commit's subject
     nearest_words  the words of the question, or some of nearly their meaning, stand in its text or around it
     word_pairs     two words that follow each other in the question do so in its text
-    recency        the question asks for what is new, and the candidate is of history, and new
+    asked_recency  the question asks for what is new, and the candidate is of history, and new
 
 Only the best candidates are read, so a candidate that was not has none of these.
 """
@@ -25,7 +25,7 @@ from knowledge_pipeline.query.search.hits import IndexedChunk
 from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.times import parse_time
 
-TEXT_FEATURES = ("heading", "nearest_words", "word_pairs", "recency")
+TEXT_FEATURES = ("heading", "nearest_words", "word_pairs", "asked_recency")
 
 _MAX_CHARS = 4_000  # of a text that are read
 _MAX_ASKED = 40  # words of a question that are compared: of a long one, the first

@@ -1,10 +1,9 @@
 """Trains the ranker's weights on examples, by coordinate ascent. Pure, and deterministic.
 
 Each weight in turn takes the value of a grid that is best, until none changes (Metzler & Croft 2007,
-https://doi.org/10.1007/s10791-006-9019-z). `tune_weights` starts from
-the shipped weights and pays for each step away from them, so that few pairs change little. It leaves alone
-what the form of mined pairs decides, whatever the corpus is: no answer is a test, a docstring has one chunk,
-which never is a further one of its file, and a question stands in the text that answers it.
+https://doi.org/10.1007/s10791-006-9019-z). `tune_weights` starts from the shipped weights and pays for each
+step away from them, so that few pairs change little. It leaves alone the form of mined pairs decides, whatever the corpus is: no answer is a test, a docstring has one chunk, which
+never is a further one of its file, and a question stands in the text that answers it.
 (docs/decisions/0048-tuning.md)
 """
 
@@ -25,8 +24,8 @@ ALL_FEATURES = (*FEATURES, *TEXT_FEATURES)
 TUNED = ("coherence", "symbol", "file_name")
 """What a corpus may change."""
 
-GRID = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-PRIOR_PAIRS = 2.5  # answered at rank 1 instead of not at all: what a change of a weight by 1 has to bring
+GRID = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0)
+PRIOR_PAIRS = 6.0  # answered at rank 1 instead of not at all: what a change of a weight by 1 has to bring
 
 Weights = Mapping[str, float]
 Values = Mapping[str, np.ndarray]

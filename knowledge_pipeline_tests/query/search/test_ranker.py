@@ -144,6 +144,11 @@ def test_a_file_is_named_by_all_words_of_its_name() -> None:
     assert (named["file_name"], partly["file_name"]) == (1.0, 0.0)
 
 
+def test_where_several_families_compete_a_file_name_says_nothing() -> None:
+    found = features("how is a session signed", hit("session.py"), hit("a.md", source_type="markdown"))
+    assert [each["file_name"] for each in found] == [0.0, 0.0]
+
+
 def test_the_name_of_the_repository_names_no_file() -> None:
     (found,) = features("how does shop sign sessions", replace_source(hit("src/shop.py"), "acme-shop-code"))
     assert found["file_name"] == 0.0
@@ -309,7 +314,7 @@ def test_words_of_nearly_the_same_meaning_are_near() -> None:
         read_text(question, text)["nearest_words"]
         for text in ("delete every file", "removes the files", "a colour of the sky")
     )
-    assert 1.0 == pytest.approx(same)
+    assert same == pytest.approx(1.0)
     assert same > near > far >= 0.0
 
 
@@ -323,7 +328,7 @@ def test_new_history_is_told_where_the_question_asks_for_it() -> None:
     moments = ("2024-07-01T00:00:00+00:00", "2024-01-03T00:00:00+00:00")
     commits = [chunk_of("x", source_type="git_history", last_modified=moment) for moment in moments]
     page = chunk_of("x", last_modified=moments[0])
-    at = TEXT_FEATURES.index("recency")
+    at = TEXT_FEATURES.index("asked_recency")
     asked, not_asked = (
         compute_text_features([*commits, page], understand(question), WORDS)[:, at].tolist()
         for question in ("what changed recently", "what changed")

@@ -12,10 +12,11 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.open_release import PinnedIndex
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.hits import Hit
-from knowledge_pipeline.query.search.understand import understand
+from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ignore_progress
 from knowledge_pipeline.stages.tuning.ask import ask_pairs
 from knowledge_pipeline.stages.tuning.docstrings import iter_docstring_pairs
+from knowledge_pipeline.stages.tuning.examples import Example, build_example, judge_by_file
 from knowledge_pipeline.stages.tuning.pairs import Pair
 from knowledge_pipeline.store.index.bm25 import count_terms, split_terms
 from knowledge_pipeline.store.release import find_live_release
@@ -48,13 +49,13 @@ def find_pair(source: str) -> Pair:
     return pair
 
 
-async def find_hits(engine: Engine, text: str) -> list[Hit]:
-    hits, _ = await engine.find_unranked(text, Access.operator(), type="code", filters=Filters())
+async def find_hits(engine: Engine, text: str) -> tuple[list[Hit], ParsedQuery]:
+    found = await engine.find_unranked(text, Access.operator(), type="code", filters=Filters())
     await engine.aclose()
-    return hits
+    return found
 
 
-def find_unmasked(project: Project, text: str) -> list[Hit]:
+def find_unmasked(project: Project, text: str) -> tuple[list[Hit], ParsedQuery]:
     live = find_live_release(project.lake)
     assert live is not None
     engine = Engine(project.settings, project.lake, index=PinnedIndex(project.lake, live.tables, None))
@@ -68,19 +69,26 @@ def test_a_pair_is_asked_as_if_its_docstring_were_not_indexed(project: Project, 
     pair = find_pair("app")
     live = find_live_release(project.lake)
     assert live is not None
-    as_indexed = find_unmasked(project, pair.question.text)
+    as_indexed, query = find_unmasked(project, pair.question.text)
     assert as_indexed[0].chunk.path == "books.py" and as_indexed[0].explanation.bm25_rank == 1
     ((_, masked),) = ask_pairs(project.lake, project.settings, live, [pair], ignore_progress)
 
     bare = Project(tmp_path / "bare", project.embedding)
     bare.declare("app", "code", write_library(tmp_path / "without", ""))
     bare.refresh()
-    expected = {hit.chunk.path: hit.explanation.fused for hit in find_unmasked(bare, pair.question.text)}
-    (view,) = [each for each in masked.views if each.name == "file"]
-    answer = view.gains.argmax()
-    found = masked.features[view.places == answer, 0]
-    assert found == pytest.approx(expected["books.py"], abs=0.02)
-    assert as_indexed[0].explanation.fused - found > 0.3, "the docstring is what found it"
+    expected = read_fused(build(*find_unmasked(bare, pair.question.text)))
+    assert read_fused(masked) == pytest.approx(expected, abs=0.05)
+    assert read_fused(build(as_indexed, query)) - read_fused(masked) > 0.1, "the docstring is what found it"
+
+
+def build(hits: list[Hit], query: ParsedQuery) -> Example:
+    return build_example(("a", "a"), hits, query, judge_by_file(["books.py"]), {"file": {"books.py": 1.0}})
+
+
+def read_fused(example: Example) -> float:
+    """The feature `fused` of the answer."""
+    (view,) = [each for each in example.views if each.name == "file"]
+    return float(example.features[view.places == view.gains.argmax(), 0][0])
 
 
 def test_scores_of_words_are_in_the_proportion_of_the_searchs_own(project: Project, tmp_path: Path) -> None:
@@ -97,7 +105,7 @@ def test_scores_of_words_are_in_the_proportion_of_the_searchs_own(project: Proje
     words = {row["id"]: row["words"] for row in rows.to_pylist()}
     statistics = count_terms(words.values(), [question])
     terms = frozenset(split_terms(question))
-    hits = [hit for hit in find_unmasked(project, question) if hit.explanation.bm25_score]
+    hits = [hit for hit in find_unmasked(project, question)[0] if hit.explanation.bm25_score]
     ratios = [
         statistics.score(terms, words[hit.chunk.id]) / (hit.explanation.bm25_score or 1.0) for hit in hits
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.ranker import load_model
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.stages.tuning import tune
-from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline.store.release import find_live_release, publish_ranker
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.sources.repositories import START, Repository
 
 FILES = 70
+
+
+MISLED = replace(load_model(), weights={**load_model().weights, "file_name": 5.0})
 
 
 def write_misleading_names(folder: Path) -> None:
@@ -30,7 +34,7 @@ def write_misleading_names(folder: Path) -> None:
 
     for number in range(FILES):
         topic = f"topic{chr(97 + number % 26)}{chr(97 + number // 26)}"
-        text = f"def run_{number}():\n    let({topic}, handle, its, payment)\n"
+        text = f"def run_{number}():\n" + f"    let({topic}, handle, its, payment)\n" * 3
         decoy = f"def stop_{number}(its):\n    return its + {number}\n"
         commit(f"m{number}.py", text, f"Let {topic} handle its payment")
         commit(f"{topic}_payment.py", decoy, "decoy")
@@ -46,6 +50,7 @@ def misled_once(template: Project) -> Project:
     template.declare("app", "code", template.root / "app")
     template.declare("past", "git_history", template.root / "app")
     template.refresh()
+    publish_ranker(template.lake, MISLED.to_json(), keep=template.settings.releases.keep)
     return template
 
 
@@ -56,43 +61,50 @@ def misled(project: Project, misled_once: Project) -> Project:
     return project
 
 
-def find_first(project: Project, question: str) -> str:
+def read_boost(project: Project, question: str, path: str) -> float:
+    """What the name of a file adds to its result."""
     with KnowledgeBase(project.settings, access=Access.operator()) as knowledge:
-        return knowledge.search(question, type="code").results[0].citation.path
+        results = knowledge.search(question, type="code", explain=True, limit=50).results
+    (own,) = (result.explain for result in results if result.citation.path == path)
+    assert own is not None
+    return own.boosts.get("file_name", 0.0)
 
 
 def test_weights_are_learned_released_kept_by_refreshes_and_rolled_back(
     misled: Project, tmp_path: Path
 ) -> None:
-    question = "Let topicaa handle its payment"
-    assert find_first(misled, question) == "topicaa_payment.py"
+    asked = "Let topicaa handle its payment", "topicaa_payment.py"
+    misleading = read_boost(misled, *asked)
+    assert misleading == 5.0
     dry = tune.refresh(misled.lake, misled.settings, dry_run=True)
     assert dry.problem is None and dry.released is None and dry.pairs == {"commit": FILES}
-    assert dry.after.weights["file_name"] < load_model().weights["file_name"]
-    assert {name: dry.after.weights[name] for name in ("role", "path")} == {"role": -0.09, "path": 0.16}
+    assert dry.after.weights["file_name"] < 5.0
+    assert dry.after.weights["test"] == load_model().weights["test"]
     assert (len(dry.held_out), dry.gain.verdict) == (FILES // 5, "better")
     live = find_live_release(misled.lake)
-    assert live is not None and (live.release, live.ranker) == (1, None), "a dry run stores nothing"
+    assert live is not None and (live.release, live.ranker) == (2, MISLED.to_json()), (
+        "a dry run stores nothing"
+    )
 
     made = tune.refresh(misled.lake, misled.settings)
     assert made.after == dry.after, "the same store gives the same weights"
     assert made.released is not None
-    assert (made.released.release, made.released.ranker) == (2, made.after.to_json())
+    assert (made.released.release, made.released.ranker) == (3, made.after.to_json())
     assert made.released.tables == live.tables
-    assert find_first(misled, question) == "m0.py"
+    assert read_boost(misled, *asked) == made.after.weights["file_name"]
 
     (tmp_path / "app" / "new.py").write_text("def something_new():\n    return 1\n")
     misled.refresh()
     refreshed = find_live_release(misled.lake)
-    assert refreshed is not None and (refreshed.release, refreshed.ranker) == (3, made.released.ranker)
+    assert refreshed is not None and (refreshed.release, refreshed.ranker) == (4, made.released.ranker)
 
     again = tune.refresh(misled.lake, misled.settings)
     assert again.problem == "the weights that it learns are live already" and again.released is None
 
-    back = roll_back_release(misled.lake, misled.settings, 1)
-    assert back.ranker is None
-    assert find_first(misled, question) == "topicaa_payment.py"
-    with pytest.raises(Busy, match="release 4 is pinned"):
+    back = roll_back_release(misled.lake, misled.settings, 2)
+    assert back.ranker == MISLED.to_json()
+    assert read_boost(misled, *asked) == misleading
+    with pytest.raises(Busy, match="release 5 is pinned"):
         tune.refresh(misled.lake, misled.settings)
 
 
@@ -107,7 +119,7 @@ def test_weights_that_golden_questions_do_not_like_are_not_released(misled: Proj
     result = tune.refresh(misled.lake, settings)
     assert result.gain.verdict == "better" and result.golden_gain is not None
     assert result.problem == "the golden questions are not answered better, by the paired bootstrap"
-    assert result.released is None and find_live_release(misled.lake).release == 1  # type: ignore[union-attr]
+    assert result.released is None and find_live_release(misled.lake).release == 2  # type: ignore[union-attr]
 
 
 def test_too_few_pairs_and_nothing_released_are_said(project: Project, tmp_path: Path) -> None:
