@@ -18,7 +18,6 @@ from knowledge_pipeline.stages.tuning.training import (
     tune_weights,
 )
 
-
 SHIPPED = replace(load_model(), weights={**load_model().weights, "fused": 1.0, "file_name": 0.8})
 
 
