@@ -40,10 +40,14 @@ class WordVectors:
 
     def _add(self, words: Sequence[str]) -> None:
         if len(self._places) + len(words) > _MAX_WORDS:
-            self._places, self._vectors = {}, self._vectors[:0]
-        start = len(self._places)
+            self._places = {}
+        start, vectors = len(self._places), self._build(words)
+        if (end := start + len(words)) > len(self._vectors):  # doubled, so that few are copied
+            grown = np.zeros((max(end, 2 * len(self._vectors)), vectors.shape[1]), np.float32)
+            grown[:start] = self._vectors[:start]
+            self._vectors = grown
+        self._vectors[start:end] = vectors
         self._places |= {word: start + at for at, word in enumerate(words)}
-        self._vectors = np.concatenate([self._vectors[:start], self._build(words)])
 
     def _build(self, words: Sequence[str]) -> np.ndarray:
         """The sum of each word's pieces, at length 1."""

@@ -26,7 +26,7 @@ from knowledge_pipeline.query.search.understand import ParsedQuery
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
 FORM = 2  # of stored models: others knew other features, and are not used
-MIN_READ = 40  # candidates whose texts are read: with 60 nothing is gained
+MIN_READ = 30  # candidates whose texts are read: with 40 or 60 nothing is gained
 
 _BASE, _FURTHER_CHUNK = "base", "further_chunk"
 _PARTS = (*FEATURES, *TEXT_FEATURES, "same_document", "unread")

@@ -31,6 +31,9 @@ _MAX_CHARS = 4_000  # of a text that are read
 _MAX_ASKED = 40  # words of a question that are compared: of a long one, the first
 _MIN_COSINE = 0.35  # words below are unrelated
 _HALF_LIFE_DAYS = 180.0
+_ONE_THREAD_PRODUCTS = (
+    262_144  # multiplications of a product of matrices, up to which OpenBLAS takes one thread
+)
 _WORD = re.compile(r"[^\W_]\w*")
 _ASKS_FOR_NEW = re.compile(r"\b(recent(ly)?|last|latest|newest|lately)\b", re.I)
 _HISTORY = frozenset({"git_history", "github_pr"})
@@ -82,8 +85,13 @@ def _read_heading(chunk: IndexedChunk) -> str:
 
 def _share_asked(heading: str, stems: frozenset[str]) -> float:
     """How many of a heading's words the question has, as a share."""
-    own = {stem(part) for part in _read_words(heading)}
+    own = _stem_all(_read_words(heading))
     return len(own & stems) / len(own) if own else 0.0
+
+
+@lru_cache(maxsize=4_096)
+def _stem_all(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(stem, words))
 
 
 def _measure_nearest_words(
@@ -94,7 +102,9 @@ def _measure_nearest_words(
     A word counts by the number of its pieces, which is larger where it is rare.
     """
     numbers = {word: at for at, word in enumerate(dict.fromkeys(word for own in words for word in own))}
-    cosines = vectors.look_up(asked) @ vectors.look_up(list(numbers)).T
+    if not numbers:
+        return np.zeros(len(words))
+    cosines = _multiply(vectors.look_up(asked), vectors.look_up(list(numbers)))
     nearness = np.zeros((len(asked), len(numbers) + 1))  # the last column: of a text without words
     nearness[:, :-1] = ((cosines - _MIN_COSINE) / (1 - _MIN_COSINE)).clip(0.0, 1.0)
     flat = [number for own in words for number in (*map(numbers.__getitem__, own), len(numbers))]
@@ -104,6 +114,15 @@ def _measure_nearest_words(
     return weights @ nearest / weights.sum()
 
 
+def _multiply(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The products of each row with each column, in blocks that OpenBLAS leaves to one thread.
+
+    Threads of its own would go on spinning for longer than the whole question takes.
+    """
+    block = max(1, _ONE_THREAD_PRODUCTS // max(1, rows.size))
+    return np.hstack([rows @ columns[at : at + block].T for at in range(0, len(columns), block)])
+
+
 def _measure_pairs(
     asked: Sequence[str], chunks: Sequence[IndexedChunk], texts: Sequence[frozenset[str]]
 ) -> list[float]:
@@ -111,7 +130,7 @@ def _measure_pairs(
     pairs = set(pairwise(asked))
     shares = [0.0] * len(chunks)
     for at, (chunk, words) in enumerate(zip(chunks, texts, strict=True)):
-        own = set(map(stem, words))
+        own = _stem_all(words)
         if any(first in own and second in own for first, second in pairs):
             found = set(pairwise(map(stem, _list_parts(chunk.text[:_MAX_CHARS]))))
             shares[at] = len(pairs & found) / len(pairs)
