@@ -27,8 +27,7 @@ from knowledge_pipeline.embedding.registry import count_read_tokens, open_embedd
 from knowledge_pipeline.errors import KnowledgeError, StoreError
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
-from knowledge_pipeline.stages.embedding_order import order_texts
-from knowledge_pipeline.stages.embedding_work import measure_work
+from knowledge_pipeline.stages.embedding_work import measure_work, order_texts
 from knowledge_pipeline.stages.run_log import log_embedding_calls
 from knowledge_pipeline.store.changes.change_tracker import ChangeTracker
 from knowledge_pipeline.store.filters import is_null, one_of

@@ -101,7 +101,7 @@ def test_nothing_found_is_said_and_is_no_failure(indexed: Path, run: Run):
 
 def test_explain_shows_ranks_scores_and_times(indexed: Path, run: Run):
     ran = run("search", "retry_request", "--explain", "--lines", "0", "--limit", "1")
-    assert "words #1" in ran.out and "vector #" in ran.out and "boost" in ran.out
+    assert "words #1" in ran.out and "vector #" in ran.out and "symbol +" in ran.out
     assert "retrieve" in ran.out and "def retry_request" not in ran.out
     explained = run("search", "retry_request", "--explain", "--json").json
     assert explained["results"][0]["explain"]["bm25_rank"] == 1

@@ -15,8 +15,7 @@ from knowledge_pipeline.errors import EmbeddingUnavailable
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import early_release, embeddings, pipeline
 from knowledge_pipeline.stages.context import RefreshContext
-from knowledge_pipeline.stages.embedding_order import order_texts
-from knowledge_pipeline.stages.embedding_work import estimate_rest_s
+from knowledge_pipeline.stages.embedding_work import estimate_rest_s, order_texts
 from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store import indexes

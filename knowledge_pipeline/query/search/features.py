@@ -32,8 +32,7 @@ import Stemmer
 from knowledge_pipeline.file_roles import ROLE_WORDS, find_side_role
 from knowledge_pipeline.identifiers import split_identifier
 from knowledge_pipeline.query.search.hits import RankedChunk
-from knowledge_pipeline.query.search.question_kinds import QUESTION_KINDS, list_kinds
-from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.query.search.understand import QUESTION_KINDS, ParsedQuery, list_kinds
 from knowledge_pipeline.store.index.outline_columns import OutlineFile, Outlines
 
 TRAINED_FAMILIES = ("code", "documentation", "history", "discussion")
