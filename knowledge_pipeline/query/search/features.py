@@ -81,14 +81,14 @@ def compute_features(
     if not len(chunks):
         return rows
     columns = {name: rows[:, at] for at, name in enumerate(FEATURES)}
-    asked = _AskedWords.build(query)
+    question = _QuestionWords.build(query)
     families = np.array([_FAMILIES.get(file.source_type, "other") for file in chunks.files])
     of_rows = families[chunks.file_numbers]
     columns["fused"][:] = _scale_by_family(fused, of_rows)
     columns["similarity"][:] = _scale_by_family(similarities, of_rows)
     columns["coherence"][:] = _measure_coherence(chunks, columns["fused"])
     _mark_named(columns, chunks, query)
-    for name, values in _read_files(chunks.files, asked).items():
+    for name, values in _read_files(chunks.files, question).items():
         columns[name][:] = values[chunks.file_numbers]
     if len(set(families.tolist())) > 1:
         columns["file_name"][:] = 0.0
@@ -167,10 +167,10 @@ def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:
 
 def _mark_named(columns: Mapping[str, np.ndarray], chunks: Outlines, query: ParsedQuery) -> None:
     """`symbol` and `path`: what the question names as it is written."""
-    if named := _list_ends(query.identifiers):
+    if ends := _list_ends(query.identifiers):
         exact = tuple(_to_dotted(name) for name in query.identifiers)
         for at, names in enumerate(chunks.symbols):
-            if any(_normalize_name(name).endswith(named) for name in names):
+            if any(_normalize_name(name).endswith(ends) for name in names):
                 is_exact = any(_to_dotted(name).endswith(exact) for name in names)
                 columns["symbol"][at] = 1.0 if is_exact else _OTHER_CASE
     if paths := _list_ends(query.paths):
@@ -178,7 +178,7 @@ def _mark_named(columns: Mapping[str, np.ndarray], chunks: Outlines, query: Pars
 
 
 @dataclass(frozen=True, slots=True)
-class _AskedWords:
+class _QuestionWords:
     """The words of a question, to be looked up."""
 
     stems: frozenset[str]
@@ -186,7 +186,7 @@ class _AskedWords:
     roles: frozenset[str]  # of files, that it asks for
 
     @classmethod
-    def build(cls, query: ParsedQuery) -> _AskedWords:
+    def build(cls, query: ParsedQuery) -> _QuestionWords:
         """The stems of all words."""
         stems = frozenset(stem for word in query.words.split() for stem in split_stems(word))
         beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
@@ -202,23 +202,23 @@ class _AskedWords:
         return stem in self.beginnings or not self.stems.isdisjoint(forms)
 
 
-def _read_files(files: Sequence[OutlineFile], asked: _AskedWords) -> dict[str, np.ndarray]:
+def _read_files(files: Sequence[OutlineFile], question: _QuestionWords) -> dict[str, np.ndarray]:
     """`file_name`, and whether a file has a role that the question does not ask for; by file."""
-    found = {name: np.zeros(len(files)) for name in ("file_name", *ROLE_WORDS)}
+    columns = {name: np.zeros(len(files)) for name in ("file_name", *ROLE_WORDS)}
     for at, file in enumerate(files):
         if not has_path(file):
             continue
         name = _read_path(file.path, file.source)
-        found["file_name"][at] = bool(name.stems) and all(map(asked.has, name.stems))
-        if name.role and name.role not in asked.roles:
-            found[name.role][at] = 1.0
-    return found
+        columns["file_name"][at] = bool(name.stems) and all(map(question.has, name.stems))
+        if name.role and name.role not in question.roles:
+            columns[name.role][at] = 1.0
+    return columns
 
 
 class _FileName(NamedTuple):
     """What the name of a file says."""
 
-    stems: Sequence[tuple[str, frozenset[str]]]  # of its words, each with its forms for `_AskedWords.has`
+    stems: Sequence[tuple[str, frozenset[str]]]  # of its words, each with its forms for `_QuestionWords.has`
     role: str | None  # see `SideRole`
 
 
@@ -231,9 +231,9 @@ def _read_path(path: str, source: str) -> _FileName:
     if stem in _PACKAGE_STEMS and folders:
         stem = folders.pop()
     repository = frozenset(split_stems(source))
-    own = (each for each in split_stems(stem) if each not in repository)
+    stems = (part for part in split_stems(stem) if part not in repository)
     return _FileName(
-        tuple((each, frozenset((each, *_iter_beginnings(each)))) for each in own), find_side_role(path)
+        tuple((part, frozenset((part, *_iter_beginnings(part)))) for part in stems), find_side_role(path)
     )
 
 

@@ -241,10 +241,10 @@ class SearchPipeline:
         return RetrievalResult(hits, problems, names)
 
     async def _rank(
-        self, plan: SearchPlan, found: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
+        self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
     ) -> Hits:
         """Step 4: all by what is known of them, then the best by their texts as well."""
-        ranking = Ranking.build(found, sub_query.query, load_model(ranker))
+        ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
         best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
         texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
         return ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)

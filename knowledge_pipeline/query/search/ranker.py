@@ -79,14 +79,16 @@ class Ranking:
     @classmethod
     def build(cls, hits: Hits, query: ParsedQuery, model: RankingModel | None = None) -> Ranking:
         """Rank fused hits. The order of the input does not matter; equal scores are ordered by id."""
-        found = hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
+        candidates = (
+            hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
+        )
         model = model or load_model()
-        similarities = np.array(found.similarities, np.float64)
-        features = compute_features(found.chunks, found.scores, similarities, query)
+        similarities = np.array(candidates.similarities, np.float64)
+        features = compute_features(candidates.chunks, candidates.scores, similarities, query)
         parts = features * model.candidate_weights
         totals = parts.sum(axis=1) + model.base
-        order = order_best_first(totals, found.chunks.by_id)
-        return cls(Hits(found, order, _to_probabilities(totals)), parts, model)
+        order = order_best_first(totals, candidates.chunks.by_id)
+        return cls(Hits(candidates, order, _to_probabilities(totals)), parts, model)
 
     def finish(self, text_features: np.ndarray, *, diverse: bool = True, explain: bool = True) -> Hits:
         """All hits, best first; those whose texts were read before all others.
@@ -97,23 +99,23 @@ class Ranking:
             explain: `boosts` say what the base, each feature and the better chunks of its document add to
                 the log-odds of each score.
         """
-        found, model, order = self.hits.candidates, self.model, self.hits.order
+        candidates, model, order = self.hits.candidates, self.model, self.hits.order
         read, unread = order[: len(text_features)], order[len(text_features) :]
         text_parts = np.zeros((len(order), len(TEXT_FEATURES)))
         text_parts[read] = text_features * model.text_weights
         totals = self.parts.sum(axis=1) + text_parts.sum(axis=1) + model.base
         losses = np.zeros((len(order), 2))  # by better chunks of its document, and for not being read
         if diverse:
-            by_total = order_best_first(totals, found.chunks.by_id)
-            better = count_better_of_file(found.chunks.file_numbers, by_total)
+            by_total = order_best_first(totals, candidates.chunks.by_id)
+            better = count_better_of_file(candidates.chunks.file_numbers, by_total)
             losses[:, 0] = model.further_chunk * better
         totals -= losses[:, 0]
         if len(read) and len(unread):
             losses[unread, 1] = max(0.0, totals[unread].max() - totals[read].min())
             totals -= losses[:, 1]
         boosts = _list_boosts(model.base, np.hstack([self.parts, text_parts, -losses])) if explain else None
-        order = order_best_first(totals, found.chunks.by_id)
-        return Hits(found, order, _to_probabilities(totals), boosts)
+        order = order_best_first(totals, candidates.chunks.by_id)
+        return Hits(candidates, order, _to_probabilities(totals), boosts)
 
 
 def _to_probabilities(log_odds: np.ndarray) -> np.ndarray:

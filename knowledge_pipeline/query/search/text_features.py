@@ -28,7 +28,7 @@ from knowledge_pipeline.times import parse_time
 TEXT_FEATURES = ("heading", "nearest_words", "word_pairs", "asked_recency")
 
 _MAX_CHARS = 4_000  # of a text that are read
-_MAX_ASKED = 40  # words of a question that are compared: of a long one, the first
+_MAX_QUERY_WORDS = 40  # words of a question that are compared: of a long one, the first
 _MIN_COSINE = 0.35  # words below are unrelated
 _HALF_LIFE_DAYS = 180.0
 _ONE_THREAD_PRODUCTS = (
@@ -50,15 +50,15 @@ def compute_text_features(
 ) -> np.ndarray:
     """Features of the texts of some candidates: float64, shape (chunks, `TEXT_FEATURES`)."""
     rows = np.zeros((len(chunks), len(TEXT_FEATURES)))
-    asked = _list_parts(query.text)[:_MAX_ASKED]
-    if not asked or not chunks:
+    query_words = _list_parts(query.text)[:_MAX_QUERY_WORDS]
+    if not query_words or not chunks:
         return rows
-    stems = list(map(stem, asked))
+    stems = list(map(stem, query_words))
     texts = [_read_words(chunk.text[:_MAX_CHARS]) for chunk in chunks]
     around = [_read_words(f"{chunk.header} {chunk.path}") for chunk in chunks]
     words = [text | other for text, other in zip(texts, around, strict=True)]
     rows[:, 0] = [_share_asked(_read_heading(chunk), frozenset(stems)) for chunk in chunks]
-    rows[:, 1] = _measure_nearest_words(list(dict.fromkeys(asked)), words, vectors)
+    rows[:, 1] = _measure_nearest_words(list(dict.fromkeys(query_words)), words, vectors)
     rows[:, 2] = _measure_pairs(stems, chunks, texts)
     if _ASKS_FOR_NEW.search(query.text):
         rows[:, 3] = _measure_recency(chunks)
@@ -95,7 +95,7 @@ def _stem_all(words: frozenset[str]) -> frozenset[str]:
 
 
 def _measure_nearest_words(
-    asked: Sequence[str], words: Sequence[frozenset[str]], vectors: WordVectors
+    query_words: Sequence[str], words: Sequence[frozenset[str]], vectors: WordVectors
 ) -> np.ndarray:
     """How near each text comes to the words that are asked, at the mean: rare words count for more.
 
@@ -104,13 +104,13 @@ def _measure_nearest_words(
     numbers = {word: at for at, word in enumerate(dict.fromkeys(word for own in words for word in own))}
     if not numbers:
         return np.zeros(len(words))
-    cosines = _multiply(vectors.look_up(asked), vectors.look_up(list(numbers)))
-    nearness = np.zeros((len(asked), len(numbers) + 1))  # the last column: of a text without words
+    cosines = _multiply(vectors.look_up(query_words), vectors.look_up(list(numbers)))
+    nearness = np.zeros((len(query_words), len(numbers) + 1))  # the last column: of a text without words
     nearness[:, :-1] = ((cosines - _MIN_COSINE) / (1 - _MIN_COSINE)).clip(0.0, 1.0)
     flat = [number for own in words for number in (*map(numbers.__getitem__, own), len(numbers))]
     starts = np.cumsum([0, *(len(own) + 1 for own in words)])[:-1]
     nearest = np.maximum.reduceat(nearness[:, flat], starts, axis=1)
-    weights = np.array([vectors.count_pieces(word) for word in asked], np.float64)
+    weights = np.array([vectors.count_pieces(word) for word in query_words], np.float64)
     return weights @ nearest / weights.sum()
 
 
@@ -124,16 +124,16 @@ def _multiply(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _measure_pairs(
-    asked: Sequence[str], chunks: Sequence[IndexedChunk], texts: Sequence[frozenset[str]]
+    query_stems: Sequence[str], chunks: Sequence[IndexedChunk], texts: Sequence[frozenset[str]]
 ) -> list[float]:
     """Which share of the pairs of stems that follow each other in the question do so in each text."""
-    pairs = set(pairwise(asked))
+    pairs = set(pairwise(query_stems))
     shares = [0.0] * len(chunks)
     for at, (chunk, words) in enumerate(zip(chunks, texts, strict=True)):
         own = _stem_all(words)
         if any(first in own and second in own for first, second in pairs):
-            found = set(pairwise(map(stem, _list_parts(chunk.text[:_MAX_CHARS]))))
-            shares[at] = len(pairs & found) / len(pairs)
+            text_pairs = set(pairwise(map(stem, _list_parts(chunk.text[:_MAX_CHARS]))))
+            shares[at] = len(pairs & text_pairs) / len(pairs)
     return shares
 
 
