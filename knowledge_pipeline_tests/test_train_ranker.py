@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from benchmarks.train_ranker import estimate_change, train
-from knowledge_pipeline.query.search.features import FEATURES
-from knowledge_pipeline.stages.tuning.examples import Example, View
-from knowledge_pipeline.stages.tuning.training import ExampleBatch
+from benchmarks.mixed_measure import Place, Question, Target
+from benchmarks.train_ranker import NAMES, Example, calibrate, judge, rank, train
 
 
-def example(fused: list[float], named: list[float], files: list[int], *, answer: int, group: str) -> Example:
-    """A question that one file answers; the columns are `fused` and `file_name`."""
-    features = np.zeros((len(fused), len(FEATURES)))
-    features[:, 0], features[:, FEATURES.index("file_name")] = fused, named
-    gains = np.zeros(max(files) + 1)
-    gains[answer] = 1.0
-    view = View("file", np.array(files), gains, 1.0)
-    return Example("set", group, "question", features, np.array(files), (view,))
+def example(
+    fused: Sequence[float], named: Sequence[float], *, answer: int, documents: Sequence[int] | None = None
+) -> Example:
+    """A question that one candidate answers; the columns are `fused` and `symbol`."""
+    features = np.zeros((len(fused), len(NAMES)), np.float32)
+    features[:, NAMES.index("fused")], features[:, NAMES.index("symbol")] = fused, named
+    numbers = list(range(len(fused))) if documents is None else list(documents)
+    places = [Place(f"{number}.py", 10 * at + 1, 10 * at + 9) for at, number in enumerate(numbers)]
+    question = Question("q", "code", "question", (Target(places[answer], 2),))
+    hashes = [str(at) for at in range(len(fused))]
+    return Example("mixed-dev", "a/b", question, features, np.array(numbers), hashes, places)
 
 
-def test_a_file_counts_where_its_first_chunk_is_and_over_files_once() -> None:
-    batch = ExampleBatch([example([0.9, 0.8, 0.7], [0, 0, 0], [0, 0, 1], answer=1, group="a/b")])
-    judged = batch.judge({}, 1.0)
-    assert judged["file"] == pytest.approx(1 / np.log2(3))
-    assert judged["file, as returned"] == pytest.approx(1 / np.log2(4))
-    assert batch.judge({}, 0.8)["file, as returned"] == pytest.approx(1 / np.log2(3))
+def test_a_further_chunk_of_a_document_loses() -> None:
+    one = example([0.9, 0.8, 0.7], [0, 0, 0], answer=2, documents=[0, 0, 1])
+    assert judge(one, {"fused": 1.0}, 0.0)[0] == pytest.approx(1 / np.log2(4))
+    assert judge(one, {"fused": 1.0}, 0.2)[0] == pytest.approx(1 / np.log2(3))
+    assert judge(one, {"fused": 1.0}, 0.0)[1] == pytest.approx(1 / np.log2(3)), "over documents"
+
+
+def test_of_equal_contents_the_first_is_ranked() -> None:
+    one = example([0.9, 0.8], [0, 0], answer=1)
+    equal = Example(one.set, one.group, one.question, one.features, one.documents, ["x", "x"], one.places)
+    assert [at for at, _ in rank(equal, {"fused": 1.0}, 0.0)] == [0]
 
 
 def test_training_finds_the_weight_of_a_feature_that_answers_follow_and_of_no_other() -> None:
-    examples = [
-        example([0.6, 0.5], [0, 1], [0, 1], answer=1, group="a/b"),
-        example([0.6, 0.4], [0.2, 0], [0, 1], answer=0, group="c/d"),
-    ]
-    batch = ExampleBatch(examples)
-    weights, factor = train(batch, ["a/b", "c/d"])
-    assert batch.judge(weights, factor)["file"].tolist() == [1.0, 1.0]
-    assert weights["file_name"] > 0.1
-    assert weights["coherence"] == weights["symbol"] == weights["role"] == 0
-    assert train(batch, ["a/b", "c/d"]) == (weights, factor), "it is deterministic"
+    examples = [example([0.6, 0.5], [0, 1], answer=1), example([0.6, 0.4], [0.2, 0], answer=0)]
+    weights = train(examples)
+    assert weights["symbol"] > 0.1
+    assert weights["path"] == weights["symbol"], "they are tied"
+    assert weights["coherence"] == weights["test"] == 0
+    assert all(judge(one, weights, 0.0)[0] == 1.0 for one in examples)
+    assert train(examples) == weights, "it is deterministic"
 
 
-def test_a_question_that_a_measure_does_not_fit_changes_no_estimate() -> None:
-    before, after = np.array([0.5, np.nan, 0.5]), np.array([0.6, np.nan, 0.6])
-    assert estimate_change(before, after) == "+10.0 (+10.0 to +10.0)"
+def test_calibrated_scores_are_the_share_of_what_hits() -> None:
+    examples = [example([1.0, 0.0], [0, 0], answer=at) for at in (0, 0, 0, 1)]
+    scale, base = calibrate(examples, {"fused": 1.0}, 0.0)
+    probabilities = [1 / (1 + np.exp(-(scale * value + base))) for value in (1.0, 0.0)]
+    assert probabilities == pytest.approx([0.75, 0.25], abs=1e-3)

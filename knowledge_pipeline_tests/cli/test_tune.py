@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import publish_ranker
 from knowledge_pipeline_tests.cli.conftest import Run
-from knowledge_pipeline_tests.stages.tuning.test_tune import write_misleading_names
+from knowledge_pipeline_tests.stages.tuning.test_tune import MISLED, write_misleading_names
 
 
 def test_tuning_shows_what_it_learned_and_a_rollback_takes_it_back(tmp_path: Path, home: Path, run: Run):
     write_misleading_names(tmp_path / "app")
     run("index", "--repo", str(tmp_path / "app"))
+    publish_ranker(Lake(home / ".knowledge"), MISLED.to_json(), keep=10)
     shown = run("tune", "--dry-run").out
     assert "all held out" in shown and "file_name" in shown
     assert "The learned weights are better: `knowledge tune` releases them." in shown
@@ -21,7 +24,8 @@ def test_tuning_shows_what_it_learned_and_a_rollback_takes_it_back(tmp_path: Pat
     assert newest["ranker"]["weights"]["file_name"] == made["weights"]["learned"]["file_name"]
     assert "tuned" in run("releases").out
     run("rollback", str(made["asked_release"]))
-    assert run("releases", "--json").json["releases"][0]["ranker"] is None
+    restored, *_ = run("releases", "--json").json["releases"]
+    assert restored["ranker"]["weights"]["file_name"] == MISLED.weights["file_name"]
     refused = run("tune", code=4)
     assert "is pinned" in refused.err and "--dry-run" in refused.err
 

@@ -4,9 +4,9 @@ import dagster as dg
 
 from knowledge_pipeline.defs.tuning import build_tuning_asset
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline.store.release import find_live_release, publish_ranker
 from knowledge_pipeline_tests.defs.conftest import Workplace
-from knowledge_pipeline_tests.stages.tuning.test_tune import FILES, write_misleading_names
+from knowledge_pipeline_tests.stages.tuning.test_tune import FILES, MISLED, write_misleading_names
 
 
 def run(workplace: Workplace, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
@@ -28,10 +28,11 @@ def test_its_page_shows_pairs_gains_weights_and_training(
     workplace.path.write_text(text + past)
     settings = workplace.settings
     assert pipeline.refresh(workplace.lake, settings, settings.sources).failures == {}
+    publish_ranker(workplace.lake, MISLED.to_json(), keep=10)
     result = run(workplace, instance)
     (event,) = [each for each in result.asset_materializations_for_node("tune") if each.label == "tuning"]
     shown = event.metadata
-    assert (shown["pairs"].value, shown["release"].value) == (FILES, 2)
+    assert (shown["pairs"].value, shown["release"].value) == (FILES, 3)
     assert shown["outcome"].value == "the learned weights are released"
     tables = {
         name: [record.data for record in value.records]
@@ -41,7 +42,7 @@ def test_its_page_shows_pairs_gains_weights_and_training(
     assert tables["pairs_by_kind"] == [{"kind": "commit", "pairs": FILES}]
     assert [row["ndcg_10_of"] for row in tables["gains"]] == ["all held out", "commit"]
     (named,) = [row for row in tables["weights"] if row["weight"] == "file_name"]
-    assert named["learned"] < named["live"] == 0.16
+    assert named["learned"] < named["live"] == MISLED.weights["file_name"]
     assert "data:image/png;base64," in str(shown["training"].value)
     live = find_live_release(workplace.lake)
     assert live is not None and live.ranker is not None

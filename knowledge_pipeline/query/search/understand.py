@@ -83,9 +83,7 @@ QUESTION_KINDS: dict[str, re.Pattern[str]] = {
         r"|fixed|last|latest|version|release)\b",
         re.I,
     ),
-    "error": re.compile(
-        r"(error|exception|traceback|fails?|failed|cannot|invalid|warning)\b|[A-Z]\w+Error", re.I
-    ),
+    "error": re.compile(r"(error|exception|traceback|fails?|failed|cannot|invalid|warning)\b", re.I),
 }
 """Kind of answer -> what a question that asks for it looks like; it may be of several kinds, or of none.
 
