@@ -230,7 +230,7 @@ def _iter_scores(result: SearchResult) -> Iterator[tuple[str, float | None, int 
         yield "words (BM25)", why.bm25_score, why.bm25_rank
         yield "meaning (cosine)", why.vector_score, why.vector_rank
         for name, boost in why.boosts.items():
-            yield f"adds: {name}", boost, None
+            yield name.replace("_", " "), boost, None
         yield "fused", why.fused, None
         yield "reranked", why.rerank, None
     yield "score", result.score, None
