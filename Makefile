@@ -46,7 +46,7 @@ setup: $(VENV)/.ready  ## make the virtual environment, with what developing nee
 
 demo: $(VENV)/.runs  ## set up, index this repository, search it: by words in a minute, by meaning in some more
 	$(BIN)/knowledge index --words
-	$(BIN)/knowledge search "where are secrets removed from text" --type code --limit 3
+	$(BIN)/knowledge search "which secrets are found and redacted in a text" --limit 3
 	$(BIN)/knowledge refresh
 	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
 	$(BIN)/knowledge search "what makes a release" --limit 3
