@@ -231,7 +231,7 @@ def _iter_scores(result: SearchResult) -> Iterator[tuple[str, float | None, int 
         yield "meaning (cosine)", why.vector_score, why.vector_rank
         for name, boost in why.boosts.items():
             yield name.replace("_", " "), boost, None
-        yield "fused", why.fused, None
+        yield "fused score", why.fused, None
         yield "reranked", why.rerank, None
     yield "score", result.score, None
 
