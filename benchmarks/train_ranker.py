@@ -3,16 +3,19 @@
     python -m benchmarks.train_ranker --sets FOLDER --mirrors FOLDER [--store FOLDER] [--write] [--ablation]
 
 The folder of sets has `mixed-dev`, `repositories-dev`, `sweqa-dev`, and sets in BEIR layout; the organisation
-of `evaluation/organisation` is asked as well. Mirrors are as in `benchmarks.repositories`; a repository
-without one is left out, with a message. What was found for each question is kept in the store, so that a
-second run trains at once; delete `*.candidates` there after a change of cutting, embedding or retrieval.
-`--write` writes the weights into the package.
+of `evaluation/organisation` is asked as well. Questions on repositories are asked twice: of type `code` of
+the folder that they are about, and of the whole repository with its history, nothing filtered. Mirrors are
+as in `benchmarks.repositories`; a repository without one is left out, with a message. What was found for
+each question is kept in the store, so that a second run trains at once; delete `*.candidates` there after a
+change of cutting, embedding or retrieval. `--write` writes the weights into the package; then run
+`benchmarks.train_confidence`.
 
-The loss of a question is that of a softmax over its candidates: for each target the probability that one of
-the chunks that hit it is drawn, to the power of `ALPHA` (below 1, so that a question that is answered already
-counts more than one that cannot be; 0 would be the logarithm). Sets of mixed content and sets of code weigh
-the same. Scores are calibrated afterwards, by logistic regression of whether one of the first ten results
-hits a target. All of it is deterministic.
+Questions whose candidates are of one family of sources train the weights for one family, all others those
+for several. The loss of a question is that of a softmax over its candidates: for each target the probability
+that one of the chunks that hit it is drawn, to the power of `ALPHA` (below 1, so that a question that is
+answered already counts more than one that cannot be; 0 would be the logarithm). Scores are calibrated
+afterwards, by logistic regression of whether one of the first ten results hits a target. All of it is
+deterministic.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +44,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.features import FEATURES, compute_features
+from knowledge_pipeline.query.search.features import FEATURES, TRAINED_FAMILIES, compute_features
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
 from knowledge_pipeline.query.search.ranker import FORM, MIN_READ, MODEL_PATH
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
@@ -48,17 +53,14 @@ from knowledge_pipeline.stages.tuning.examples import collect_hits
 from knowledge_pipeline.store.lake import Lake
 
 NAMES = (*FEATURES, *TEXT_FEATURES)
-IMPORTANCE = {
-    **{"mixed-dev": 0.5, "organisation": 0.15},
-    **{
-        "repositories-dev": 0.6,
-        "sweqa-dev": 0.05,
-        "codebase-dev": 0.08,
-        "cosqa-dev": 0.07,
-        "cranfield-dev": 0.05,
-    },
+WHOLE, WHOLE_CODE = ", whole repository", ", whole repository, type code"  # after the name of a set
+SEVERAL_FAMILIES = {"mixed-dev": 0.5, "organisation": 0.15, f"repositories-dev{WHOLE}": 0.05}
+ONE_FAMILY = {
+    **{"repositories-dev": 0.6, "sweqa-dev": 0.05, "codebase-dev": 0.08},
+    **{"cosqa-dev": 0.07, "cranfield-dev": 0.05},
 }
-"""Of a set, whatever its number of questions."""
+MODELS = {"one_family": ONE_FAMILY, "several_families": SEVERAL_FAMILIES}
+"""Sets that train each model, with the importance of a set, whatever its number of questions."""
 
 TIED = {"path": "symbol", "generated": "test"}
 """Few questions name a file, and few files of these sets are generated: such a weight is that of another."""
@@ -89,6 +91,12 @@ class Example:
     places: Sequence[Place]
 
     @property
+    def has_several_families(self) -> bool:
+        """Whether the candidates are of more than one family of sources."""
+        columns = [NAMES.index(family) for family in TRAINED_FAMILIES]
+        return int(self.features[:, columns].any(axis=0).sum()) > 1
+
+    @cached_property
     def hits(self) -> np.ndarray:
         """Which candidate hits which target: bool, shape (candidates, targets)."""
         targets = self.question.targets
@@ -109,6 +117,8 @@ def collect_examples(options: argparse.Namespace) -> list[Example]:
         for key, rows in _read_repositories(options.sets / name).items():
             stem = f"{name}@{key[0].replace('/', '+')}"
             examples += _keep(options, stem, lambda *args: _ask_repository(options, *args), name, key, rows)
+            whole = f"{name}{WHOLE}@{key[0].replace('/', '+')}"
+            examples += _keep(options, whole, lambda *args: _ask_checkout(options, *args), name, key, rows)
     for folder in sorted(path.parent for path in options.sets.glob("*/corpus.jsonl")):
         examples += _keep(options, folder.name, lambda folder=folder: _ask_documents(options, folder))
     return examples
@@ -179,6 +189,24 @@ def _ask_repository(
     return _ask(settings, "code", name, repository, questions, _to_place)
 
 
+def _ask_checkout(
+    options: argparse.Namespace, name: str, key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]
+) -> list[Example]:
+    """The same questions, of the whole repository with its history and nothing filtered."""
+    repository, commit, _ = key
+    checkout = options.store / f"{name}{WHOLE}" / repository.replace("/", "+")
+    mixed.check_out(repositories.find_mirror(options.mirrors, repository), commit, checkout)
+    paths = {path.relative_to(checkout).as_posix() for path in checkout.rglob("*")}
+    mixed.index_checkout(checkout)
+    settings = load_settings(checkout / "knowledge.yaml")
+    questions = [_read_question(row, paths) for row in rows]
+    return [
+        example
+        for type_, ending in (("semantic", WHOLE), ("code", WHOLE_CODE))
+        for example in _ask(settings, type_, name + ending, repository, questions, _to_place)
+    ]
+
+
 def _read_question(row: Mapping[str, Any], paths: Collection[str]) -> Question:
     """A question whose targets may name a file by the end of its path."""
     places = [*row.get("relevant", ()), *row.get("secondary", ()), *row.get("spans", ())]
@@ -243,11 +271,13 @@ def _read_features(hits: Sequence[Hit[IndexedChunk]], query: Any) -> np.ndarray:
 class Batch:
     """The questions that learn, as flat arrays."""
 
-    def __init__(self, examples: Iterable[Example]) -> None:
-        listed = [(each, hits) for each in examples if (hits := each.hits).any()]
+    def __init__(self, examples: Iterable[Example], importance: Mapping[str, float]) -> None:
+        """Of the sets that have an importance."""
+        own = (each for each in examples if each.set in importance)
+        listed = [(each, hits) for each in own if (hits := each.hits).any()]
         sizes = [len(hits) for _, hits in listed]
-        counts = {name: sum(each.set == name for each, _ in listed) for name in IMPORTANCE}
-        weights = np.array([IMPORTANCE[each.set] / counts[each.set] for each, _ in listed])
+        counts = Counter(each.set for each, _ in listed)
+        weights = np.array([importance[each.set] / counts[each.set] for each, _ in listed])
         self.features = np.concatenate([each.features for each, _ in listed])
         self.starts = np.cumsum([0, *sizes[:-1]])
         self.questions = np.repeat(np.arange(len(listed)), sizes)
@@ -280,9 +310,11 @@ class Batch:
         return self.features.T @ (self.importance * (drawn * pulls - wanted)).astype(np.float32)
 
 
-def train(examples: Iterable[Example], names: Sequence[str] = NAMES) -> dict[str, float]:
+def train(
+    examples: Iterable[Example], importance: Mapping[str, float], names: Sequence[str] = NAMES
+) -> dict[str, float]:
     """The weights of some features that make the loss lowest, by Adam from 0."""
-    batch, chosen = Batch(examples), np.isin(NAMES, names)
+    batch, chosen = Batch(examples, importance), np.isin(NAMES, names)
     weights, mean, square = np.zeros((3, len(NAMES)))
     for step in range(1, STEPS + 1):
         gradient = (DECAY * weights + batch.compute_gradient(weights)) * chosen
@@ -350,11 +382,13 @@ def judge_all(
     return judged
 
 
-def leave_out(examples: Sequence[Example], further_chunk: float) -> dict[str, list[tuple[float, ...]]]:
+def leave_out(
+    examples: Sequence[Example], importance: Mapping[str, float], further_chunk: float
+) -> dict[str, list[tuple[float, ...]]]:
     """Each repository's questions as judged with weights that were trained on all other repositories."""
     judged: dict[str, list[tuple[float, ...]]] = {}
     for group in sorted({each.group for each in examples}):
-        weights = train(each for each in examples if each.group != group)
+        weights = train((each for each in examples if each.group != group), importance)
         own = [each for each in examples if each.group == group]
         for name, values in judge_all(own, weights, further_chunk).items():
             judged.setdefault(name, []).extend(values)
@@ -366,18 +400,12 @@ def calibrate(
 ) -> tuple[float, float]:
     """The scale and the base that make probabilities of the log-odds, by Newton's method.
 
-    Of each of the first results of a question of mixed content or of the organisation, one that nothing
-    answers among them: whether it hits a target.
+    Of each of the first results of a question, one that nothing answers among them: whether it hits a target.
     """
     pairs: list[tuple[float, bool]] = []
     for example in examples:
-        if example.set in ("mixed-dev", "organisation"):
-            hits = (
-                example.hits.any(axis=1) if example.question.targets else np.zeros(len(example.places), bool)
-            )
-            pairs += [
-                (total, bool(hits[at])) for at, total in rank(example, weights, further_chunk)[:CALIBRATED]
-            ]
+        hits = example.hits.any(axis=1) if example.question.targets else np.zeros(len(example.places), bool)
+        pairs += [(total, bool(hits[at])) for at, total in rank(example, weights, further_chunk)[:CALIBRATED]]
     inputs = np.array([[total, 1.0] for total, _ in pairs])
     outcomes = np.array([hit for _, hit in pairs], float)
     found = np.zeros(2)
@@ -389,14 +417,16 @@ def calibrate(
     return float(found[0]), float(found[1])
 
 
-def choose_further_chunk(examples: Sequence[Example], weights: Mapping[str, float]) -> float:
-    """What a further chunk of a document loses, by the mean nDCG@10 of sets of mixed content and of code."""
+def choose_further_chunk(
+    examples: Sequence[Example], importance: Mapping[str, float], weights: Mapping[str, float]
+) -> float:
+    """What a further chunk of a document loses, by the mean nDCG@10 of the sets."""
 
     def evaluate(value: float) -> float:
         judged = judge_all(examples, weights, value)
         return sum(
-            float(np.mean([row[0] for row in judged[name]])) * IMPORTANCE[name]
-            for name in IMPORTANCE
+            float(np.mean([row[0] for row in judged[name]])) * share
+            for name, share in importance.items()
             if name in judged
         )
 
@@ -426,35 +456,44 @@ def main() -> None:
     if not (options.sets / "mixed-dev").is_dir():
         parser.error(f"there is no mixed-dev in {options.sets}: name the folder of the sets")
     examples = collect_examples(options)
-    weights = train(examples)
-    further_chunk = choose_further_chunk(examples, weights)
-    columns = {"trained on all": judge_all(examples, weights, further_chunk)}
-    columns["left out"] = leave_out(examples, further_chunk)
-    show(columns)
-    if options.ablation:
-        without = {
-            f"without {name}": judge_all(
-                examples, train(examples, [n for n in NAMES if n != name]), further_chunk
-            )
-            for name in NAMES
-            if "_" not in name or name in ("file_name", *TEXT_FEATURES)
-        }
-        for name, column in without.items():
-            show({name: column})
-    scale, base = calibrate(examples, weights, further_chunk)
-    groups = sorted({each.group for each in examples})
+    groups = Counter(each.group for each in examples)
     content: dict[str, Any] = {
         "form": FORM,
         "trained": datetime.now(UTC).date().isoformat(),
-        "sets": {group: sum(each.group == group for each in examples) for group in groups},
-        "weights": {name: round(weight * scale, 3) for name, weight in weights.items()},
-        "further_chunk": round(further_chunk * scale, 3),
-        "base": round(base, 3),
+        "sets": dict(sorted(groups.items())),
+        "confidence": json.loads(MODEL_PATH.read_text())["confidence"],
     }
+    for name, importance in MODELS.items():
+        own = [each for each in examples if each.has_several_families == (name == "several_families")]
+        Console().print(name)
+        content[name] = train_model(own, importance, ablation=options.ablation)
     text = json.dumps(content, indent=2) + "\n"
     Console().print(text, highlight=False)
     if options.write:
         MODEL_PATH.write_text(text)
+
+
+def train_model(
+    examples: Sequence[Example], importance: Mapping[str, float], *, ablation: bool
+) -> dict[str, Any]:
+    """One model as `ranker.json` has it; prints what it gives, with and without each repository."""
+    weights = train(examples, importance)
+    further_chunk = choose_further_chunk(examples, importance, weights)
+    columns = {"trained on all": judge_all(examples, weights, further_chunk)}
+    columns["left out"] = leave_out(examples, importance, further_chunk)
+    show(columns)
+    for name in NAMES if ablation else ():
+        if "_" not in name or name in ("file_name", "family_nearness", *TEXT_FEATURES):
+            without = train(examples, importance, [other for other in NAMES if other != name])
+            show({f"without {name}": judge_all(examples, without, further_chunk)})
+    calibrating = [each for each in examples if each.set in importance]
+    scale, base = calibrate(calibrating, weights, further_chunk)
+    scaled = {name: round(weight * scale, 3) for name, weight in weights.items()}
+    return {
+        "weights": {name: weight for name, weight in scaled.items() if weight},
+        "further_chunk": round(further_chunk * scale, 3),
+        "base": round(base, 3),
+    }
 
 
 if __name__ == "__main__":

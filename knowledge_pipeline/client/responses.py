@@ -121,6 +121,7 @@ class SearchResponseDict(QueryResponseDict):
     timings_ms: dict[str, float]
     cached: bool
     embedded_share: float  # of the release's chunks, in [0, 1]
+    confidence: NotRequired[float]  # that a result answers, in [0, 1]
     explain: NotRequired[dict[str, Any]]
 
 

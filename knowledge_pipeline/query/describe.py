@@ -10,7 +10,7 @@ from knowledge_pipeline.records import is_variant_uri
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses.documents import Relation
     from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
-    from knowledge_pipeline.contract.responses.search import BlamedLines, SearchResult
+    from knowledge_pipeline.contract.responses.search import BlamedLines, SearchResponse, SearchResult
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
@@ -20,6 +20,8 @@ _INCOMING_KINDS = {
 _SURE = 0.95  # in a line of a result, the others alone say how they were resolved
 _NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports")
 _MAX_SHOWN_BRANCHES = 5
+DOUBTED_BELOW = 0.25  # of confidence: one of ten questions that have an answer is below
+_DOUBT = "Probably nothing here answers this: these are the nearest."
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
     "hyde": "Searched without a hypothetical answer: the language model did not write one.",
@@ -42,6 +44,12 @@ def describe_skipped_step(step: str, embedded_share: float = 0.0) -> str:
     if step.startswith("store:"):
         return f"The store {step.removeprefix('store:')!r} could not be asked: what it holds is missing."
     return _SKIPPED_STEPS.get(step, f"Answered without {step}.")
+
+
+def describe_doubt(answer: SearchResponse) -> str:
+    """That probably no result answers, in a sentence; else nothing."""
+    is_doubted = answer.results and answer.confidence is not None and answer.confidence < DOUBTED_BELOW
+    return _DOUBT if is_doubted else ""
 
 
 def format_share(share: float) -> str:

@@ -12,6 +12,7 @@ from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excer
 from knowledge_pipeline.query.describe import (
     describe_blame,
     describe_branches,
+    describe_doubt,
     describe_neighbours,
     describe_relation,
     describe_skipped_step,
@@ -30,7 +31,7 @@ _MAX_PLACE_CHARS = 120  # of the line that stands for a result
 
 def render_answer(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results, each as `[n] path:lines`, its labels, and its content."""
-    head = [f"({describe_skipped_step(step, answer.embedded_share)})" for step in answer.degraded]
+    head = _list_notes(answer)
     if not answer.results:
         return "\n".join([*head, NO_RESULTS])
     numbered = enumerate(answer.results, start=first_number)
@@ -39,11 +40,17 @@ def render_answer(answer: SearchResponse, *, first_number: int = 1) -> str:
 
 def render_places(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results without their content: each as `[n] path:lines`, its first telling line, and its id."""
-    head = [f"({describe_skipped_step(step, answer.embedded_share)})" for step in answer.degraded]
+    head = _list_notes(answer)
     if not answer.results:
         return "\n".join([*head, NO_RESULTS])
     numbered = enumerate(answer.results, start=first_number)
     return "\n".join([*head, *(_render_place(number, result) for number, result in numbered)])
+
+
+def _list_notes(answer: SearchResponse) -> list[str]:
+    """What an answer lacks, and whether it is doubted, in parentheses."""
+    skipped = (describe_skipped_step(step, answer.embedded_share) for step in answer.degraded)
+    return [f"({note})" for note in (*skipped, describe_doubt(answer)) if note]
 
 
 def render_document(results: Sequence[SearchResult], *, offset: int, total: int) -> str:

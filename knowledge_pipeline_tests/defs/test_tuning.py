@@ -6,7 +6,12 @@ from knowledge_pipeline.defs.tuning import build_tuning_asset
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.release import find_live_release, publish_ranker
 from knowledge_pipeline_tests.defs.conftest import Workplace
-from knowledge_pipeline_tests.stages.tuning.test_tune import FILES, MISLED, write_misleading_names
+from knowledge_pipeline_tests.stages.tuning.test_tune import (
+    FILES,
+    MISLED,
+    MISLED_WEIGHTS,
+    write_misleading_names,
+)
 
 
 def run(workplace: Workplace, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
@@ -42,7 +47,7 @@ def test_its_page_shows_pairs_gains_weights_and_training(
     assert tables["pairs_by_kind"] == [{"kind": "commit", "pairs": FILES}]
     assert [row["ndcg_10_of"] for row in tables["gains"]] == ["all held out", "commit"]
     (named,) = [row for row in tables["weights"] if row["weight"] == "file_name"]
-    assert named["learned"] < named["live"] == MISLED.weights["file_name"]
+    assert named["learned"] < named["live"] == MISLED_WEIGHTS["file_name"]
     assert "data:image/png;base64," in str(shown["training"].value)
     live = find_live_release(workplace.lake)
     assert live is not None and live.ranker is not None

@@ -12,6 +12,7 @@ from knowledge_pipeline.cli.render.terminal_text import format_count, one_line, 
 from knowledge_pipeline.query.describe import (
     describe_blame,
     describe_branches,
+    describe_doubt,
     describe_neighbours,
     describe_relation,
     describe_skipped_step,
@@ -34,6 +35,8 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         why = answer.explain["degraded"].get(step) if answer.explain else None
         reason = one_line(_format_nested(why)) if why else "--explain says why"
         screen.print_note(f"note: {note[:1].lower()}{note[1:]} ({reason})")
+    if doubt := describe_doubt(answer):
+        screen.print_note(f"note: {doubt[:1].lower()}{doubt[1:].rstrip('.')}")
     for number, result in enumerate(answer.results, start=1):
         screen.print_text(_format_heading(number, result, scores=scores), style="bold cyan")
         if result.explain:
@@ -67,7 +70,7 @@ def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     explain = answer.explain or {}
     understood = {
         **explain.get("question", {}),
-        **{name: explain.get(name) for name in ("generated", "filters", "degraded")},
+        **{name: explain.get(name) for name in ("generated", "filters", "confidence", "degraded")},
     }
     rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
     screen.print_table(rows)

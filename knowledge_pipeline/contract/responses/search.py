@@ -119,6 +119,14 @@ class SearchResponse(QueryResponse):
             **{"ge": 0, "le": 1},
         },
     )
+    confidence: float | None = field(
+        default=None,
+        metadata={
+            "description": "How likely a result answers the question, where as many questions have an answer "
+            "as have none. Absent where it was not compared by its meaning.",
+            **{"ge": 0, "le": 1, "omit_none": True},
+        },
+    )
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
     explain: Mapping[str, Any] | None = field(
         default=None, metadata={"description": "How the query was understood, on request.", "omit_none": True}

@@ -95,6 +95,7 @@ def build_response(
     *,
     degraded: tuple[str, ...] = (),
     explain: Mapping[str, Any] | None = None,
+    confidence: float | None = None,
 ) -> SearchResponse:
     """The response of a release, with an id of its own and the times taken so far."""
     return SearchResponse(
@@ -107,4 +108,5 @@ def build_response(
         timings_ms=watch.timings_ms,
         steps=tuple(watch.steps),
         explain=explain,
+        confidence=None if confidence is None else round(confidence, 4),
     )

@@ -3,18 +3,18 @@
     feature          is high where
     fused            the searches found the candidate better than others of its family (fuse.py)
     similarity       its vector is nearer to the question's than those of others of its family
+    family_nearness  the nearest of its family is nearer than that of the other families, at the mean
     coherence        they found other chunks of its document good as well
     symbol           the question names a definition in it, as code is written: `Store.get`
     path             the question names its file: `auth.py`
-    file_name        the question has all words of the file's name, and all candidates are of one family
+    file_name        the question has all words of the file's name
     test, …          the file is for something else than source code or documentation, and not asked for
     code, …          it is of that family of sources
     howto_code, …    the question is of a kind, and the candidate of a family
 
 Families are code, documentation, history and discussion. Similarities of two models do not compare, nor do
 scores of code and prose, so `fused` and `similarity` say how far above the mean of its own family a
-candidate is. A family that the ranker was not trained with counts as the mean of those that it was. Who
-chose one family often looks for a file; where several compete, its name says nothing about which answers.
+candidate is. A family that the ranker was not trained with counts as the mean of those that it was.
 (docs/decisions/0113-one-rank.md)
 """
 
@@ -43,7 +43,7 @@ _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("github_issues", "jira", "slack"), "discussion"),
 }
 FEATURES = (
-    *("fused", "similarity", "coherence", "symbol", "path", "file_name"),
+    *("fused", "similarity", "family_nearness", "coherence", "symbol", "path", "file_name"),
     *ROLE_WORDS,
     *TRAINED_FAMILIES,
     *(f"{kind}_{family}" for kind in QUESTION_KINDS for family in TRAINED_FAMILIES),
@@ -63,6 +63,7 @@ _OTHER_CASE = 0.7  # of a name that the question writes in other letters: `sessi
 _MAX_DEVIATIONS, _MIN_DEVIATIONS = 4.0, -1.0  # from the mean of a family, in standard deviations
 _MIN_SPREAD = 0.02  # of scores: what differs by less is hardly different
 _MIN_COHERENCE = 0.25  # of the best document: below, no document stands out
+_MAX_ABOVE_FAMILIES = 0.25
 _MIN_FAMILY = 3  # candidates, to have a mean of their own
 _SEPARATOR = re.compile(r"::|#|->|/")
 
@@ -82,16 +83,15 @@ def compute_features(
         return rows
     columns = {name: rows[:, at] for at, name in enumerate(FEATURES)}
     question = _QuestionWords.build(query)
-    families = np.array([_FAMILIES.get(file.source_type, "other") for file in chunks.files])
+    families = np.array(list(map(_find_family, chunks.files)))
     of_rows = families[chunks.file_numbers]
     columns["fused"][:] = _scale_by_family(fused, of_rows)
     columns["similarity"][:] = _scale_by_family(similarities, of_rows)
+    columns["family_nearness"][:] = _compare_families(similarities, of_rows)
     columns["coherence"][:] = _measure_coherence(chunks, columns["fused"])
     _mark_named(columns, chunks, query)
     for name, values in _read_files(chunks.files, question).items():
         columns[name][:] = values[chunks.file_numbers]
-    if len(set(families.tolist())) > 1:
-        columns["file_name"][:] = 0.0
     kinds = list_kinds(query.text)
     for family in TRAINED_FAMILIES:
         shares = np.where(families == family, 1.0, 0.0)
@@ -99,6 +99,15 @@ def compute_features(
         for name in (family, *(f"{kind}_{family}" for kind in kinds)):
             columns[name][:] = shares[chunks.file_numbers]
     return rows
+
+
+def has_several_families(chunks: Outlines) -> bool:
+    """Whether candidates are of more than one family of sources."""
+    return len(set(map(_find_family, chunks.files))) > 1
+
+
+def _find_family(file: OutlineFile) -> str:
+    return _FAMILIES.get(file.source_type, "other")
 
 
 def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -154,6 +163,20 @@ def _scale_into(scaled: np.ndarray, values: np.ndarray, own: np.ndarray) -> None
         in_order = np.sort(of_own)  # so that a sum does not depend on the order of the candidates
         deviations = (of_own - in_order.mean()) / max(float(in_order.std()), _MIN_SPREAD)
         scaled[own] = deviations.clip(_MIN_DEVIATIONS, _MAX_DEVIATIONS) / _MAX_DEVIATIONS
+
+
+def _compare_families(similarities: np.ndarray, families: np.ndarray) -> np.ndarray:
+    """How far the largest similarity of each row's family is above the mean of those of all families.
+
+    0 in a family that was not compared.
+    """
+    finite = np.isfinite(similarities)
+    names, numbers = np.unique(families, return_inverse=True)
+    nearest = np.full(len(names), -np.inf)
+    np.maximum.at(nearest, numbers[finite], similarities[finite])
+    compared = np.isfinite(nearest)
+    above = np.where(compared, nearest - nearest[compared].mean() if compared.any() else 0.0, 0.0)
+    return above.clip(-_MAX_ABOVE_FAMILIES, _MAX_ABOVE_FAMILIES)[numbers]
 
 
 def _measure_coherence(chunks: Outlines, fused: np.ndarray) -> np.ndarray:

@@ -68,6 +68,15 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
     return Hits(found, order, found.scores)
 
 
+def measure_similarity(candidates: Sequence[SpaceCandidates]) -> float | None:
+    """How near the nearest row of each space is to the question, at the mean: in [0, 1].
+
+    0 is what the space's model gives unrelated texts. None: no row was compared by its vector.
+    """
+    compared = [space for space in candidates if np.isfinite(space.similarities).any()]
+    return fsum(map(_measure_nearest, compared)) / len(compared) if compared else None
+
+
 def _number_ids(chunks: Outlines) -> tuple[np.ndarray, np.ndarray]:
     """The number of each chunk's id, and the numbers in the order of the ids."""
     distinct = list(dict.fromkeys(chunks.ids))
@@ -155,14 +164,16 @@ def _compute_scales(candidates: Sequence[SpaceCandidates]) -> list[float]:
     """Similarities by different models do not compare: each model's best counts as good as the others'."""
     if len(candidates) == 1:
         return [1.0]
-    best: list[float] = []
-    for space in candidates:
-        finite = space.similarities[np.isfinite(space.similarities)]
-        nearest = _normalize_similarities(finite, space.unrelated_similarity)
-        best.append(float(nearest.max(initial=0.0)))
+    best = list(map(_measure_nearest, candidates))
     positive = [similarity for similarity in best if similarity > 0]
     mean = fsum(positive) / max(len(positive), 1)  # whatever their order
     return [mean / similarity if similarity > 0 else 1.0 for similarity in best]
+
+
+def _measure_nearest(space: SpaceCandidates) -> float:
+    """The normalized similarity of the nearest row; 0 without any."""
+    finite = space.similarities[np.isfinite(space.similarities)]
+    return float(_normalize_similarities(finite, space.unrelated_similarity).max(initial=0.0))
 
 
 def _normalize_vector_scores(vectors: _Ranking, similarities: np.ndarray, method: FusionMethod) -> np.ndarray:

@@ -34,13 +34,27 @@ from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble_best, build_response
 from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
-from knowledge_pipeline.query.search.fuse import fuse
-from knowledge_pipeline.query.search.hits import Candidates, Hit, Hits, IndexedChunk, RankedChunk
+from knowledge_pipeline.query.search.fuse import fuse, measure_similarity
+from knowledge_pipeline.query.search.hits import (
+    Candidates,
+    Hit,
+    Hits,
+    IndexedChunk,
+    RankedChunk,
+    SpaceCandidates,
+)
 from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
 from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, merge_hits
-from knowledge_pipeline.query.search.ranker import MIN_READ, Ranking, load_model
+from knowledge_pipeline.query.search.ranker import (
+    CONFIDENT_RESULTS,
+    MIN_READ,
+    ConfidenceSignals,
+    Ranking,
+    estimate_confidence,
+    load_model,
+)
 from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import (
     SearchScope,
@@ -55,7 +69,7 @@ from knowledge_pipeline.query.search.second_look import (
     apply_relevance_feedback,
     find_related_names,
 )
-from knowledge_pipeline.query.search.text_features import compute_text_features
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
 from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
@@ -87,6 +101,7 @@ class RetrievalResult:
     hits: Sequence[Hit[RankedChunk]]  # relevant ones, best first
     vector_problems: Mapping[str, str]  # space -> why it was searched by words alone
     related_names: tuple[str, ...]  # of the corpus, that full text was searched for as well
+    signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
 
 class SearchPipeline:
@@ -146,7 +161,16 @@ class SearchPipeline:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
             problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
         explanation = _explain(plan, expansion, found, problems) if plan.explain else None
-        return build_response(open_release, enriched, watch, degraded=tuple(problems), explain=explanation)
+        signals = found[0].signals
+        confidence = estimate_confidence(signals) if signals else None
+        return build_response(
+            open_release,
+            enriched,
+            watch,
+            degraded=tuple(problems),
+            explain=explanation,
+            confidence=confidence,
+        )
 
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
@@ -231,23 +255,29 @@ class SearchPipeline:
         self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
     ) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
-        found, problems, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        found, candidates, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = found
+        signals = None
         if not plan.profile.is_example:
             with watch.step("rank"):
-                hits = await self._rank(plan, found, sub_query, scope, ranker)
+                hits, texts = await self._rank(plan, found, sub_query, scope, ranker)
+            signals = _read_signals(self._scale(candidates), texts)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
-        return RetrievalResult(hits, problems, names)
+        return RetrievalResult(hits, candidates.vector_problems, names, signals)
 
     async def _rank(
         self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
-    ) -> Hits:
-        """Step 4: all by what is known of them, then the best by their texts as well."""
+    ) -> tuple[Hits, np.ndarray]:
+        """Step 4: all by what is known of them, then the best by their texts as well.
+
+        With the features of those texts, in the order of the hits.
+        """
         ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
         best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
         texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
-        return ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)
+        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)
+        return hits, texts[ranking.list_read(hits, len(best))]
 
     async def _find_hits(
         self,
@@ -256,8 +286,8 @@ class SearchPipeline:
         scope: SearchScope,
         watch: Stopwatch,
         adjust: AdjustCandidates,
-    ) -> tuple[Hits, Mapping[str, str], tuple[str, ...]]:
-        """Steps 2 and 3 for one sub-query, the second look with them; the rest as in `RetrievalResult`."""
+    ) -> tuple[Hits, Candidates, tuple[str, ...]]:
+        """Steps 2 and 3 for one sub-query, the second look with them: what was found last, and the names."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
             if reader.space in plan.known_vectors:
@@ -292,15 +322,26 @@ class SearchPipeline:
                         hits = self._fuse(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
-        return hits, candidates.vector_problems, names
+        return hits, candidates, names
 
     def _fuse(self, candidates: Candidates) -> Hits:
-        scaled = [
+        method, weight = self._settings.fusion, self._settings.vector_weight
+        return fuse(self._scale(candidates), method=method, vector_weight=weight)
+
+    def _scale(self, candidates: Candidates) -> list[SpaceCandidates]:
+        """What each space found, with what its model gives unrelated texts."""
+        return [
             replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
             for found in candidates.by_space
         ]
-        method, weight = self._settings.fusion, self._settings.vector_weight
-        return fuse(scaled, method=method, vector_weight=weight)
+
+
+def _read_signals(spaces: Sequence[SpaceCandidates], texts: np.ndarray) -> ConfidenceSignals | None:
+    similarity = measure_similarity(spaces)
+    if similarity is None:
+        return None
+    nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
+    return ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
 
 
 def _count_candidates(plan: SearchPlan) -> int:
@@ -337,4 +378,6 @@ def _explain(
         {"hypothetical": expansion.hypothetical_passage, "terms": tuple(names), "parts": expansion.parts}
     )
     explanation = {"question": question, "filters": [each for each in filters if each]}
-    return explanation | keep_set({"generated": generated}) | {"degraded": problems}
+    confidence = found[0].signals._asdict() if found[0].signals else None
+    added = keep_set({"generated": generated, "confidence": confidence})
+    return explanation | added | {"degraded": problems}

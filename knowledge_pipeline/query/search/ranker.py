@@ -3,47 +3,52 @@
     log-odds that a chunk answers = base + sum of weight x feature - what a further chunk of a document loses
 
 and the score is that probability. All candidates are ranked by what is known without their texts; the best
-are read, and ranked again with what their texts say (text_features.py). The weights are in `ranker.json`,
-written by `python -m benchmarks.train_ranker`, unless a release has others that `knowledge tune` learned
-from the corpus. (docs/decisions/0113-one-rank.md, 0048-tuning.md)
+are read, and ranked again with what their texts say (text_features.py). What tells code that answers from
+other code is not what tells code from documentation, so there are weights for candidates of one family of
+sources and weights for several. They are in `ranker.json`, written by `python -m benchmarks.train_ranker`,
+unless a release has others that `knowledge tune` learned from the corpus. Whether anything answers at all is
+estimated from two signals by a second such model, which holds for all releases.
+(docs/decisions/0113-one-rank.md, 0048-tuning.md)
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from knowledge_pipeline.query.search.features import FEATURES, compute_features, count_better_of_file
+from knowledge_pipeline.query.search.features import (
+    FEATURES,
+    compute_features,
+    count_better_of_file,
+    has_several_families,
+)
 from knowledge_pipeline.query.search.hits import Hits, order_best_first
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
-FORM = 2  # of stored models: others knew other features, and are not used
+FORM = 3  # of stored models: others knew other features, and are not used
 MIN_READ = 30  # candidates whose texts are read: with 40 or 60 nothing is gained
 
-_BASE, _FURTHER_CHUNK = "base", "further_chunk"
+CONFIDENT_RESULTS = 3  # the first ones: see `ConfidenceSignals`
+
 _PARTS = (*FEATURES, *TEXT_FEATURES, "same_document", "unread")
 
 
 @dataclass(frozen=True)
-class RankingModel:
+class LinearModel:
     """Weights of the features in log-odds, and what else makes a score of them."""
 
     weights: Mapping[str, float]  # feature -> weight; one that is not named counts nothing
     further_chunk: float  # what each better chunk of its document takes from a chunk; at least 0
     base: float = 0.0  # log-odds of a chunk whose features are 0
-
-    def to_json(self) -> str:
-        """The model as a release keeps it: equal texts for equal models."""
-        content = {"form": FORM, "weights": dict(self.weights)}
-        return json.dumps(content | {_BASE: self.base, _FURTHER_CHUNK: self.further_chunk}, sort_keys=True)
 
     @cached_property
     def candidate_weights(self) -> np.ndarray:
@@ -56,6 +61,25 @@ class RankingModel:
         return np.array([self.weights.get(name, 0.0) for name in TEXT_FEATURES])
 
 
+class ConfidenceSignals(NamedTuple):
+    """What tells a question that something answers from one that nothing does, each in [0, 1]."""
+
+    similarity: float  # of the nearest chunk of each space, at the mean; see `fuse.measure_similarity`
+    nearest_words: float  # the best of that feature among the first results
+
+
+@dataclass(frozen=True)
+class RankingModel:
+    """How candidates are ranked, by whether they are of one family of sources or of several."""
+
+    one_family: LinearModel
+    several_families: LinearModel
+
+    def to_json(self) -> str:
+        """The model as a release keeps it: equal texts for equal models."""
+        return json.dumps({"form": FORM} | asdict(self), sort_keys=True)
+
+
 @lru_cache(maxsize=16)
 def load_model(text: str | None = None) -> RankingModel:
     """The model of a release, as `RankingModel.to_json` wrote it; None: the one of the package.
@@ -65,7 +89,19 @@ def load_model(text: str | None = None) -> RankingModel:
     content: dict[str, Any] = json.loads(MODEL_PATH.read_text() if text is None else text)
     if content.get("form") != FORM:
         return load_model()
-    return RankingModel(content["weights"], content[_FURTHER_CHUNK], content[_BASE])
+    return RankingModel(LinearModel(**content["one_family"]), LinearModel(**content["several_families"]))
+
+
+def estimate_confidence(signals: ConfidenceSignals) -> float:
+    """How likely a result answers, where as many questions have an answer as have none: in [0, 1]."""
+    weights = _load_confidence_weights()
+    log_odds = weights["base"] + sum(weights[name] * value for name, value in signals._asdict().items())
+    return 1.0 / (1.0 + math.exp(-log_odds))
+
+
+@lru_cache(maxsize=1)
+def _load_confidence_weights() -> Mapping[str, float]:
+    return json.loads(MODEL_PATH.read_text())["confidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +110,7 @@ class Ranking:
 
     hits: Hits  # best first
     parts: np.ndarray  # what each feature adds to the log-odds; shape (candidates, `FEATURES`)
-    model: RankingModel
+    model: LinearModel
 
     @classmethod
     def build(cls, hits: Hits, query: ParsedQuery, model: RankingModel | None = None) -> Ranking:
@@ -82,13 +118,15 @@ class Ranking:
         candidates = (
             hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
         )
-        model = model or load_model()
+        models = model or load_model()
+        is_mixed = has_several_families(candidates.chunks)
+        chosen = models.several_families if is_mixed else models.one_family
         similarities = np.array(candidates.similarities, np.float64)
         features = compute_features(candidates.chunks, candidates.scores, similarities, query)
-        parts = features * model.candidate_weights
-        totals = parts.sum(axis=1) + model.base
+        parts = features * chosen.candidate_weights
+        totals = parts.sum(axis=1) + chosen.base
         order = order_best_first(totals, candidates.chunks.by_id)
-        return cls(Hits(candidates, order, _to_probabilities(totals)), parts, model)
+        return cls(Hits(candidates, order, _to_probabilities(totals)), parts, chosen)
 
     def finish(self, text_features: np.ndarray, *, diverse: bool = True, explain: bool = True) -> Hits:
         """All hits, best first; those whose texts were read before all others.
@@ -117,6 +155,13 @@ class Ranking:
         order = order_best_first(totals, candidates.chunks.by_id)
         return Hits(candidates, order, _to_probabilities(totals), boosts)
 
+    def list_read(self, ranked: Hits, count: int) -> np.ndarray:
+        """Where the first `count` of `hits`, whose texts were read, stand among them, in a ranked order."""
+        places = np.full(len(self.hits.candidates), -1)
+        places[self.hits.order[:count]] = np.arange(count)
+        in_order = places[ranked.order]
+        return in_order[in_order >= 0]
+
 
 def _to_probabilities(log_odds: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + np.exp(-log_odds))
@@ -125,6 +170,6 @@ def _to_probabilities(log_odds: np.ndarray) -> np.ndarray:
 def _list_boosts(base: float, parts: np.ndarray) -> Sequence[Mapping[str, float]]:
     """What the base and each part add to each candidate's log-odds; shape of parts (candidates, `_PARTS`)."""
     return [
-        {_BASE: base} | {name: part for name, part in zip(_PARTS, row, strict=True) if part}
+        {"base": base} | {name: part for name, part in zip(_PARTS, row, strict=True) if part}
         for row in parts.tolist()
     ]

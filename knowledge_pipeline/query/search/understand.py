@@ -84,6 +84,11 @@ QUESTION_KINDS: dict[str, re.Pattern[str]] = {
         re.I,
     ),
     "error": re.compile(r"(error|exception|traceback|fails?|failed|cannot|invalid|warning)\b", re.I),
+    "topic": re.compile(
+        r"\A(?![\s\S]*(\?|\b(what|how|why|when|where|which|who|do|does|did|is|are|was|can|could|should|will"
+        r"|has|have|i|we|my|our|me)\b))",
+        re.I,
+    ),
 }
 """Kind of answer -> what a question that asks for it looks like; it may be of several kinds, or of none.
 

@@ -16,7 +16,7 @@ from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.languages import LANGUAGES
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.describe import describe_skipped_step
+from knowledge_pipeline.query.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
@@ -96,13 +96,17 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
             (describe_skipped_step(step, answer.embedded_share), _format_value(reasons.get(step, "")))
             for step in answer.degraded
         ],
+        doubt=describe_doubt(answer),
         parsed_query=_explain_query(answer),
     )
 
 
 def _explain_query(answer: SearchResponse) -> list[tuple[str, str]]:
     explain = answer.explain or {}
-    parts = {**explain.get("question", {}), **{name: explain.get(name) for name in ("generated", "filters")}}
+    parts = {
+        **explain.get("question", {}),
+        **{name: explain.get(name) for name in ("generated", "filters", "confidence")},
+    }
     return [(name, _format_value(value)[:500]) for name, value in parts.items() if value]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knowledge_pipeline.query.search.features import FEATURES
-from knowledge_pipeline.query.search.ranker import RankingModel
+from knowledge_pipeline.query.search.ranker import LinearModel
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES
 from knowledge_pipeline.stages.tuning.examples import Example
 
@@ -109,11 +109,11 @@ def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
 class TrainingStep:
     """The weights after one pass over all of them."""
 
-    model: RankingModel
+    model: LinearModel
     learned: float  # mean nDCG@10 of the examples that it learns from
 
 
-def tune_weights(batch: ExampleBatch, shipped: RankingModel) -> list[TrainingStep]:
+def tune_weights(batch: ExampleBatch, shipped: LinearModel) -> list[TrainingStep]:
     """Weights near the shipped ones that are better on the batch: the first, then those after each pass."""
     count = len(batch.groups)
     steps: list[TrainingStep] = []
@@ -132,7 +132,7 @@ def tune_weights(batch: ExampleBatch, shipped: RankingModel) -> list[TrainingSte
     return steps
 
 
-def judge_places(batch: ExampleBatch, model: RankingModel) -> np.ndarray:
+def judge_places(batch: ExampleBatch, model: LinearModel) -> np.ndarray:
     """nDCG@10 of each question by place: by definition where its answers name one, else by file."""
     values = batch.judge(model.weights, model.further_chunk)
     by_file = values.get("file", np.full(len(batch.groups), np.nan))

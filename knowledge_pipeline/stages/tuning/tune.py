@@ -1,4 +1,4 @@
-"""Tune: learns the ranker's weights from pairs, and releases them where they are better.
+"""Tune: learns the ranker's weights of code alone from pairs, and releases them where they are better.
 
 They are better where both the pairs that were held out and the golden questions, if there are any, are
 answered better by the paired bootstrap (`evaluation.compare`). The same store gives the same weights.
@@ -17,7 +17,7 @@ from knowledge_pipeline.errors import Busy, NotFound
 from knowledge_pipeline.evaluation.compare import MeasureDifference, compare, compute_difference
 from knowledge_pipeline.evaluation.golden_files import load_golden_set
 from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE, require_measures
-from knowledge_pipeline.query.search.ranker import RankingModel, load_model
+from knowledge_pipeline.query.search.ranker import LinearModel, RankingModel, load_model
 from knowledge_pipeline.stages.evaluate import run_questions
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.tuning.ask import ask_pairs
@@ -50,7 +50,7 @@ class ScoredPair:
 class TuningStep:
     """The weights after a pass of the training, and how they do; the first are the shipped ones."""
 
-    model: RankingModel
+    model: LinearModel
     learned: float  # mean nDCG@10 of the pairs that are learned from
     held_out: float
 
@@ -116,9 +116,10 @@ def refresh(
         )
     learned, held_out = (ask_pairs(lake, settings, live, part, report) for part in split_newest(pairs))
     before, batch = load_model(live.ranker), ExampleBatch([example for _, example in held_out])
-    trained = tune_weights(ExampleBatch([example for _, example in learned]), load_model())
-    after = trained[-1].model
-    scored = _score_pairs([pair for pair, _ in held_out], batch, before, after)
+    shipped = load_model()
+    trained = tune_weights(ExampleBatch([example for _, example in learned]), shipped.one_family)
+    after = replace(shipped, one_family=trained[-1].model)
+    scored = _score_pairs([pair for pair, _ in held_out], batch, before.one_family, after.one_family)
     result = TuningResult(
         asked_release=live.release,
         pairs=Counter(pair.kind for pair, _ in (*learned, *held_out)),
@@ -142,11 +143,11 @@ def list_worst_losses(result: TuningResult, *, limit: int) -> list[ScoredPair]:
 
 def describe_weights(model: RankingModel) -> dict[str, float]:
     """Each weight that tuning may change."""
-    return {name: float(model.weights.get(name, 0.0)) for name in (*TUNED, "path")}
+    return {name: model.one_family.weights.get(name, 0.0) for name in (*TUNED, "path")}
 
 
 def _score_pairs(
-    pairs: Sequence[Pair], batch: ExampleBatch, before: RankingModel, after: RankingModel
+    pairs: Sequence[Pair], batch: ExampleBatch, before: LinearModel, after: LinearModel
 ) -> list[ScoredPair]:
     scores = (judge_places(batch, model).tolist() for model in (before, after))
     return [ScoredPair(*each) for each in zip(pairs, *scores, strict=True)]

@@ -22,7 +22,15 @@ from knowledge_pipeline.query.search.hits import (
     ScoreParts,
     to_outlines,
 )
-from knowledge_pipeline.query.search.ranker import FORM, Ranking, RankingModel, load_model
+from knowledge_pipeline.query.search.ranker import (
+    FORM,
+    ConfidenceSignals,
+    LinearModel,
+    Ranking,
+    RankingModel,
+    estimate_confidence,
+    load_model,
+)
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline_tests.thoroughness import examples
@@ -75,6 +83,10 @@ def as_columns(hits: Sequence[Hit]) -> Hits:
 def rank(hits: Sequence[Hit], question: str, **options: Any) -> list[Hit]:
     ranking = Ranking.build(as_columns(hits), understand(question), options.pop("model", None))
     return list(ranking.finish(np.zeros((0, len(TEXT_FEATURES))), **options))
+
+
+def for_all(model: LinearModel) -> RankingModel:
+    return RankingModel(model, model)
 
 
 def read_features(question: str, hits: Sequence[Hit]) -> np.ndarray:
@@ -144,9 +156,18 @@ def test_a_file_is_named_by_all_words_of_its_name() -> None:
     assert (named["file_name"], partly["file_name"]) == (1.0, 0.0)
 
 
-def test_where_several_families_compete_a_file_name_says_nothing() -> None:
-    found = features("how is a session signed", hit("session.py"), hit("a.md", source_type="markdown"))
-    assert [each["file_name"] for each in found] == [0.0, 0.0]
+def test_candidates_of_one_family_and_of_several_are_weighed_differently() -> None:
+    by_name = LinearModel({"file_name": 1.0}, further_chunk=0.0)
+    by_score = LinearModel({"fused": 1.0}, further_chunk=0.0)
+    model = RankingModel(one_family=by_name, several_families=by_score)
+    code = [hit("session.py", 0.1), hit("other.py", 0.9)]
+    page = hit("page.md", 0.0, source_type="markdown")
+
+    def find_first(*hits: Hit) -> str:
+        return rank(hits, "how is a session signed", model=model)[0].chunk.id
+
+    assert find_first(*code) == "session.py"
+    assert find_first(*code, page) == "other.py"
 
 
 def test_the_name_of_the_repository_names_no_file() -> None:
@@ -193,7 +214,7 @@ def test_a_family_that_was_not_trained_counts_as_the_mean_of_those_that_were() -
 def test_one_file_does_not_crowd_out_others_in_a_diverse_list() -> None:
     hits = [hit("a.md", 0.9 - number / 100, id=f"a{number}", source_type="markdown") for number in range(4)]
     found = [*hits, hit("b.md", 0.88, source_type="markdown")]
-    model = RankingModel({"fused": 1.0}, further_chunk=0.5)
+    model = for_all(LinearModel({"fused": 1.0}, further_chunk=0.5))
     whole = [each.chunk.id for each in rank(found, "anything", model=model, diverse=False)]
     assert whole == ["a0", "a1", "a2", "b.md", "a3"]
     assert [each.chunk.id for each in rank(found, "anything", model=model)][1] == "b.md"
@@ -205,14 +226,14 @@ def test_a_path_that_nobody_chose_says_nothing_of_a_ticket() -> None:
 
 
 def test_the_model_of_the_package_names_features_that_there_are() -> None:
-    model = load_model()
-    assert set(model.weights) <= {*FEATURES, *TEXT_FEATURES}
-    assert model.weights["test"] < 0 < model.weights["fused"]
-    assert model.further_chunk >= 0
+    for model in (load_model().one_family, load_model().several_families):
+        assert set(model.weights) <= {*FEATURES, *TEXT_FEATURES}
+        assert model.weights["test"] < 0 < model.weights["fused"]
+        assert model.further_chunk >= 0
 
 
 def test_a_stored_model_is_read_as_it_was_written() -> None:
-    model = RankingModel({"fused": 2.0}, further_chunk=0.5, base=-1.0)
+    model = for_all(LinearModel({"fused": 2.0}, further_chunk=0.5, base=-1.0))
     assert load_model(model.to_json()) == model
 
 
@@ -335,6 +356,12 @@ def test_new_history_is_told_where_the_question_asks_for_it() -> None:
     )
     assert asked == pytest.approx([1.0, 0.5, 0.0])
     assert not_asked == [0.0] * 3
+
+
+def test_confidence_rises_with_each_of_its_signals() -> None:
+    low = ConfidenceSignals(similarity=0.2, nearest_words=0.3)
+    for name in ConfidenceSignals._fields:
+        assert 0 < estimate_confidence(low) < estimate_confidence(low._replace(**{name: 0.9})) < 1
 
 
 def test_texts_without_words_say_nothing() -> None:

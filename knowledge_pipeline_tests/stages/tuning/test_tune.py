@@ -20,7 +20,9 @@ from knowledge_pipeline_tests.sources.repositories import START, Repository
 FILES = 70
 
 
-MISLED = replace(load_model(), weights={**load_model().weights, "file_name": 5.0})
+_SHIPPED = load_model().one_family
+MISLED_WEIGHTS = {**_SHIPPED.weights, "file_name": 5.0}
+MISLED = replace(load_model(), one_family=replace(_SHIPPED, weights=MISLED_WEIGHTS))
 
 
 def write_misleading_names(folder: Path) -> None:
