@@ -5,7 +5,7 @@
 and the score is that probability. All candidates are ranked by what is known without their texts; the best
 are read, and ranked again with what their texts say (text_features.py). The weights are in `ranker.json`,
 written by `python -m benchmarks.train_ranker`, unless a release has others that `knowledge tune` learned
-from the corpus. (docs/decisions/0113-one-rank.md, 0048-tuning.md)
+from the corpus. (docs/decisions/ranking.md)
 """
 
 from __future__ import annotations
