@@ -1,6 +1,6 @@
 """What each way of reading code costs and finds, as a picture of a table in the documentation.
 
-    python -m benchmarks.frontier docs/decisions/0031-embedding-profiles.md docs/images/profiles.png
+    python -m benchmarks.frontier docs/decisions/embedding.md docs/images/profiles.png
 
 The table's first column names the way, `chunks/s` and `codebase-dev` hold the figures that
 `benchmarks.embedding` and `benchmarks.retrieval` measured; a row without both numbers is left out, one in

@@ -4,7 +4,7 @@ Full text splits at everything that is neither a letter nor a digit, which is en
 spaces. Text in other scripts is rewritten before: runs of Chinese and Japanese characters and of Korean
 syllables become all pairs of neighbours, those of Thai, Lao, Burmese and Khmer all pairs of neighbouring
 consonants with their vowels. So a word is found inside a sentence, and a Korean noun without its particle.
-(docs/decisions/0110-words-of-all-languages.md)
+(docs/decisions/chunking-and-words.md)
 
 ASCII text is never changed.
 """

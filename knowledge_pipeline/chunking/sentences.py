@@ -1,6 +1,6 @@
 """Where sentences and paragraphs begin, as ranges of characters.
 
-sentencex finds the boundaries (docs/decisions/0004-sentences.md). Its cost grows with the square of the
+sentencex finds the boundaries (docs/decisions/chunking-and-words.md). Its cost grows with the square of the
 text's length, so it reads one paragraph at a time, and long ones through a window.
 """
 

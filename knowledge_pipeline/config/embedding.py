@@ -29,7 +29,7 @@ PROFILES: Mapping[Profile, ProfileModels] = {
     "balanced": ProfileModels(code=_OUTLINE, prose=_PAIR),
     "best": ProfileModels(code=_PAIR, prose=_PAIR),
 }
-"""What each costs and finds is in docs/decisions/0031-embedding-profiles.md."""
+"""What each costs and finds is in docs/decisions/embedding.md."""
 
 DEFAULT_PROFILE: Profile = "balanced"
 

@@ -1,8 +1,8 @@
 """Insert one entry into a list of a YAML text, such as `sources`, or remove one, as text.
 
 Nothing is dumped again: the lines of one entry are inserted or removed where the
-parser's events place them, so every other character stays (docs/decisions/0027 says why
-ruamel.yaml's round trip cannot do this). Pure; the caller checks the result.
+parser's events place them, so every other character stays, as no round trip of ruamel.yaml keeps it
+(docs/decisions/structure-and-interfaces.md). Pure; the caller checks the result.
 """
 
 # ruamel.yaml leaves its events untyped.

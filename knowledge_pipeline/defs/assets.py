@@ -1,7 +1,7 @@
 """The assets: for each configured type the chain snapshot, chunks, embeddings, index; then the release.
 
 Code also has the code graph. A chain is one step with all its assets, as a dbt project is
-(docs/decisions/0006-dagster-shape.md): a source costs one step, and one that fails stops only itself.
+(docs/decisions/dagster.md): a source costs one step, and one that fails stops only itself.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 All partitions of an asset share a code version, but settings differ by source. So each type has external
 assets, partitioned by source, whose data version is a hash of the settings. A refresh reports the settings
 that it is about to use; the sensor reports those that changed since.
-(docs/decisions/0010-settings-as-assets.md)
+(docs/decisions/dagster.md)
 """
 
 import time

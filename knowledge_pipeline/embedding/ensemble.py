@@ -2,7 +2,7 @@
 
 The cosine of two such vectors is the weighted mean of the models' own cosines. Small models err in
 different places, so two of them together find more than each alone. A text may be as long as the model
-with the longest window reads; the others read its beginning (docs/decisions/0016-two-small-models.md).
+with the longest window reads; the others read its beginning (docs/decisions/embedding.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Embeds the outline of a text: its header, then its words, each once, in the order in which they appear.
 
 A transformer takes as long as its input is. Of a chunk of code, punctuation and repeated names are more than
-half, and the words say most of what it is for (docs/decisions/0031-embedding-profiles.md).
+half, and the words say most of what it is for (docs/decisions/embedding.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Spreads work over the cores of this machine, one text to a thread.
 
 A small model's operations are too short to be split: two threads with a text each do a quarter more
-than two threads with one text (docs/decisions/0025-embedding-backends.md).
+than two threads with one text (docs/decisions/embedding.md).
 """
 
 from __future__ import annotations

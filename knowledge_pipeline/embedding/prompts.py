@@ -50,7 +50,7 @@ KNOWN_PROMPTS: tuple[tuple[str, Prompts], ...] = (
     (r"bge-(small|base|large)-en(-v1\.5)?|mxbai-embed-(large|xsmall)(-v1)?", Prompts(_PASSAGES)),
     (r"bge-(small|base|large)-zh(-v1\.5)?", Prompts("为这个句子生成表示以用于检索相关文章：")),
 )
-"""By the last part of a model's name, in lower case; where each is from: docs/decisions/0053."""
+"""By the last part of a model's name, in lower case; where each is from: docs/decisions/embedding.md."""
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 
 It changes only how data is stored, so it may be killed at any moment and repeated at will. Each step is one
 commit, or the renaming of a folder, under the lock of what it touches; it skips a source that is being
-refreshed. docs/decisions/0009-maintenance.md says which vectors and versions it deletes.
+refreshed. docs/decisions/store.md says which vectors and versions it deletes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from knowledge_pipeline.cli.session import Session, example
 @example("""
     knowledge related PROJ-12
     knowledge related owner/name#45
-    knowledge related docs/decisions/0007-lance.md
+    knowledge related docs/decisions/store.md
     knowledge related https://wiki.example.org/wiki/spaces/OPS/pages/98765 --json
 """)
 def related(

@@ -17,7 +17,7 @@ BROKER_VARIABLE = "KNOWLEDGE_CELERY_BROKER"
 
 CELERY_SETTINGS: dict[str, Any] = {
     # A task leaves the queue when it is done, not when it starts: the broker gives the task of a dead worker
-    # to another one. A step may so run twice, which costs a listing (docs/decisions/0024-many-machines.md).
+    # to another one. A step may so run twice, which costs a listing (docs/decisions/operation.md).
     "task_acks_late": True,
     "task_reject_on_worker_lost": True,
     # The broker gives the task of a disconnected worker to another one, so the first one must stop.

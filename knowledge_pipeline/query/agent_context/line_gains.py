@@ -1,7 +1,7 @@
 """Estimates what a reader gains by each line of what was found. Pure.
 
 A line gains by its chunk's score, and by the share of the question's words in it and in the lines beside it;
-a rare word counts for more. (docs/decisions/0035-context-by-expected-gain.md)
+a rare word counts for more. (docs/decisions/contexts.md)
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class PromptFitter:
 
     @property
     def heading_share(self) -> float:
-        """See `ExcerptSelector`; of a small budget in proportion to it (decision 0102)."""
+        """See `ExcerptSelector`; of a small budget in proportion to it (docs/decisions/contexts.md)."""
         return max(_LEAST_HEADING_SHARE, self.budget / _BRIEF_TOKENS) if self.is_brief else 1.0
 
     def _render(self, selection: ContextSelection) -> str:

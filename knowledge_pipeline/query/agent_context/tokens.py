@@ -1,6 +1,6 @@
 """Counts a text's tokens for its reader, a language model whose tokenizer is rarely available.
 
-docs/decisions/0013-counting-the-readers-tokens.md has the figures.
+docs/decisions/contexts.md has the figures.
 """
 
 from __future__ import annotations

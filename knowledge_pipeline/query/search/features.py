@@ -15,7 +15,7 @@
 Families are code, documentation, history and discussion. Similarities of two models do not compare, nor do
 scores of code and prose, so `fused` and `similarity` say how far above the mean of its own family a
 candidate is. A family that the ranker was not trained with counts as the mean of those that it was.
-(docs/decisions/0113-one-rank.md)
+(docs/decisions/ranking.md)
 """
 
 from __future__ import annotations

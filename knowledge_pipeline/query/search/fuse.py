@@ -9,7 +9,7 @@ yet: it gets one after its words. Three methods:
   (1), and a weight of the words that follows the question. It is high where the nearest chunk is
   far away, which is what the model says of a text that it does not understand, and where few
   chunks match far better than the rest, as those that hold a rare name do. Scores of different
-  questions compare. (docs/decisions/0011-retrieval.md)
+  questions compare. (docs/decisions/retrieval.md)
 - `weighted`: one weight for all questions, similarities between the worst and the best
   candidate of their space.
 - `reciprocal_rank`: ranks alone.

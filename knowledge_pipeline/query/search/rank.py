@@ -56,7 +56,7 @@ async def boost_linked_hits(
     The answer to a question about one thing often stands in what a caller calls, or in what hands a
     value on. No chunk is added: of the hits, those that the code graph links to the best ones rise.
     A hit gains, for each of the best that it is linked to, `weight` times the confidence of the
-    surest link as a share of that one's score. (docs/decisions/0021-graph-in-search.md)
+    surest link as a share of that one's score. (docs/decisions/code-graph.md)
     """
     own = [hit for hit in hits if not is_variant_uri(hit.chunk.uri)]  # the graph has no others
     best = own[:MAX_SEED_HITS]

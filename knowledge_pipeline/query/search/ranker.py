@@ -8,7 +8,7 @@ other code is not what tells code from documentation, so there are weights for c
 sources and weights for several. They are in `ranker.json`, written by `python -m benchmarks.train_ranker`,
 unless a release has others that `knowledge tune` learned from the corpus. Whether anything answers at all is
 estimated from two signals by a second such model, which holds for all releases.
-(docs/decisions/0113-one-rank.md, 0048-tuning.md)
+(docs/decisions/ranking.md)
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ first do. Full text is searched once more with such names, without a model.
 A question and its answer may call alike things by different words; the best prose found knows some of
 the answer's. The query's vector is moved towards it, which is known as pseudo-relevance feedback (Rocchio
 1971, in Salton's "The SMART Retrieval System", chapter 14). It raises the figures of prose and lowers
-those of code (docs/decisions/0011-retrieval.md), so code is left as it was found.
+those of code (docs/decisions/retrieval.md), so code is left as it was found.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
 
 
 def infer_kind(path: str) -> str | None:
-    """The kind that the nearest known folder names: "docs/decisions/0001.md" is an adr."""
+    """The kind that the nearest known folder names: "docs/decisions/store.md" is an adr."""
     for folder in reversed(path.lower().split("/")[:-1]):
         if kind := _KIND_BY_FOLDER.get(folder) or _KIND_BY_FOLDER.get(folder.removesuffix("s")):
             return kind

@@ -1,4 +1,4 @@
-"""GitHub's GraphQL API (docs/decisions/0015-github-graphql.md), through PyGithub.
+"""GitHub's GraphQL API (docs/decisions/connectors.md), through PyGithub.
 
 PyGithub's requester knows the address and the identity. `http_retry` alone retries: PyGithub's own
 retries and pauses are off.

@@ -4,7 +4,7 @@ Each weight in turn takes the value of a grid that is best, until none changes (
 https://doi.org/10.1007/s10791-006-9019-z). `tune_weights` starts from the shipped weights and pays for each
 step away from them, so that few pairs change little. It leaves alone what the form of mined pairs decides,
 whatever the corpus is: no answer is a test, a docstring has one chunk, which never is a further one of its
-file, and a question stands in the text that answers it. (docs/decisions/0048-tuning.md)
+file, and a question stands in the text that answers it. (docs/decisions/ranking.md)
 """
 
 from __future__ import annotations
