@@ -56,7 +56,7 @@ class Answer:
     question: Question
     way: str
     places: Sequence[Place]
-    top_score: float  # 0: no results
+    confidence: float  # that a result answers
 
     @property
     def measures(self) -> tuple[float, ...]:
@@ -131,9 +131,9 @@ def ask(checkout: Path, repository: str, questions: Sequence[Question]) -> list[
     with KnowledgeBase.open(str(checkout)) as knowledge:
         for question in questions:
             for way, how in ways.items():
-                results = knowledge.search(question.text, limit=DEPTH, **how).results
-                top_score = results[0].score if results else 0.0
-                answers.append(Answer(repository, question, way, list(map(to_place, results)), top_score))
+                response = knowledge.search(question.text, limit=DEPTH, **how)
+                places = list(map(to_place, response.results))
+                answers.append(Answer(repository, question, way, places, response.confidence or 0.0))
     return answers
 
 
@@ -165,11 +165,11 @@ def _summarize_group(answers: Sequence[Answer]) -> dict[str, tuple[float, ...]]:
     return {name: (each.mean, each.low, each.high) for name, each in estimates.items()}
 
 
-def compute_score_auroc(answers: Sequence[Answer]) -> float:
-    """How well the first score tells questions with an answer from those without."""
+def compute_confidence_auroc(answers: Sequence[Answer]) -> float:
+    """How well confidence tells questions with an answer from those without."""
     default = [answer for answer in answers if answer.way == DEFAULT]
-    with_answer = [each.top_score for each in default if each.question.kind != NONE]
-    return compute_auroc(with_answer, [each.top_score for each in default if each.question.kind == NONE])
+    with_answer = [each.confidence for each in default if each.question.kind != NONE]
+    return compute_auroc(with_answer, [each.confidence for each in default if each.question.kind == NONE])
 
 
 def show(rows: Mapping[str, Mapping[str, tuple[float, ...]]], auroc: float) -> None:
@@ -181,7 +181,7 @@ def show(rows: Mapping[str, Mapping[str, tuple[float, ...]]], auroc: float) -> N
         table.add_row(name, str(row["questions"][0]), f"{mean:.3f} ({low:.3f} to {high:.3f})", *others)
     console = Console(width=110)
     console.print(table)
-    console.print(f"AUROC of the first score, questions with an answer against those without: {auroc:.3f}")
+    console.print(f"AUROC of confidence, questions with an answer against those without: {auroc:.3f}")
 
 
 def main() -> None:
@@ -204,7 +204,7 @@ def main() -> None:
         check_out(find_mirror(options.mirrors, repository), commit, checkout)
         index_checkout(checkout)
         answers += ask(checkout, repository, read_questions(path))
-    rows, auroc = summarize(answers), compute_score_auroc(answers)
+    rows, auroc = summarize(answers), compute_confidence_auroc(answers)
     if options.json:
         Console().print_json(json.dumps({"rows": rows, "auroc": auroc}))
     else:

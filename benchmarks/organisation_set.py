@@ -59,11 +59,11 @@ class OrganisationSet:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The places of the results of one question, and the score of the first."""
+    """The places of the results of one question, and the confidence in them."""
 
     question: Question
     places: Sequence[Place]
-    top_score: float  # 0: no results
+    confidence: float  # that a result answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ def ask(organisation: OrganisationSet) -> list[Answer]:
     answers: list[Answer] = []
     with KnowledgeBase(organisation.settings) as knowledge:
         for question in organisation.questions:
-            results = knowledge.search(question.text, limit=DEPTH).results
-            places = [to_place(result, organisation.names) for result in results]
-            answers.append(Answer(question, places, results[0].score if results else 0.0))
+            response = knowledge.search(question.text, limit=DEPTH)
+            places = [to_place(result, organisation.names) for result in response.results]
+            answers.append(Answer(question, places, response.confidence or 0.0))
     return answers
 
 
@@ -186,10 +186,10 @@ def _summarize_group(name: str, answers: Sequence[Answer]) -> Row:
     return Row(name, len(answers), float(ndcg), *map(float, np.mean(at, axis=0)))
 
 
-def compute_top_score_auroc(answers: Sequence[Answer]) -> float:
-    """How well the score of the first result tells questions with an answer from those without."""
-    answered = [answer.top_score for answer in answers if answer.question.kind != NONE]
-    unanswered = [answer.top_score for answer in answers if answer.question.kind == NONE]
+def compute_confidence_auroc(answers: Sequence[Answer]) -> float:
+    """How well confidence tells questions with an answer from those without."""
+    answered = [answer.confidence for answer in answers if answer.question.kind != NONE]
+    unanswered = [answer.confidence for answer in answers if answer.question.kind == NONE]
     return compute_auroc(answered, unanswered)
 
 
@@ -201,7 +201,7 @@ def show(rows: Sequence[Row], auroc: float) -> None:
         table.add_row(row.name, str(row.questions), *(f"{mean:.3f}" for mean in means))
     console = Console(width=100)
     console.print(table)
-    console.print(f"AUROC of the top score, answerable or not: {auroc:.3f}")
+    console.print(f"AUROC of confidence, answerable or not: {auroc:.3f}")
 
 
 def main() -> None:
@@ -217,7 +217,7 @@ def main() -> None:
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         parser.error(str(error))
     answers = ask(organisation)
-    rows, auroc = summarize(answers), compute_top_score_auroc(answers)
+    rows, auroc = summarize(answers), compute_confidence_auroc(answers)
     if options.json:
         rounded = [asdict(row) for row in rows]
         print(json.dumps({"rows": rounded, "auroc": auroc, "answers": [asdict(each) for each in answers]}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.contract.responses.search import Citation, ResultSpan, SearchResponse, SearchResult
 from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
@@ -41,6 +43,17 @@ def test_nothing_found_is_said_and_what_the_search_had_to_do_without():
     assert told.startswith(
         "(Searched by words alone: the embedding model could not be used.)\nNothing was found"
     )
+
+
+def test_an_answer_that_is_doubted_says_so_before_the_nearest_results():
+    doubted = render_answer(replace(answer(result()), confidence=0.1))
+    assert doubted.startswith(
+        "(Probably nothing here answers this: these are the nearest.)\n\n[1] src/pay.py"
+    )
+    for confidence in (None, 0.9):
+        assert render_answer(replace(answer(result()), confidence=confidence)) == render_answer(
+            answer(result())
+        )
 
 
 def test_no_content_closes_its_own_fence():

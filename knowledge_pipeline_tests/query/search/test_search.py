@@ -524,6 +524,20 @@ def test_reciprocal_rank_answers_too(lake: Lake, space: str, settings: Settings)
     assert (paths(answer)[0], why.fused) == ("a.py", 1.0)
 
 
+def test_an_answer_says_how_likely_it_answers_where_it_was_compared_by_meaning(
+    base: KnowledgeBase, lake: Lake, space: str
+) -> None:
+    write(lake, space, [row("alpha beta", "a.py")])
+    publish(lake)
+    answered, strange = (base.search(text, explain=True) for text in ("alpha beta", "zebra quagga"))
+    assert answered.confidence and strange.confidence
+    assert 0 < strange.confidence < answered.confidence < 1
+    assert answered.explain and answered.explain["confidence"]["nearest_words"] == pytest.approx(1.0)
+    assert base.search("alpha beta", mode="words").confidence is None
+    assert base.similar(text="alpha beta").confidence is None
+    assert base.get(answered.results[0].id).confidence is None
+
+
 def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
 
     write(lake, space, [row("alpha", "a.py")])
@@ -532,6 +546,7 @@ def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
     assert set(plain) == {"query_id", "took_ms", "release", "degraded", "results", "timings_ms"} | {
         "cached",
         "embedded_share",
+        "confidence",
     }
     assert set(plain["results"][0]) == {"id", "content", "score", "metadata", "citation", "related"}
     assert json.loads(json.dumps(plain)) == plain
