@@ -44,7 +44,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.features import FEATURES, TRAINED_FAMILIES, compute_features
+from knowledge_pipeline.query.search.features import FEATURES, TRAINED_FAMILIES, UNCOMPARED, compute_features
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
 from knowledge_pipeline.query.search.ranker import FORM, MIN_READ, MODEL_PATH
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
@@ -68,13 +68,9 @@ TIED = {"path": "symbol", "generated": "test"}
 ALPHA = 0.15
 DECAY = 0.001  # of the squares of weights
 STEPS, RATE = 300, 0.05  # of Adam, Kingma & Ba 2015, https://arxiv.org/abs/1412.6980
-FURTHER_CHUNKS = (
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-)  # what a further chunk of a document may lose, of which one is chosen
+FURTHER_CHUNKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.1, 1.5)
+"""What a further chunk of a document may lose, of which one is chosen."""
+
 CALIBRATED = 10  # results of each question
 
 
@@ -295,6 +291,14 @@ class Batch:
         self.candidates, self.targets = np.array(candidates), np.array(targets)
         self.grades, self.owners = np.array(grades), np.array(owners)
 
+    def measure_family_nearness(self) -> dict[str, float]:
+        """What the candidates of each family have at the mean: what one that was not compared counts as."""
+        values = self.features[:, NAMES.index("family_nearness")]
+        of_families = {family: self.features[:, NAMES.index(family)] == 1.0 for family in TRAINED_FAMILIES}
+        return {
+            family: float(values[own].mean()) if own.any() else 0.0 for family, own in of_families.items()
+        }
+
     def compute_gradient(self, weights: np.ndarray) -> np.ndarray:
         """Of the loss by each weight."""
         scores = self.features @ weights.astype(np.float32)
@@ -322,7 +326,12 @@ def train(
         rate = RATE if step < 0.7 * STEPS else 0.3 * RATE
         weights -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
     trained = {name: round(float(weight), 2) for name, weight in zip(NAMES, weights, strict=True)}
-    return trained | {name: trained[other] for name, other in TIED.items()}
+    trained |= {name: trained[other] for name, other in TIED.items()}
+    nearness = batch.measure_family_nearness()
+    return trained | {
+        f"{UNCOMPARED}_{family}": round(trained["family_nearness"] * nearness[family], 2)
+        for family in nearness
+    }
 
 
 def rank(example: Example, weights: Mapping[str, float], further_chunk: float) -> list[tuple[int, float]]:

@@ -10,6 +10,7 @@
     file_name        the question has all words of the file's name
     test, …          the file is for something else than source code or documentation, and not asked for
     code, …          it is of that family of sources
+    uncompared_code, …  it is of that family, of which nothing was compared by its vector
     howto_code, …    the question is of a kind, and the candidate of a family
 
 Families are code, documentation, history and discussion. Similarities of two models do not compare, nor do
@@ -42,10 +43,12 @@ _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("git_history", "github_pr"), "history"),
     **dict.fromkeys(("github_issues", "jira", "slack"), "discussion"),
 }
+UNCOMPARED = "uncompared"
 FEATURES = (
     *("fused", "similarity", "family_nearness", "coherence", "symbol", "path", "file_name"),
     *ROLE_WORDS,
     *TRAINED_FAMILIES,
+    *(f"{UNCOMPARED}_{family}" for family in TRAINED_FAMILIES),
     *(f"{kind}_{family}" for kind in QUESTION_KINDS for family in TRAINED_FAMILIES),
 )
 """Of a candidate, without its text."""
@@ -93,11 +96,13 @@ def compute_features(
     for name, values in _read_files(chunks.files, question).items():
         columns[name][:] = values[chunks.file_numbers]
     kinds = list_kinds(query.text)
+    is_uncompared = ~np.isin(of_rows, of_rows[np.isfinite(similarities)])
     for family in TRAINED_FAMILIES:
         shares = np.where(families == family, 1.0, 0.0)
         shares[~np.isin(families, TRAINED_FAMILIES)] = 1 / len(TRAINED_FAMILIES)
         for name in (family, *(f"{kind}_{family}" for kind in kinds)):
             columns[name][:] = shares[chunks.file_numbers]
+        columns[f"{UNCOMPARED}_{family}"][:] = np.where(is_uncompared, columns[family], 0.0)
     return rows
 
 

@@ -18,7 +18,8 @@ from knowledge_pipeline.stages.tuning.training import (
     tune_weights,
 )
 
-SHIPPED = replace(load_model(), weights={**load_model().weights, "fused": 1.0, "file_name": 0.8})
+_ONE_FAMILY = load_model().one_family
+SHIPPED = replace(_ONE_FAMILY, weights={**_ONE_FAMILY.weights, "fused": 1.0, "file_name": 0.8})
 
 
 def example(name: str = "file", *, fused: float = 0.2) -> Example:

@@ -80,8 +80,8 @@ def test_weights_are_learned_released_kept_by_refreshes_and_rolled_back(
     assert misleading == 5.0
     dry = tune.refresh(misled.lake, misled.settings, dry_run=True)
     assert dry.problem is None and dry.released is None and dry.pairs == {"commit": FILES}
-    assert dry.after.weights["file_name"] < 5.0
-    assert dry.after.weights["test"] == load_model().weights["test"]
+    assert dry.after.one_family.weights["file_name"] < 5.0
+    assert dry.after.one_family.weights["test"] == load_model().weights["test"]
     assert (len(dry.held_out), dry.gain.verdict) == (FILES // 5, "better")
     live = find_live_release(misled.lake)
     assert live is not None and (live.release, live.ranker) == (2, MISLED.to_json()), (
