@@ -1,18 +1,22 @@
 """How much of what must be read a prompt of a few thousand tokens holds, beside searching by hand.
 
-    python -m benchmarks.agent_context SET --mirrors FOLDER [--store FOLDER] [--profile fast] [--picture FILE]
+    python -m benchmarks.agent_context SET --mirrors FOLDER [--store FOLDER] [--kind KIND] [--picture FILE]
 
 A set is a folder with `questions.jsonl`: for each question a repository, a commit, and the spans of lines
-that answer it. Each commit is indexed as `benchmarks.repositories` does; questions that cannot be asked,
-because a mirror, a commit or all of their lines are missing, are listed with the reason. A token is four
-characters, for the product as well (`context.tokenizer`), headings of excerpts and the prompt around them
-included. Five ways to fill a budget:
+that answer it; or with `<owner+name>.jsonl` for each repository, as `benchmarks.mixed` reads it, of whose
+targets those count that are lines of files. Each commit is checked out with its history and indexed by
+`knowledge index --repo .`, so code, documentation and history compete; a second run indexes only what
+changed. Questions that cannot be asked, because a mirror, a commit or all of their lines are missing, are
+listed with the reason. A token is four characters, for the product as well (`context.tokenizer`), headings
+of excerpts and the prompt around them included. Five ways to fill a budget:
 
     whole files     those with most of the question's rare words, read from their first line
     around matches  the same files, 40 lines to each side of each match
-    chunks          the results of `search`, type `code`, as they come
+    chunks          the results of a default search, nothing filtered, as they come
     context         what `context` makes of the question: the whole prompt
     excerpts        the same without task and instructions, as agents get it by MCP
+
+The last two are also compared with chunks, question by question, with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -33,13 +37,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import mixed
 from benchmarks.pictures import bars, picture
-from benchmarks.repositories import find_mirror, index_repository, write_files
-from knowledge_pipeline.config.embedding import Profile
+from benchmarks.repositories import find_mirror
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.contract.types import TaskKind
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.evaluation.scores import estimate_mean
 from knowledge_pipeline.query.agent_context.task_text import build_query
 from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.search.understand import remove_stopwords
@@ -88,15 +94,40 @@ class Outcome:
     first: float  # tokens until the first line that answers; infinite where none is shown
 
 
-def read_questions(folder: Path) -> list[Question]:
-    """The questions of a set. Raises KeyError, ValueError: a line lacks something."""
+def read_questions(folder: Path) -> tuple[list[Question], int]:
+    """The questions of a set, and how many of its targets are left out because they are no lines of a file.
+
+    Raises KeyError, ValueError: a line lacks something.
+    """
+    path = folder / "questions.jsonl"
+    if not path.is_file():
+        return _read_mixed_questions(sorted(folder.glob("*.jsonl")))
     questions: list[Question] = []
-    for row in map(json.loads, (folder / "questions.jsonl").read_text().splitlines()):
+    for row in map(json.loads, path.read_text().splitlines()):
         spans = [(span["path"], range(span["start"], span["end"] + 1)) for span in row["spans"]]
         lines = frozenset((path, line) for path, span in spans for line in span)
         text = row.get("question") or row["issue"]
         questions.append(Question(row["repository"], row["commit"], text, lines))
-    return questions
+    return questions, 0
+
+
+def _read_mixed_questions(paths: Iterable[Path]) -> tuple[list[Question], int]:
+    """Those that something answers."""
+    questions, left_out = list[Question](), 0
+    for path in paths:
+        origin = mixed.read_origin(path)
+        for asked in mixed.read_questions(path):
+            places = [target.place for target in asked.targets]
+            lines = frozenset(
+                (place.document, line)
+                for place in places
+                if place.last_line
+                for line in range(place.first_line, place.last_line + 1)
+            )
+            left_out += sum(place.last_line is None for place in places)
+            if places:
+                questions.append(Question(*origin, asked.text, lines))
+    return questions, left_out
 
 
 def compare(question: Question, shown: Iterable[ShownText], budget: float) -> Outcome:
@@ -131,7 +162,8 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self._lines: dict[str, list[str]] = {}
-        for path in sorted(folder.rglob("*")):
+        listed = subprocess.run(["git", "-C", folder, "ls-files", "-z"], capture_output=True, check=True)
+        for path in (folder / name for name in sorted(listed.stdout.decode().split("\0")) if name):
             if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_FILE_BYTES:
                 content = path.read_bytes()
                 if b"\0" not in content:
@@ -196,7 +228,7 @@ def show_lines(path: str, first_line: int, text: str) -> Iterator[ShownText]:
 def read_chunks(knowledge: KnowledgeBase, question: str) -> Iterator[ShownText]:
     """What search returns, best first, each under a heading; a long question is cut as `context` does."""
     query, _ = build_query(Task(question))
-    for result in knowledge.search(query, type="code", limit=_CHUNKS).results:
+    for result in knowledge.search(query, limit=_CHUNKS).results:
         path = result.citation.path
         yield ShownText(f"{path} {result.citation.lines}")
         yield from show_lines(path, result.span.start_line, result.content)
@@ -285,6 +317,10 @@ def show(outcomes: Mapping[str, Sequence[Mapping[str, Sequence[Outcome]]]]) -> N
         _add_rows(table, name, everything, summarize)
     Console(width=120).print(table)
     table = _start_table()
+    for way in ("context", "excerpts"):
+        table.add_row("lines that answer, difference", f"{way} - chunks", *_compare_recalls(everything, way))
+    Console(width=160).print(table)
+    table = _start_table()
     for repository, group in outcomes.items():
         _add_rows(table, f"{repository}, {len(group)} questions", group, next(iter(_MEASURES.values())))
     Console(width=120).print(table)
@@ -307,6 +343,14 @@ def _add_rows(
     table.add_section()
 
 
+def _compare_recalls(outcomes: Sequence[Mapping[str, Sequence[Outcome]]], way: str) -> Iterator[str]:
+    """What a way shows more than plain chunks, by budget, with its interval."""
+    for at in range(len(BUDGETS)):
+        gains = [outcome[way][at].recall - outcome["chunks"][at].recall for outcome in outcomes]
+        gain = estimate_mean(np.array(gains))
+        yield f"{gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+
+
 def draw(path: Path, outcomes: Sequence[Mapping[str, Sequence[Outcome]]]) -> None:
     """Draw the share of the lines that answer, a panel for each budget."""
     bars(
@@ -325,14 +369,20 @@ def measure_repository(
 ) -> list[dict[str, list[Outcome]]]:
     """Index a commit and ask its questions that have a line in its files.
 
-    Raises FileNotFoundError: there is no mirror; CalledProcessError: the mirror lacks the commit.
+    Raises FileNotFoundError: there is no mirror, or it lacks the commit.
     """
     mirror = find_mirror(options.mirrors, repository)
-    place = options.store / options.set.name / repository.replace("/", "+")
-    write_files(mirror, commit, "", place / "files")
-    files = Checkout(place / "files")
+    checkout = options.store / options.set.name / repository.replace("/", "+")
+    try:
+        mixed.check_out(mirror, commit, checkout)
+    except subprocess.CalledProcessError as error:
+        raise FileNotFoundError(f"its mirror lacks the commit {commit}") from error
+    files = Checkout(checkout)
     known = [question for question in map(files.keep_known, questions) if question.lines]
-    settings = count_four_characters(index_repository(place, options.profile), place / "tokenizer.json")
+    mixed.index_checkout(checkout)
+    settings = count_four_characters(
+        load_settings(checkout / "knowledge.yaml"), checkout.with_suffix(".tokenizer.json")
+    )
     with KnowledgeBase(settings) as knowledge:
         outcomes = [measure(knowledge, files, question, options.kind) for question in known]
     recalls = {way: np.mean([each[way][1].recall for each in outcomes]) for way in (outcomes or [{}])[0]}
@@ -347,27 +397,25 @@ def main() -> None:
     parser.add_argument("set", type=Path)
     parser.add_argument("--mirrors", type=Path, required=True, help="folder of git repositories")
     parser.add_argument("--store", type=Path, default=Path(".knowledge/evaluation"))
-    parser.add_argument("--profile", choices=get_args(Profile), help="models to embed with")
-    parser.add_argument("--kind", choices=get_args(TaskKind), default="issue_resolution", help="of task")
+    parser.add_argument("--kind", choices=get_args(TaskKind), default="question", help="of task")
     parser.add_argument("--only", nargs="+", help="some of its repositories: owner/name")
     parser.add_argument("--picture", type=picture, help="where to draw the share of lines by budget")
     options = parser.parse_args()
-    if not (options.set / "questions.jsonl").is_file():
-        parser.error(f"there is no questions.jsonl in {options.set}: name a folder that has one")
+    asked_questions, left_out_targets = read_questions(options.set)
+    if not asked_questions:
+        parser.error(f"there are no questions in {options.set}: name a folder with *.jsonl")
     groups: defaultdict[tuple[str, str], list[Question]] = defaultdict(list)
-    for question in read_questions(options.set):
+    for question in asked_questions:
         if not options.only or question.repository in options.only:
             groups[question.repository, question.commit].append(question)
     outcomes: defaultdict[str, list[dict[str, list[Outcome]]]] = defaultdict(list)
-    left_out: list[str] = []
+    left_out = [f"{left_out_targets} targets that are no lines of a file"] if left_out_targets else []
     for (repository, commit), questions in groups.items():
         asked, reason = [], "none of their lines is in its files"
         try:
             asked = measure_repository(options, repository, commit, questions)
         except FileNotFoundError as missing:
             reason = str(missing)
-        except subprocess.CalledProcessError:
-            reason = f"its mirror lacks the commit {commit}"
         if asked:
             outcomes[repository] += asked
         if missing_count := len(questions) - len(asked):

@@ -1,4 +1,4 @@
-"""The benchmark of contexts finds mirrors, and says which questions it left out."""
+"""The benchmark of contexts finds mirrors, reads both forms of sets, and says what it left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_questions_that_cannot_be_asked_are_listed_with_the_reason(mirrors, tmp_
     ]
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "questions.jsonl").write_text("\n".join(map(json.dumps, questions)))
-    options = ["--mirrors", str(mirrors), "--store", str(tmp_path / "store"), "--profile", "fast"]
+    options = ["--mirrors", str(mirrors), "--store", str(tmp_path / "store")]
     monkeypatch.setattr(sys, "argv", ["agent_context", str(tmp_path / "set"), *options])
     agent_context.main()
     said, *_ = capsys.readouterr().out.partition("┏")
@@ -57,3 +58,25 @@ def test_questions_that_cannot_be_asked_are_listed_with_the_reason(mirrors, tmp_
         f"left out: own/gone, 1 of 1 questions: there is no git repository at {mirrors / 'own+gone'}: "
         f"clone own/gone to there",
     ]
+
+
+def test_of_a_mixed_set_the_targets_that_are_lines_count(tmp_path: Path):
+    rows: list[dict[str, Any]] = [
+        {"id": "1", "kind": "howto", "question": "a", "targets": [line_target(3, 4), {"commit": "f" * 40}]},
+        {"id": "2", "kind": "history", "question": "b", "targets": [{"commit": "e" * 40}]},
+        {"id": "3", "kind": "none", "question": "c", "targets": []},
+    ]
+    for row in rows:
+        row |= {"repository": "own/shop", "commit": "HEAD"}
+        row["targets"] = [target | {"grade": 2} for target in row["targets"]]
+    (tmp_path / "own+shop.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    questions, left_out = agent_context.read_questions(tmp_path)
+    assert left_out == 2
+    assert [(question.repository, question.text, set(question.lines)) for question in questions] == [
+        ("own/shop", "a", {("pay.py", 3), ("pay.py", 4)}),
+        ("own/shop", "b", set()),
+    ]
+
+
+def line_target(start: int, end: int) -> dict[str, Any]:
+    return {"path": "pay.py", "start": start, "end": end}

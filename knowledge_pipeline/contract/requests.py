@@ -140,7 +140,9 @@ class Task:
             "min_length": 1,
         }
     )
-    kind: TaskKind = described("Decides which searches are run.", default="code_generation")
+    kind: TaskKind = described(
+        "Decides how much each type of source counts, and the prompt.", default="code_generation"
+    )
     file: Name | None = described("The path of the file that the task is about, in its source.", default=None)
     files: tuple[Name, ...] = described("Paths of several such files, or of more.", default=())
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)

@@ -60,7 +60,7 @@ ChatRole = Literal["user", "assistant"]
 
 FileState = Literal["same", "changed", "missing"]
 
-SearchName = Literal["code", "documents", "history", "tickets", "similar"]
+SearchName = Literal["semantic", "similar"]
 
 CallDirection = Literal["callers", "callees", "both"]
 

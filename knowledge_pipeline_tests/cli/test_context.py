@@ -20,8 +20,8 @@ def test_the_prompt_is_all_of_stdout_and_the_searches_are_told_beside_it(indexed
     assert "\n## Task\n\nretry a request\n" in ran.out and "[1] src/sessions.py, lines " in ran.out
     assert "    for _ in range(times):\n        if send():\n            return True" in ran.out
     told = ran.err.splitlines()
-    assert [line.split(":")[0] for line in told[:4]] == ["code", "tickets", "history", "documents"]
-    assert told[4].endswith("0 chunks left out") and "of 4,000 tokens (estimate)" in told[4]
+    assert told[0].startswith("semantic: ")
+    assert told[1].endswith("0 chunks left out") and "of 4,000 tokens (estimate)" in told[1]
     assert run("context", "retry a request", "--quiet").err == ""
 
 
@@ -29,7 +29,7 @@ def test_as_json_it_is_everything_and_nothing_else(indexed: Path, run: Run):
     ran = run("context", "retry a request", "--json", "--max-tokens", "400")
     assert ran.err == ""
     assert ran.json["tokens"] <= ran.json["max_tokens"] == 400
-    assert {run["name"] for run in ran.json["searches"]} == {"code", "documents", "history", "tickets"}
+    assert [run["name"] for run in ran.json["searches"]] == ["semantic"]
     assert "src/sessions.py" in paths(ran.json)
 
 

@@ -32,7 +32,7 @@ def context(
     session: Session,
     text: Annotated[str, Argument(metavar="TASK", help="What to do; `-` reads it from stdin.")],
     task: Annotated[
-        TaskKind, Option("--task", "-t", help="The kind of task: its searches and its prompt.")
+        TaskKind, Option("--task", "-t", help="The kind of task: what counts, and its prompt.")
     ] = "code_generation",
     max_tokens: Annotated[
         int | None,
@@ -73,9 +73,8 @@ def context(
 ) -> None:
     """Gather what an agent should read before it does a task.
 
-    Runs the searches that suit the task, and prints a prompt with numbered results that
-    fits the budget; for a chat, its messages as JSON. Lists on stderr what was searched and
-    what did not fit.
+    Searches for the task, and prints a prompt with numbered results that fits the budget;
+    for a chat, its messages as JSON. Lists on stderr what was searched and what did not fit.
     """
     from knowledge_pipeline.cli.render.context import show_searches
     from knowledge_pipeline.contract.chat import parse_history

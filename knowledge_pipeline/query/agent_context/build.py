@@ -25,7 +25,7 @@ from knowledge_pipeline.query.agent_context.sections import SectionResults, requ
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ExcerptSelector,
-    WeightedResults,
+    SearchChances,
     rank_candidates,
 )
 from knowledge_pipeline.query.agent_context.task_text import build_query, find_nearby_text
@@ -36,7 +36,7 @@ from knowledge_pipeline.query.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
 
-_RESULTS = 50  # of each search
+_RESULTS = 100  # of each search
 _BLAMED_RESULTS = 10  # of the best; git is run for each
 
 
@@ -68,7 +68,7 @@ async def get_context(
         raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 or more")
     fitter = await asyncio.to_thread(PromptFitter.load, task, budget, settings, template)
     found = await _run_searches(engine, access, task, fitter.sections)
-    own = rank_candidates(found.searches.weighted_results)
+    own = rank_candidates(found.searches.searches)
     if blame:
         best = [each.result for each in own[:_BLAMED_RESULTS]]
         marked, _ = await blame.mark_results(best, access)
@@ -77,8 +77,9 @@ async def get_context(
     excerpts = fitted.selection.excerpts
     shown_ids = {id_ for excerpt in excerpts for id_ in excerpt.chunks}
     searches = found.searches
-    weighted = searches.weighted_results
-    shown_counts = {run.name: sum(each.id in shown_ids for each in run.results) for run in weighted}
+    shown_counts = {
+        search.name: sum(result.id in shown_ids for result in search.results) for search in searches.searches
+    }
     runs = [*searches.runs, *(each.section for each in found.sections)]
     steps = [step for run in runs for step in run.degraded]
     failed = [run.name for run in runs if run.problem]
@@ -120,8 +121,7 @@ async def _run_searches(
         return _FoundResults(await run_task_searches(engine, access, task, limit=_RESULTS))
     if _find_own_share(sections):
         searches = await run_task_searches(engine, access, task, limit=_RESULTS)
-        code = next((each.results for each in searches.weighted_results if each.name == "code"), ())
-        found = await run_sections(engine, access, task, sections, code=code)
+        found = await run_sections(engine, access, task, sections, code=searches.code)
         return _FoundResults(searches, require_release(found, searches.release))
     found = await run_sections(engine, access, task, sections, code=())
     releases = [each.release for each in found if each.release is not None]
@@ -160,7 +160,7 @@ def _select_and_fit(
     selectors: list[SectionSelector] = []
     for each in found.sections:
         section = each.section
-        ranked = rank_candidates([WeightedResults(section.name, 1.0, each.results)])
+        ranked = rank_candidates([SearchChances.by_rank(section.name, each.results)])
         kept = leave_out_shown(ranked, (held.result for held in taken))
         taken += kept
         selector = build_selector(kept, f"{section.query}\n{question}")

@@ -1,7 +1,8 @@
 """Estimates what a reader gains by each line of what was found. Pure.
 
-A line gains by its chunk's score, and by the share of the question's words in it and in the lines beside it;
-a rare word counts for more. (docs/decisions/contexts.md)
+A line gains by the chance that its chunk answers, and by the share of the question's words in it and in the
+lines beside it; a rare word counts for more. One without a letter or a digit, such as a closing bracket, says
+nothing by itself. (docs/decisions/contexts.md)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from knowledge_pipeline.identifiers import split_identifier
 from knowledge_pipeline.query.search.understand import remove_stopwords
 from knowledge_pipeline.writing_systems import VOWEL_SIGNS, cut, normalize
 
-_BASE = 0.07  # gain of a line without any word of the question
+_BASE = 2.0  # gain of a line without any word of the question
 _BESIDE = 2  # lines to each side, whose words count as well
 _MAX_WORDS = 12  # the rarest, that count as the whole question: issues are long
 _WORD = re.compile(rf"[^\W\d][\w{VOWEL_SIGNS}]+")
@@ -36,13 +37,13 @@ class WordWeights:
         self._total = sum(sorted(self._weights.values())[-_MAX_WORDS:]) or 1.0
 
     def estimate_gains(self, lines: Sequence[str]) -> list[float]:
-        """The gain of each of some consecutive lines, for a chunk of score 1; none of a blank line."""
+        """The gain of each of some consecutive lines, for a chunk that surely answers."""
         shares = [sum(self._weights.get(word, 0.0) for word in _read_words(line)) for line in lines]
         sums = [0.0, *accumulate(shares)]
         gains: list[float] = []
         for at, line in enumerate(lines):
             around = sums[min(at + _BESIDE + 1, len(lines))] - sums[max(at - _BESIDE, 0)]
-            gains.append(_BASE + around / self._total if line.strip() else 0.0)
+            gains.append(_BASE + around / self._total if any(map(str.isalnum, line)) else 0.0)
         return gains
 
 

@@ -1,56 +1,53 @@
-"""Runs the searches that suit an agent's task, all at once, and reports what each found or why it failed."""
+"""Searches for an agent's task, and reports what each search found or why it failed.
+
+One search ranks all types of sources together; what is like the task's files or its snippet is searched for
+beside it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from knowledge_pipeline.contract.responses.context import SearchRun
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
 from knowledge_pipeline.contract.types import DocumentType, SearchName, TaskKind
-from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
+from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS, WeightedResults
+from knowledge_pipeline.query.agent_context.linked_code import follow_links
+from knowledge_pipeline.query.agent_context.select import SearchChances
 from knowledge_pipeline.query.agent_context.similar_files import find_similar
 from knowledge_pipeline.query.agent_context.task_text import build_query, get_example, name_files
-from knowledge_pipeline.query.search.engine import Engine, SearchType
+from knowledge_pipeline.query.search.engine import Engine
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
 
-_OF_QUESTIONS: Mapping[SearchName, float] = {
-    "documents": 1.0,
-    "code": 0.8,
-    "tickets": 0.6,
-    "history": 0.5,
-    "similar": 0.5,
+_CODE, _DOCUMENTS = ("code",), get_args(DocumentType)
+_HISTORY = ("git_history", "github_pr")
+_TICKETS = ("github_issues", "discussions", "jira", "slack")
+_WEIGHTS: Mapping[TaskKind, Mapping[tuple[str, ...], float]] = {
+    "code_generation": {_CODE: 1.0, _DOCUMENTS: 0.7, _HISTORY: 0.4, _TICKETS: 0.4},
+    "code_review": {_CODE: 1.0, _DOCUMENTS: 0.6, _HISTORY: 0.6, _TICKETS: 0.4},
+    "merge_resolution": {_CODE: 1.0, _DOCUMENTS: 0.4, _HISTORY: 1.0, _TICKETS: 0.5},
+    "issue_resolution": {_CODE: 1.0, _DOCUMENTS: 0.7, _HISTORY: 0.7, _TICKETS: 0.8},
+    "complete_code": {_CODE: 1.0, _DOCUMENTS: 0.3, _HISTORY: 0.0, _TICKETS: 0.0},
 }
-_WEIGHTS: Mapping[TaskKind, Mapping[SearchName, float]] = {
-    "code_generation": {"code": 1.0, "similar": 0.9, "documents": 0.7, "history": 0.4, "tickets": 0.4},
-    "code_review": {"code": 1.0, "similar": 1.0, "documents": 0.6, "history": 0.6, "tickets": 0.4},
-    "merge_resolution": {"history": 1.0, "code": 1.0, "similar": 0.6, "tickets": 0.5, "documents": 0.4},
-    "issue_resolution": {"code": 1.0, "tickets": 0.8, "history": 0.7, "documents": 0.7, "similar": 0.6},
-    "complete_code": {"code": 1.0, "similar": 1.0, "documents": 0.3},
-    "question": _OF_QUESTIONS,
-    "chat": _OF_QUESTIONS,
+"""Of the chance that a result answers, by the type of its source; of questions and other types 1."""
+
+_SIMILAR_WEIGHTS: Mapping[TaskKind, float] = {
+    "code_generation": 0.9,
+    "code_review": 1.0,
+    "merge_resolution": 0.6,
+    "issue_resolution": 0.6,
+    "complete_code": 1.0,
+    "question": 0.5,
+    "chat": 0.5,
 }
-_TYPES: Mapping[SearchName, SearchType] = {
-    "code": "code",
-    "documents": "semantic",
-    "history": "historical",
-    "tickets": "semantic",
-    "similar": "similar",
-}
-_SOURCE_TYPES: Mapping[SearchName, tuple[str, ...]] = {
-    "code": ("code",),
-    "documents": get_args(DocumentType),
-    "history": ("git_history", "github_pr"),
-    "tickets": ("github_issues", "discussions", "jira", "slack"),
-}
-_FILE_SEARCHES = ("code", "history")  # searches whose query names the file
+"""Of the chance of the best result, that the first similar one has."""
+
 _MAX_ATTEMPTS = 3  # to search one release with all
 
 
@@ -60,8 +57,14 @@ class TaskSearchResults:
 
     release: int
     runs: tuple[SearchRun, ...]
-    weighted_results: tuple[WeightedResults, ...]
+    searches: tuple[SearchChances, ...]  # those that did not fail
     is_truncated: bool  # whether only the beginning of the task's text was searched for
+
+    @property
+    def code(self) -> list[SearchResult]:
+        """The code that the search for the task's text found, best first."""
+        found = next((each.results for each in self.searches if each.name == "semantic"), ())
+        return [result for result in found if result.metadata["source_type"] == "code"]
 
 
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
@@ -74,8 +77,6 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     """
     query, is_truncated = build_query(task)
     runs = list(_plan_runs(task, query))
-    if not runs:
-        raise InvalidQuery("the filters leave out every search of the task: name other source types")
     outcomes: list[SearchResponse | KnowledgeError] = []
     for _ in range(_MAX_ATTEMPTS):
         outcomes = await asyncio.gather(*(_run_search(engine, access, task, run, limit) for run in runs))
@@ -85,71 +86,59 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     if not responses:
         raise next(outcome for outcome in outcomes if isinstance(outcome, KnowledgeError))
     release = max(response.release for response in responses)
-    weighted = [
-        WeightedResults(run.name, _WEIGHTS[task.kind][run.name], outcome.results)
+    found: dict[SearchName, Sequence[SearchResult]] = {
+        run.name: outcome.results
         for run, outcome in zip(runs, outcomes, strict=True)
         if isinstance(outcome, SearchResponse) and outcome.release == release
+    }
+    searches = [
+        await follow_links(engine, access, task.filters, search, release)
+        for search in _estimate_chances(task.kind, found)
     ]
     return TaskSearchResults(
         release=release,
         runs=tuple(_complete_run(run, outcome, release) for run, outcome in zip(runs, outcomes, strict=True)),
-        weighted_results=tuple(
-            [await _add_used_code(engine, access, task, each, release) for each in weighted]
-        ),
+        searches=tuple(searches),
         is_truncated=is_truncated,
     )
 
 
-async def _add_used_code(
-    engine: Engine, access: Access, task: Task, found: WeightedResults, release: int
-) -> WeightedResults:
-    """What the code search found, and after it the definitions that the best code calls or extends."""
-    if found.name != "code":
-        return found
-    shown = {
-        (each.citation.source, each.citation.path, line)
-        for each in found.results
-        for line in range(each.span.start_line, each.span.end_line + 1)
-    }
-    used = (
-        (each.source, each.path, each.line)
-        for result in found.results[:LINKING_RESULTS]
-        if result.graph
-        for each in (*result.graph.calls, *result.graph.extends)
-        if each.source and each.path and each.line
-    )
-    filters = replace(task.filters, source_types=("code",))
-    response = await engine.read_lines(
-        [place for place in dict.fromkeys(used) if place not in shown], access, filters
-    )
-    if response.release != release:
-        return found
-    return replace(found, results=(*found.results, *response.results))
+def _estimate_chances(
+    kind: TaskKind, found: Mapping[SearchName, Sequence[SearchResult]]
+) -> Iterator[SearchChances]:
+    """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
+    best = 1.0
+    if "semantic" in found:
+        chances = [(each, each.score * _find_weight(kind, each)) for each in found["semantic"]]
+        chances = [(each, chance) for each, chance in chances if chance > 0]
+        yield SearchChances("semantic", [each for each, _ in chances], [chance for _, chance in chances])
+        best = max((chance for _, chance in chances), default=best)
+    if "similar" in found:
+        yield SearchChances.by_rank("similar", found["similar"], best * _SIMILAR_WEIGHTS[kind])
+
+
+def _find_weight(kind: TaskKind, result: SearchResult) -> float:
+    weights = _WEIGHTS.get(kind, {})
+    source_type = result.metadata["source_type"]
+    return next((weight for types, weight in weights.items() if source_type in types), 1.0)
 
 
 def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:
-    """The searches of the task's kind that the task says enough for, and that its filters allow."""
-    for name in _WEIGHTS[task.kind]:
-        if name == "similar":
-            if task.paths or get_example(task):
-                yield SearchRun(name, _TYPES[name], ", ".join(task.paths) or "the snippet")
-            continue
-        allowed = task.filters.source_types
-        source_types = tuple(each for each in _SOURCE_TYPES[name] if not allowed or each in allowed)
-        if source_types:
-            named = name_files(task) if name in _FILE_SEARCHES else ()
-            yield SearchRun(name, _TYPES[name], " ".join((query, *named)), source_types)
+    """A search of all that the task's filters allow, and one by its files and its snippet, if it has any."""
+    yield SearchRun("semantic", "semantic", " ".join((query, *name_files(task))), task.filters.source_types)
+    if task.paths or get_example(task):
+        yield SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet")
 
 
 async def _run_search(
     engine: Engine, access: Access, task: Task, run: SearchRun, limit: int
 ) -> SearchResponse | KnowledgeError:
     try:
-        if run.name != "similar":
-            filters = replace(task.filters, source_types=run.source_types)
-            search = partial(engine.search, run.query, access, type=run.type, filters=filters, limit=limit)
-            return await search(explain=True, diverse=False)
-        return await find_similar(engine, access, task, limit)
+        if run.name == "similar":
+            return await find_similar(engine, access, task, limit)
+        return await engine.search(
+            run.query, access, filters=task.filters, limit=limit, explain=True, diverse=False
+        )
     except KnowledgeError as error:
         return error
 

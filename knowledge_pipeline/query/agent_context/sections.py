@@ -15,7 +15,6 @@ from knowledge_pipeline.contract.types import SearchType, SectionType
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.agent_context.prompt_templates import render_query
-from knowledge_pipeline.query.agent_context.select import LINKING_RESULTS
 from knowledge_pipeline.query.agent_context.task_text import (
     build_query,
     describe_task,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
 
 _QUERY_CHARS = 4_000
+_LINKING_RESULTS = 3  # of code, whose types are shown
 _CONVENTIONS = "coding conventions, style and best practices {{ languages | join(' ') }} {{ task }}"
 _CONVENTION_NAMES = ("contributing", "conventions", "coding", "style", "guidelines", "best-practices")
 _CONVENTION_PATHS = Filters(
@@ -139,7 +139,7 @@ async def _find_type_definitions(
     places: list[CodePlace] = [(path, task.source) for path in task.paths]
     places += [
         (f"{each.citation.path}:{each.span.start_line}", each.citation.source)
-        for each in code[:LINKING_RESULTS]
+        for each in code[:_LINKING_RESULTS]
     ]
     types = await engine.find_used_types(places, access)
     lines = (

@@ -1,9 +1,9 @@
-"""Selects from the results of several searches the lines that fit a reader's budget. Pure.
+"""Selects from the results of searches the lines that fit a reader's budget. Pure.
 
 All that is shown is decided here. The chunks of a document are put together, each line gets an expected
-gain (`line_gains`), and the runs of lines that gain the most for their tokens are shown (`windows`): those
-at the price at which the budget is just spent. No line is shown twice, and of equal or nearly equal chunks
-one, with the places of the others.
+gain (`line_gains`) by the chance that its chunk answers, whatever type of source it is of, and the runs of
+lines that gain the most for their tokens are shown (`windows`): those at the price at which the budget is
+just spent. No line is shown twice, and of equal or nearly equal chunks one, with the places of the others.
 """
 
 from __future__ import annotations
@@ -24,25 +24,30 @@ from knowledge_pipeline.query.agent_context.tokens import CountTokens
 from knowledge_pipeline.query.agent_context.windows import LineRun, find_best_runs
 from knowledge_pipeline.query.search.near_duplicates import find_first_duplicates
 
-LINKING_RESULTS = 3  # of a search: what they call and extend, and what calls them, counts for more
-_USED_FACTOR, _USER_FACTOR = 4.0, 2.0  # of the score of a definition that one of them uses; of a caller
-_MAX_LINKED_SCORE = 0.4  # a little more than the third's
-_SIGNATURE_FACTOR = 2.0  # of the gain of a definition's first line
+_SHARPNESS = 3.0  # power of a chance: what surely answers has also more lines that do
 _MIN_CUT_LINES = 3  # of a run that is cut, unless nothing else is shown
 _PRICE_STEPS = 24  # halvings of the range in which the price is
 _SINGLE_CHUNK_FIELDS = ("symbol", "symbol_kind", "anchor", "section", "page", "tokens")
+
+_PassageRuns = list[tuple[int, LineRun]]
+"""Runs, each with the index of its passage."""
 
 Cost = Callable[[Excerpt], int]
 """Tokens of an excerpt's heading, as a reader gets it."""
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedResults:
-    """What one search found, best first; a higher weight counts for more."""
+class SearchChances:
+    """What one search found, best first, and of each result the chance that it answers, 0 to 1."""
 
     name: str
-    weight: float
     results: Sequence[SearchResult]
+    chances: Sequence[float]
+
+    @classmethod
+    def by_rank(cls, name: str, results: Sequence[SearchResult], first: float = 1.0) -> SearchChances:
+        """Of a search whose scores are no probabilities: the first result's, and less by rank."""
+        return cls(name, results, [first / rank for rank, _ in enumerate(results, start=1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class ContextCandidate:
     """A chunk, once, no matter how many searches found it."""
 
     result: SearchResult
-    score: float  # compares within one context only
+    score: float  # the chance that it answers, 0 to 1
     found_by: tuple[str, ...]
     near_duplicates: tuple[Citation, ...] = ()  # places of nearly the same content
 
@@ -66,24 +71,19 @@ class ContextSelection:
     sections: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])  # numbers
 
 
-def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidate]:
+def rank_candidates(searches: Iterable[SearchChances]) -> list[ContextCandidate]:
     """The chunks of all searches, best first; equal and nearly equal ones once.
 
-    Scores of different searches do not compare, ranks do: each search that found a chunk adds weight / rank.
-    What the best code uses, or what uses it, counts several times that, but hardly more than the third.
+    What several searches found has the chance that one of them is right.
     """
     best: dict[str, ContextCandidate] = {}
     for search in searches:
-        factors = _find_link_factors(search.results[:LINKING_RESULTS])
-        for rank, result in enumerate(search.results, start=1):
-            score = 1 / rank
-            if rank > LINKING_RESULTS:
-                score = max(score, min(_MAX_LINKED_SCORE, score * _factor_of(result, factors)))
-            score *= search.weight
-            known = best.get(result.id) or ContextCandidate(result, 0.0, ())
-            found_by = tuple(dict.fromkeys((*known.found_by, search.name)))
-            best[result.id] = replace(known, score=known.score + score, found_by=found_by)
-    ordered = sorted(best.values(), key=lambda each: (-each.score, each.result.id))
+        for result, chance in zip(search.results, search.chances, strict=True):
+            existing = best.get(result.id) or ContextCandidate(result, 0.0, ())
+            found_by = tuple(dict.fromkeys((*existing.found_by, search.name)))
+            score = 1 - (1 - existing.score) * (1 - chance)
+            best[result.id] = replace(existing, score=score, found_by=found_by)
+    ordered = sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.result.id))
     kept: dict[int, ContextCandidate] = {}
     for index, first in enumerate(find_first_duplicates(each.result.content for each in ordered)):
         candidate, original = ordered[index], kept.get(first)
@@ -96,30 +96,6 @@ def rank_candidates(searches: Iterable[WeightedResults]) -> list[ContextCandidat
             near_duplicates=(*original.near_duplicates, candidate.result.citation),
         )
     return list(kept.values())
-
-
-def _find_link_factors(best: Sequence[SearchResult]) -> dict[tuple[str | None, str | None], dict[int, float]]:
-    """By source and path, the lines that the best code leads to or is used from, with their factors."""
-    factors: dict[tuple[str | None, str | None], dict[int, float]] = {}
-    for result in best:
-        if result.graph is None:
-            continue
-        users = ((each, _USER_FACTOR) for each in (*result.graph.called_by, *result.graph.implemented_by))
-        used = ((each, _USED_FACTOR) for each in (*result.graph.calls, *result.graph.extends))
-        for neighbour, factor in (*users, *used):
-            if neighbour.line is not None:
-                factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
-    return factors
-
-
-def _factor_of(
-    result: SearchResult, factors: Mapping[tuple[str | None, str | None], Mapping[int, float]]
-) -> float:
-    lines = factors.get((result.citation.source, result.citation.path), {})
-    span = result.span
-    return max(
-        (each for line, each in lines.items() if span.start_line <= line <= span.end_line), default=1.0
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +118,23 @@ class _Passage:
         """The lines of a run."""
         start = self.excerpt.start_line
         return self.excerpt.take_lines(start + run.first, start + run.last)
+
+    def cut_run(
+        self, run: LineRun, inside: Iterable[LineRun], max_tokens: float, *, min_lines: int
+    ) -> list[LineRun]:
+        """The densest runs inside a run that fit, the last of them as long as fits; else its beginning."""
+        kept: list[LineRun] = []
+        for part in sorted(inside, key=lambda part: -part.density):
+            if part.tokens <= max_tokens:
+                kept.append(part)
+                max_tokens -= part.tokens
+        last = max(kept, key=lambda part: part.first, default=None)
+        if last is None:
+            shortened = self.shorten_run(run, max_tokens, min_lines=min_lines)
+            return [shortened] if shortened else []
+        longest = replace(last, last=run.last)
+        grown = self.shorten_run(longest, max_tokens + last.tokens, min_lines=1)
+        return [*(part for part in kept if part is not last), grown or last]
 
     def shorten_run(self, run: LineRun, max_tokens: float, *, min_lines: int) -> LineRun | None:
         """The beginning of a run that fits; None if that is too little."""
@@ -202,8 +195,8 @@ class ExcerptSelector:
 
         Headings count by their share.
         """
-        runs_over = self._find_runs_over(max_tokens)
-        runs = self._fit(runs_over, max_tokens)
+        runs_over, runs_within = self._find_runs_around(max_tokens)
+        runs = self._fit(runs_over, runs_within, max_tokens)
         taken = sorted(runs, key=lambda each: (each[0], each[1].first))  # documents best first
         excerpts = [self._passages[at].take(run) for at, run in taken]
         shown_ids = {part.id for excerpt in excerpts for part in excerpt.parts}
@@ -212,35 +205,37 @@ class ExcerptSelector:
         is_cut = sum(run.tokens for _, run in runs_over) > max_tokens
         return ContextSelection(shown, omitted, sum(each.tokens for each in shown), is_cut)
 
-    def _find_runs_over(self, max_tokens: int) -> list[tuple[int, LineRun]]:
-        """Passage and run of all that is worth the highest price at which it exceeds the budget."""
+    def _find_runs_around(self, max_tokens: int) -> tuple[_PassageRuns, _PassageRuns]:
+        """What is worth the highest price at which it exceeds the budget; what is at the lowest within it."""
         low, high = 0.0, max((gain for each in self._passages for gain in each.gains), default=0.0)
-        found: list[tuple[int, LineRun]] = self._find_runs(low)
-        for _ in range(_PRICE_STEPS if sum(run.tokens for _, run in found) > max_tokens else 0):
+        over, within = self._find_runs(low), _PassageRuns()
+        for _ in range(_PRICE_STEPS if sum(run.tokens for _, run in over) > max_tokens else 0):
             price = (low + high) / 2 if low else high / 64
             runs = self._find_runs(price)
             if sum(run.tokens for _, run in runs) > max_tokens:
-                low, found = price, runs
+                low, over = price, runs
             else:
-                high = price
-        return found
+                high, within = price, runs
+        return over, within
 
-    def _find_runs(self, price: float) -> list[tuple[int, LineRun]]:
+    def _find_runs(self, price: float) -> _PassageRuns:
         if price not in self._runs_at:
             self._runs_at[price] = [
                 (at, run) for at, each in enumerate(self._passages) for run in each.find_runs(price)
             ]
         return self._runs_at[price]
 
-    def _fit(self, runs: Iterable[tuple[int, LineRun]], max_tokens: int) -> list[tuple[int, LineRun]]:
-        """The densest runs, the last of them cut."""
+    def _fit(self, runs: _PassageRuns, runs_within: _PassageRuns, max_tokens: int) -> _PassageRuns:
+        """The densest runs, the last of them cut to what of it was worth more, and on from there."""
         left = float(max_tokens)
-        taken: list[tuple[int, LineRun]] = []
+        taken = _PassageRuns()
         for at, run in sorted(runs, key=lambda each: -each[1].density):
             if run.tokens > left:
-                least = _MIN_CUT_LINES if taken else 1
-                if shortened := self._passages[at].shorten_run(run, left, min_lines=least):
-                    taken.append((at, shortened))
+                inside = [each for passage, each in runs_within if passage == at and run.contains(each)]
+                kept = self._passages[at].cut_run(
+                    run, inside, left, min_lines=1 if not taken else _MIN_CUT_LINES
+                )
+                taken += [(at, each) for each in kept]
                 break
             taken.append((at, run))
             left -= run.tokens
@@ -256,11 +251,7 @@ class ExcerptSelector:
             ):
                 scores[at] = max(scores[at], score)
         gains = self._weights.estimate_gains(excerpt.lines)
-        for part in excerpt.parts:
-            signature = _find_signature(part)
-            if signature is not None:
-                gains[part.span.start_line - excerpt.start_line + signature] *= _SIGNATURE_FACTOR
-        gains = [gain * score for gain, score in zip(gains, scores, strict=True)]
+        gains = [gain * score**_SHARPNESS for gain, score in zip(gains, scores, strict=True)]
         tokens = [self._count(line.strip()) + 1 for line in excerpt.lines]
         density = max(gain / cost for gain, cost in zip(gains, tokens, strict=True))
         heading_tokens = self._heading_cost(excerpt) * self._heading_share

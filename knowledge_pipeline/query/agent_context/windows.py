@@ -22,6 +22,10 @@ class LineRun:
     gain: float
     tokens: float  # with the heading
 
+    def contains(self, other: LineRun) -> bool:
+        """Whether all lines of another are its own."""
+        return self.first <= other.first and other.last <= self.last
+
     @property
     def density(self) -> float:
         """Gain of a token."""

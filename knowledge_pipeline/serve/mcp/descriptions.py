@@ -56,7 +56,7 @@ SIMILAR_CODE = "Find code similar to a piece of code or an indexed file, such as
 TICKETS = "Search Jira tickets and their comments; returns status and related documents as well."
 CONFLUENCE_PAGES = "Search Confluence pages: how-tos, designs, decisions, runbooks."
 DOCUMENT = "Read a chunk, or a whole document in pages."
-CONTEXT = "Gather what to read before a task, by several searches, within a token budget."
+CONTEXT = "Gather what to read before a task, from all sources, within a token budget."
 
 GRAPH: Mapping[GraphMethod, str] = {
     "find_usages": "Find what uses a definition or file, or anything in it, before changing it.",

@@ -37,7 +37,7 @@ def test_a_task_of_several_files_names_each_and_finds_what_is_like_any_but_none_
     context = base.context(Task("retry a request", kind="code_review", files=files))
     assert "Files:\n- src/retry.py\n- src/backoff.py\n- src/new.py\n" in context.text
     searches = {run.name: run for run in context.searches}
-    assert searches["code"].query == "retry a request src/retry.py src/backoff.py src/new.py"
+    assert searches["semantic"].query == "retry a request src/retry.py src/backoff.py src/new.py"
     assert searches["similar"].query == ", ".join(files) and searches["similar"].found == 1
     assert "no file 'src/new.py'" in searches["similar"].degraded["similar"]
     assert context.degraded == ("similar",)

@@ -10,9 +10,9 @@ TEXTS = ["def pay(order):\n    amount = order.total\n    return amount", "def sh
 
 
 def test_a_line_that_has_every_word_gains_a_whole_chunk_more_than_one_far_from_all() -> None:
-    gains = WordWeights("pay the amount", TEXTS).estimate_gains(["pay amount", *["x = 1"] * 20, ""])
-    assert gains[0] - gains[-2] == pytest.approx(1.0)
-    assert gains[-1] == 0.0
+    gains = WordWeights("pay the amount", TEXTS).estimate_gains(["pay amount", *["x = 1"] * 20, "", "}"])
+    assert gains[0] - gains[-3] == pytest.approx(1.0)
+    assert gains[-3] > 0 and gains[-2:] == [0.0, 0.0]
 
 
 def test_a_rare_word_gains_more_than_a_common_one() -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
 from knowledge_pipeline.query.agent_context.select import (
     ContextCandidate,
     ContextSelection,
     ExcerptSelector,
-    WeightedResults,
+    SearchChances,
     rank_candidates,
 )
 from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
@@ -44,7 +42,7 @@ def searches(draw: st.DrawFn):
     """Results of three searches over four documents: chunks apart, touching, overlapping."""
     documents = {f"{seed}.py": lines(seed, draw(st.integers(1, 30))) for seed in range(4)}
     found = []
-    for name, weight in (("code", 1.0), ("documents", 0.7), ("history", 0.4)):
+    for name, weight in (("semantic", 0.7), ("similar", 0.4), ("rules", 1.0)):
         results = []
         for _ in range(draw(st.integers(0, 6))):
             uri = draw(st.sampled_from(sorted(documents)))
@@ -52,7 +50,7 @@ def searches(draw: st.DrawFn):
             start, end = sorted(draw(st.tuples(*[st.integers(0, len(text))] * 2)))
             if text[start:end].strip():
                 results.append(result(text, start, end, uri=uri))
-        found.append(WeightedResults(name, weight, results))
+        found.append(SearchChances.by_rank(name, results, weight))
     return documents, found
 
 
@@ -67,7 +65,7 @@ def test_the_budget_is_never_exceeded(drawn, allowance):
 
 def test_a_lower_share_of_headings_gives_more_and_shorter_passages():
     text = "".join(f"alpha beta {n}\n" + "one line of many that nobody asked for\n" * 9 for n in range(6))
-    candidates = rank_candidates([WeightedResults("code", 1.0, [result(text, 0, len(text))])])
+    candidates = rank_candidates([SearchChances.by_rank("semantic", [result(text, 0, len(text))])])
 
     def select_with(share: float) -> ContextSelection:
         selector = ExcerptSelector(
@@ -131,19 +129,18 @@ def test_a_document_s_passages_stand_together_in_reading_order(drawn, allowance)
 def test_a_chunk_that_several_searches_found_is_there_once_and_counts_for_more():
     both, only = result("one\n", 0, 3, uri="a"), result("two\n", 0, 3, uri="b")
     candidates = rank_candidates(
-        [WeightedResults("code", 1.0, [only, both]), WeightedResults("similar", 1.0, [both])]
+        [SearchChances("semantic", [only, both], [0.6, 0.5]), SearchChances("similar", [both], [0.4])]
     )
-    assert [(each.result.id, each.found_by) for each in candidates] == [
-        (both.id, ("code", "similar")),
-        (only.id, ("code",)),
+    assert [(each.result.id, each.found_by, round(each.score, 6)) for each in candidates] == [
+        (both.id, ("semantic", "similar"), 0.7),
+        (only.id, ("semantic",), 0.6),
     ]
 
 
 def test_nearly_equal_chunks_are_there_once_and_the_other_places_are_named():
     text = lines(1, 8)
-    found = WeightedResults(
-        "code", 1.0, [result(text, 0, len(text), uri="a"), result(text, 0, len(text), uri="copy")]
-    )
+    copies = [result(text, 0, len(text), uri=uri) for uri in ("a", "copy")]
+    found = SearchChances.by_rank("semantic", copies)
     (passage,) = select(rank_candidates([found]), max_tokens=1000).excerpts
     assert passage.citation.path == "a"
     assert [place.path for place in passage.near_duplicates] == ["copy"]
@@ -156,7 +153,7 @@ def test_chunks_that_touch_are_one_passage_that_names_all_its_symbols():
         result(text, middle, len(text), symbol="g", language="python"),
         result(text, 0, middle, symbol="f", language="python"),
     ]
-    (passage,) = select(rank_candidates([WeightedResults("code", 1.0, found)]), max_tokens=1000).excerpts
+    (passage,) = select(rank_candidates([SearchChances.by_rank("semantic", found)]), max_tokens=1000).excerpts
     assert (passage.text, passage.citation.lines) == (text.rstrip(), "L1-L9")
     assert passage.symbols == ("f", "g") and passage.metadata == {"language": "python"}
     assert passage.chunks == (found[1].id, found[0].id)
@@ -164,7 +161,7 @@ def test_chunks_that_touch_are_one_passage_that_names_all_its_symbols():
 
 def candidates_of(*texts: str) -> list[ContextCandidate]:
     found = [result(text, 0, len(text), uri=f"{n}.py") for n, text in enumerate(texts)]
-    return rank_candidates([WeightedResults("code", 1.0, found)])
+    return rank_candidates([SearchChances.by_rank("semantic", found)])
 
 
 def test_the_best_chunk_is_cut_at_lines_rather_than_left_out():
@@ -188,21 +185,11 @@ def test_an_excerpt_that_begins_within_a_definition_names_its_signature():
     text = "@cached\ndef pay(order):\n" + "".join(f"    step_{n}(order)\n" for n in range(40))
     text = text.replace("step_25(order)", "refund(order)  # a refund")
     found = [result(text, 0, len(text), symbol="pay")]
-    candidates = rank_candidates([WeightedResults("code", 1.0, found)])
+    candidates = rank_candidates([SearchChances.by_rank("semantic", found)])
     (excerpt,) = select(candidates, max_tokens=60, question="how is a refund made").excerpts
     assert excerpt.within == "def pay(order):"
     (whole,) = select(candidates, max_tokens=1000, question="how is a refund made").excerpts
     assert whole.within is None
-
-
-def test_what_the_best_code_calls_ranks_above_what_was_found_before_it():
-    texts = [f"def f{n}():\n    return {n}\n" for n in range(9)]
-    found = [result(text, 0, len(text), uri=f"{n}.py") for n, text in enumerate(texts)]
-    called = CodeNeighbour("f7", "app", "7.py", 1)
-    found[0] = replace(found[0], graph=CodeNeighbours(calls=(called,)))
-    ranked = rank_candidates([WeightedResults("code", 1.0, found)])
-    places = [each.result.citation.path for each in ranked]
-    assert places[0] == "0.py" and places.index("7.py") < places.index("3.py")
 
 
 @given(searches(), st.integers(0, 600))

@@ -81,7 +81,7 @@ def test_weights_are_learned_released_kept_by_refreshes_and_rolled_back(
     dry = tune.refresh(misled.lake, misled.settings, dry_run=True)
     assert dry.problem is None and dry.released is None and dry.pairs == {"commit": FILES}
     assert dry.after.one_family.weights["file_name"] < 5.0
-    assert dry.after.one_family.weights["test"] == load_model().weights["test"]
+    assert dry.after.one_family.weights["test"] == load_model().one_family.weights["test"]
     assert (len(dry.held_out), dry.gain.verdict) == (FILES // 5, "better")
     live = find_live_release(misled.lake)
     assert live is not None and (live.release, live.ranker) == (2, MISLED.to_json()), (
@@ -93,7 +93,7 @@ def test_weights_are_learned_released_kept_by_refreshes_and_rolled_back(
     assert made.released is not None
     assert (made.released.release, made.released.ranker) == (3, made.after.to_json())
     assert made.released.tables == live.tables
-    assert read_boost(misled, *asked) == made.after.weights["file_name"]
+    assert read_boost(misled, *asked) == made.after.one_family.weights["file_name"]
 
     (tmp_path / "app" / "new.py").write_text("def something_new():\n    return 1\n")
     misled.refresh()

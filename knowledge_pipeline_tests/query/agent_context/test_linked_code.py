@@ -1,0 +1,73 @@
+"""What the best code uses, or what uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
+from knowledge_pipeline.contract.responses.search import SearchResult
+from knowledge_pipeline.query.agent_context.linked_code import follow_links
+from knowledge_pipeline.query.agent_context.select import SearchChances
+from knowledge_pipeline.query.search.engine import Engine
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.conftest import Project
+
+SHOP = {
+    "orders.py": "from money import convert\n\n\ndef pay_the_order(order):\n    return convert(order)\n",
+    "money.py": "def convert(amount):\n    return amount * 7\n",
+    "bank.py": "def balance(account):\n    return account.balance\n",
+}
+
+
+@pytest.fixture
+def shop(project: Project, tmp_path: Path) -> Project:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    for path, text in SHOP.items():
+        (folder / path).write_text(text)
+    project.declare("code", "code", folder)
+    project.refresh()
+    return project
+
+
+def test_what_the_best_code_calls_rises_and_is_added_where_no_search_found_it(shop: Project):
+    asyncio.run(_follow_links_of(Engine(shop.settings, Lake(shop.settings.store))))
+
+
+async def _follow_links_of(engine: Engine) -> None:
+    operator = Access.operator()
+    response = await engine.search("pay the order", operator, diverse=False, limit=9)
+    by_path = {result.citation.path: result for result in response.results}
+    first, called, other = (by_path[path] for path in ("orders.py", "money.py", "bank.py"))
+
+    async def follow(
+        results: list[SearchResult], chances: list[float], types: tuple[str, ...] = (), release: int = 0
+    ) -> SearchChances:
+        found = SearchChances("semantic", results, chances)
+        filters = Filters(source_types=types)
+        return await follow_links(engine, operator, filters, found, release or response.release)
+
+    raised = await follow([first, other, other, called], [0.5, 0.4, 0.3, 0.01])
+    assert raised.chances == pytest.approx([0.5, 0.4, 0.3, 0.04])
+    raised = await follow([first, other, other, called], [0.5, 0.4, 0.3, 0.1])
+    assert raised.chances == pytest.approx([0.5, 0.4, 0.3, 0.21])  # no more than a share of the third's
+    added = await follow([first, other], [0.5, 0.4])
+    assert [result.citation.path for result in added.results] == ["orders.py", "bank.py", "money.py"]
+    assert added.chances == pytest.approx([0.5, 0.4, 0.16])
+    for narrowed in (
+        await follow([first, other], [0.5, 0.4], types=("markdown",)),
+        await follow([first, other], [0.5, 0.4], release=response.release + 1),
+        await follow([replace(first, graph=None)], [0.5]),
+    ):
+        assert "money.py" not in {result.citation.path for result in narrowed.results}
+    await engine.aclose()
+
+
+def test_a_context_shows_what_the_best_code_calls(shop: Project):
+    with KnowledgeBase.open(shop.settings) as base:
+        context = base.context(Task("pay the order", kind="question"))
+    assert {"orders.py", "money.py"} <= {excerpt.citation.path for excerpt in context.excerpts}
