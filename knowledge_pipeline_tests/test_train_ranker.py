@@ -39,12 +39,22 @@ def test_of_equal_contents_the_first_is_ranked() -> None:
 
 def test_training_finds_the_weight_of_a_feature_that_answers_follow_and_of_no_other() -> None:
     examples = [example([0.6, 0.5], [0, 1], answer=1), example([0.6, 0.4], [0.2, 0], answer=0)]
-    weights = train(examples)
+    weights = train(examples, {"mixed-dev": 1.0})
     assert weights["symbol"] > 0.1
     assert weights["path"] == weights["symbol"], "they are tied"
     assert weights["coherence"] == weights["test"] == 0
     assert all(judge(one, weights, 0.0)[0] == 1.0 for one in examples)
-    assert train(examples) == weights, "it is deterministic"
+    assert train(examples, {"mixed-dev": 1.0}) == weights, "it is deterministic"
+
+
+def test_a_family_that_was_not_compared_counts_as_it_does_at_the_mean() -> None:
+    one = example([0.6, 0.5], [0, 0], answer=1)
+    columns = [NAMES.index(name) for name in ("family_nearness", "code")]
+    one.features[:, columns] = [[0.2, 1.0], [0.1, 1.0]]
+    weights = train([one], {"mixed-dev": 1.0})
+    assert weights["family_nearness"] < 0
+    assert weights["uncompared_code"] == pytest.approx(0.15 * weights["family_nearness"], abs=0.01)
+    assert weights["uncompared_history"] == 0
 
 
 def test_calibrated_scores_are_the_share_of_what_hits() -> None:

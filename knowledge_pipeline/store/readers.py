@@ -43,6 +43,7 @@ _HNSW_EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
 _ENOUGH = 0.85  # of them that have to match: where fewer do, a vector is far from the rows that match
 
 TIE_TOLERANCE = 1e-5  # of a score: Lance adds floats of 32 bits, and in an order of its own
+_MAX_SIMILAR_WORDS = 20  # that a misspelled word may stand for
 _TIED_SHARE = 4  # a quarter as many rows as were asked for may share the last place with them
 
 
@@ -268,7 +269,22 @@ class IndexReader:
         """
         from lance.query import MatchQuery
 
-        query, columns = MatchQuery(words, "words"), ["_score", "_rowid"]
+        return await self._match(MatchQuery(words, "words"), where, limit)
+
+    async def search_similar_stem(
+        self, stem: str, where: Filter, *, limit: int, max_edits: int
+    ) -> ScoredRows:
+        """Rows with a stem of the same first letter that differs from this one in a few letters."""
+        from lance.query import MatchQuery
+
+        query = MatchQuery(
+            stem, "words", fuzziness=max_edits, prefix_length=1, max_expansions=_MAX_SIMILAR_WORDS
+        )
+        return await self._match(query, where, limit)
+
+    async def _match(self, query: Any, where: Filter, limit: int) -> ScoredRows:
+        """Rows by a query of Lance, best first."""
+        columns = ["_score", "_rowid"]
         where, depth = self.locations.resolve(where), count_with_tied(limit)
 
         def scan() -> pa.Table:

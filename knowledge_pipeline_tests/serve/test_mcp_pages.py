@@ -94,4 +94,4 @@ def test_every_tool_keeps_to_the_limit(world: World, compact: bool):
         assert not answer_.is_error, text
         limit = RIGHT[name].get("max_tokens", 500)
         assert estimate_tokens(text) <= limit, name
-    assert answers["build_context"].content[0].text.startswith("[1] " if compact else "Passages")
+    assert answers["build_context"].content[0].text.startswith("[1] " if compact else "Quotations")

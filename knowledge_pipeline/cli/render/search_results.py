@@ -70,7 +70,10 @@ def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     explain = answer.explain or {}
     understood = {
         **explain.get("question", {}),
-        **{name: explain.get(name) for name in ("generated", "filters", "confidence", "degraded")},
+        **{
+            name: explain.get(name)
+            for name in ("corrected", "generated", "filters", "confidence", "degraded")
+        },
     }
     rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
     screen.print_table(rows)

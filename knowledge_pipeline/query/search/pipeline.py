@@ -59,6 +59,7 @@ from knowledge_pipeline.query.search.rerank import Reranker
 from knowledge_pipeline.query.search.retrieve import (
     SearchScope,
     SubQuery,
+    find_corrections,
     read_hits,
     replace_keyword_matches,
     retrieve,
@@ -101,6 +102,7 @@ class RetrievalResult:
     hits: Sequence[Hit[RankedChunk]]  # relevant ones, best first
     vector_problems: Mapping[str, str]  # space -> why it was searched by words alone
     related_names: tuple[str, ...]  # of the corpus, that full text was searched for as well
+    corrections: Mapping[str, str]  # words that no document has -> those that were searched for
     signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
 
@@ -255,6 +257,10 @@ class SearchPipeline:
         self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
     ) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
+        corrections: Mapping[str, str] = {}
+        if not plan.profile.is_example:
+            corrections = await find_corrections(scope, sub_query.query, self._words)
+            sub_query = sub_query.correct(corrections)
         found, candidates, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = found
         signals = None
@@ -264,7 +270,7 @@ class SearchPipeline:
             signals = _read_signals(self._scale(candidates), texts)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
-        return RetrievalResult(hits, candidates.vector_problems, names, signals)
+        return RetrievalResult(hits, candidates.vector_problems, names, corrections, signals)
 
     async def _rank(
         self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
@@ -379,5 +385,6 @@ def _explain(
     )
     explanation = {"question": question, "filters": [each for each in filters if each]}
     confidence = found[0].signals._asdict() if found[0].signals else None
-    added = keep_set({"generated": generated, "confidence": confidence})
+    corrected = {word: near for result in found for word, near in result.corrections.items()}
+    added = keep_set({"corrected": corrected, "generated": generated, "confidence": confidence})
     return explanation | added | {"degraded": problems}

@@ -1,15 +1,23 @@
-"""Retrieves candidates from every space, by vector and by words at once; both searches filter."""
+"""Retrieves candidates from every space, by vector and by words at once; both searches filter.
+
+A word that no document has is replaced by the nearest that some have, before anything is searched.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knowledge_pipeline.awaiting import gather_all
 from knowledge_pipeline.contract.types import SearchMode
+from knowledge_pipeline.embedding.word_vectors import WordVectors
+from knowledge_pipeline.identifiers import expand_identifiers
+from knowledge_pipeline.query.search.features import stem
 from knowledge_pipeline.query.search.hits import (
     Candidates,
     Hit,
@@ -20,10 +28,16 @@ from knowledge_pipeline.query.search.hits import (
 )
 from knowledge_pipeline.query.search.query_vectors import UnreadText, VectorUnavailable
 from knowledge_pipeline.query.search.row_cache import RowCache
-from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.query.search.understand import ParsedQuery, parse_plain_text
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.vector_files import compute_cosines
 from knowledge_pipeline.store.readers import NO_ROWS, IndexReader, ScoredRows
+
+_PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w./:`(-])")
+_MAX_CORRECTED_CHARS, _MAX_CORRECTIONS = 1_000, 4
+_MAX_EDITS = 2  # of a stem, as it is indexed
+_SIMILAR_ROWS = 10  # of each space, whose words are compared
+_MIN_LIKENESS = 0.83  # of two words, by `difflib`
 
 EmbedQuery = Callable[[IndexReader], Awaitable[np.ndarray]]
 """The query's vector in a reader's space; raises `VectorUnavailable`, `UnreadText` where it says nothing."""
@@ -37,6 +51,19 @@ class SubQuery:
     keywords: str  # for full text
     embedded_texts: tuple[str, ...]  # their mean vector is searched for
 
+    def correct(self, corrections: Mapping[str, str]) -> SubQuery:
+        """The same with other words in place of some."""
+        if not corrections:
+            return self
+        pattern = re.compile(rf"\b({'|'.join(map(re.escape, corrections))})\b", re.I)
+
+        def replace_words(text: str) -> str:
+            return pattern.sub(lambda match: corrections[match[0].lower()], text)
+
+        query = parse_plain_text(replace_words(self.query.text))
+        texts = tuple(map(replace_words, self.embedded_texts))
+        return SubQuery(query, replace_words(self.keywords), texts)
+
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
@@ -47,6 +74,40 @@ class SearchScope:
     limit: int  # candidates of each search of each space
     cache: RowCache
     mode: SearchMode = "hybrid"
+
+
+async def find_corrections(scope: SearchScope, query: ParsedQuery, vectors: WordVectors) -> Mapping[str, str]:
+    """Words of a question that no document has -> the nearest that some have, where one is near.
+
+    A word that the static model knows as a whole is spelled well, and is not looked up; of the others, and of
+    what is no name in code, the first few are.
+    """
+    words = dict.fromkeys(word.lower() for word in _PLAIN_WORD.findall(query.text[:_MAX_CORRECTED_CHARS]))
+    unknown = [word for word in words if vectors.count_pieces(word) > 1][:_MAX_CORRECTIONS]
+    nearest = await gather_all(_find_nearest_word(scope, word) for word in unknown)
+    return {word: near for word, near in zip(unknown, nearest, strict=True) if near}
+
+
+async def _find_nearest_word(scope: SearchScope, word: str) -> str | None:
+    """None: a document has the word, or none has one that is near."""
+    readers, where = scope.readers, scope.condition
+    matches = await gather_all(reader.search_text(word, where, limit=1) for reader in readers)
+    if any(map(len, matches)):
+        return None
+    word = stem(word)
+    similar = await gather_all(
+        reader.search_similar_stem(word, where, limit=_SIMILAR_ROWS, max_edits=_MAX_EDITS)
+        for reader in readers
+    )
+    chunks = await gather_all(
+        scope.cache.read_chunks(reader, rows.row_ids.tolist())
+        for reader, rows in zip(readers, similar, strict=True)
+    )
+    texts = (f"{chunk.header} {chunk.text}" for of_space in chunks for chunk in of_space.values())
+    words = {part for text in texts for part in expand_identifiers(text).lower().split() if part.isalpha()}
+    by_stem = {stem(each): each for each in sorted(words, reverse=True)}
+    near = difflib.get_close_matches(word, by_stem, n=1, cutoff=_MIN_LIKENESS)
+    return by_stem[near[0]] if near else None
 
 
 async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:

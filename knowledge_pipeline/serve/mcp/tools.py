@@ -33,6 +33,7 @@ class ToolOutput:
     text: str
 
 
+_NOTE_TOKENS = 60  # of the sentence on what was searched, which follows a context
 _WIDE_TOKENS = 16_000  # of the context whose places a compact answer names
 
 ToolHandler = Callable[[AsyncKnowledgeBase, Access, Any], Awaitable[ToolOutput]]
@@ -121,7 +122,8 @@ async def _build_context(
     budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
     # the agent knows its task, and is told none of it again
     if not arguments.compact:
-        context = await base.context(task, max_tokens=budget, template="excerpts", access=access)
+        room = max(budget - _NOTE_TOKENS, budget // 2)
+        context = await base.context(task, max_tokens=room, template="excerpts", access=access)
         return ToolOutput(context.as_json(), render_context(context))
     context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)
     found = SearchResponse(

@@ -105,7 +105,7 @@ def _explain_query(answer: SearchResponse) -> list[tuple[str, str]]:
     explain = answer.explain or {}
     parts = {
         **explain.get("question", {}),
-        **{name: explain.get(name) for name in ("generated", "filters", "confidence")},
+        **{name: explain.get(name) for name in ("corrected", "generated", "filters", "confidence")},
     }
     return [(name, _format_value(value)[:500]) for name, value in parts.items() if value]
 

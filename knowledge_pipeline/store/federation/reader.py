@@ -115,6 +115,16 @@ class FederatedReader(IndexReader):
             await self._ask(lambda at: asyncio.to_thread(search.find, at, own[at]), due)
         return keep_tied(_keep_best(search.found, count_with_tied(limit)), limit)
 
+    async def search_similar_stem(
+        self, stem: str, where: Filter, *, limit: int, max_edits: int
+    ) -> ScoredRows:
+        """See `IndexReader.search_similar_stem`."""
+        members = self.members
+        found = await self._ask(
+            lambda at: members[at].search_similar_stem(stem, where, limit=limit, max_edits=max_edits)
+        )
+        return _keep_best(found, limit)
+
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
         """See `IndexReader.take_rows`."""
         return await self._take_from_stores(rows, lambda at, own: self.members[at].take_rows(own, columns))

@@ -538,6 +538,34 @@ def test_an_answer_says_how_likely_it_answers_where_it_was_compared_by_meaning(
     assert base.get(answered.results[0].id).confidence is None
 
 
+def ask_for_corrections(base: KnowledgeBase, text: str, **options: Any) -> tuple[list[str], Any]:
+    answer = base.search(text, mode="words", explain=True, **options)
+    return paths(answer), (answer.explain or {}).get("corrected")
+
+
+def test_a_word_that_no_document_has_is_read_as_the_nearest_that_some_have(
+    base: KnowledgeBase, lake: Lake, space: str
+) -> None:
+    others = [row(f"something else, number {number}", f"{number}.py") for number in range(3)]
+    write(lake, space, [row("upload the archive with a querry", "a.py"), *others])
+    publish(lake)
+    assert ask_for_corrections(base, "uplaod") == (["a.py"], {"uplaod": "upload"})
+    assert ask_for_corrections(base, "Uplaods for anybody") == (["a.py"], {"uplaods": "upload"})
+    assert ask_for_corrections(base, "querry") == (["a.py"], None), "a document has it, right or wrong"
+    assert ask_for_corrections(base, "uplaod.rs or `uplaod`") == ([], None), "names are left as they are"
+    assert ask_for_corrections(base, "zygomorphic") == ([], None), "nothing is near"
+
+
+def test_a_word_is_not_corrected_by_what_the_caller_may_not_see(
+    base: KnowledgeBase, lake: Lake, space: str
+) -> None:
+    write(lake, space, [row("the quarterly forecast", "a.py", visibility="tenant", tenant="acme")])
+    publish(lake)
+    acme, other = (Access(tenant, frozenset()) for tenant in ("acme", "other"))
+    assert ask_for_corrections(base, "forcast", access=acme) == (["a.py"], {"forcast": "forecast"})
+    assert ask_for_corrections(base, "forcast", access=other) == ([], None)
+
+
 def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
 
     write(lake, space, [row("alpha", "a.py")])
