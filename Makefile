@@ -49,7 +49,7 @@ demo: $(VENV)/.runs  ## set up, index this repository, search it: by words in a 
 	$(BIN)/knowledge search "which secrets are found and redacted in a text" --limit 3
 	$(BIN)/knowledge refresh
 	$(BIN)/knowledge search "how is a crash between two writes repaired" --limit 3
-	$(BIN)/knowledge search "what makes a release" --limit 3
+	$(BIN)/knowledge search "how do I go back to an earlier release" --limit 3
 	@echo
 	@echo 'Next:  $(BIN)/knowledge search "a question of your own"'
 	@echo '       $(BIN)/knowledge index --repo ../my-project      index a folder, a git URL, or org/repo'

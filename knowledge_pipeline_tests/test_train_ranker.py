@@ -59,6 +59,6 @@ def test_a_family_that_was_not_compared_counts_as_it_does_at_the_mean() -> None:
 
 def test_calibrated_scores_are_the_share_of_what_hits() -> None:
     examples = [example([1.0, 0.0], [0, 0], answer=at) for at in (0, 0, 0, 1)]
-    scale, base = calibrate(examples, {"fused": 1.0}, 0.0)
+    scale, base = calibrate(examples, {"fused": 1.0})
     probabilities = [1 / (1 + np.exp(-(scale * value + base))) for value in (1.0, 0.0)]
     assert probabilities == pytest.approx([0.75, 0.25], abs=1e-3)
