@@ -53,10 +53,12 @@ class WordVectors:
         """The sum of each word's pieces, at length 1."""
         table, scales, vocabulary = self._model
         pieces = [_split_pieces(word, vocabulary) for word in words]
-        at = np.repeat(np.arange(len(words)), [len(own) for own in pieces])
+        counts = np.array([len(own) for own in pieces])
         numbers = np.array([number for own in pieces for number in own], np.int64)
         sums = np.zeros((len(words), table.shape[1]), np.float32)
-        np.add.at(sums, at, table[numbers] * scales[numbers, None])
+        if len(numbers):
+            starts = (np.cumsum(counts) - counts)[counts > 0]
+            sums[counts > 0] = np.add.reduceat(table[numbers] * scales[numbers, None], starts)
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         return np.divide(sums, lengths, out=sums, where=lengths > 0)
 

@@ -35,7 +35,7 @@ from knowledge_pipeline.query.search.understand import ParsedQuery
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
 FORM = 3  # of stored models: others knew other features, and are not used
-MIN_READ = 30  # candidates whose texts are read: with 40 or 60 nothing is gained
+MIN_READ = 20  # candidates whose texts are read: with 30, 40 or 60 nothing is gained
 
 CONFIDENT_RESULTS = 3  # the first ones: see `ConfidenceSignals`
 
