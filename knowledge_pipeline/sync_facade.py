@@ -86,6 +86,7 @@ class BackgroundLoop:
         asyncio.set_event_loop(loop)
         loop.run_forever()
         loop.run_until_complete(self._cancel_all())
+        loop.run_until_complete(_end_generators(loop))
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
@@ -95,6 +96,15 @@ class BackgroundLoop:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
         await self._on_close()
+
+
+async def _end_generators(loop: asyncio.AbstractEventLoop) -> None:
+    """Close generators that nobody read to their end; each leaves those that it read to be closed next."""
+    await loop.shutdown_asyncgens()
+    await asyncio.sleep(0)
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
 
 
 class SyncFacade(Generic[TargetT]):

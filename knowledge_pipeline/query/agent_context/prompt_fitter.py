@@ -146,7 +146,8 @@ class PromptFitter:
             spent = self.count(text) - bare_tokens
             if spent <= room:
                 low, best = allowance, (text, selection)
-                if room - spent <= _WASTED_TOKENS or not selection.is_cut:
+                is_filled = bool(selection.excerpts) and room - spent <= _WASTED_TOKENS
+                if is_filled or not selection.is_cut:
                     break
                 allowance += room - spent
             else:

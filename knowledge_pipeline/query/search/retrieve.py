@@ -33,7 +33,7 @@ from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.index.vector_files import compute_cosines
 from knowledge_pipeline.store.readers import NO_ROWS, IndexReader, ScoredRows
 
-_PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w./:`(-])")
+_PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w`(]|[./:-]\w)")
 _MAX_CORRECTED_CHARS, _MAX_CORRECTIONS = 1_000, 4
 _MAX_EDITS = 2  # of a stem, as it is indexed
 _SIMILAR_ROWS = 10  # of each space, whose words are compared

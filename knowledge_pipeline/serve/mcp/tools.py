@@ -14,6 +14,7 @@ from knowledge_pipeline.contract.responses.graph import GraphResponse
 from knowledge_pipeline.contract.responses.search import SearchResponse
 from knowledge_pipeline.contract.types import SearchType, SourceType
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
@@ -121,6 +122,7 @@ async def _build_context(
     most = base.settings.serve.mcp.max_tokens
     budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
     # the agent knows its task, and is told none of it again
+    limits.check_task(base.settings.limits, task, budget)  # of which a part is kept back
     if not arguments.compact:
         room = max(budget - _NOTE_TOKENS, budget // 2)
         context = await base.context(task, max_tokens=room, template="excerpts", access=access)

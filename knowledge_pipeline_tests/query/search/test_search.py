@@ -549,7 +549,7 @@ def test_a_word_that_no_document_has_is_read_as_the_nearest_that_some_have(
     others = [row(f"something else, number {number}", f"{number}.py") for number in range(3)]
     write(lake, space, [row("upload the archive with a querry", "a.py"), *others])
     publish(lake)
-    assert ask_for_corrections(base, "uplaod") == (["a.py"], {"uplaod": "upload"})
+    assert ask_for_corrections(base, "uplaod.") == (["a.py"], {"uplaod": "upload"})
     assert ask_for_corrections(base, "Uplaods for anybody") == (["a.py"], {"uplaods": "upload"})
     assert ask_for_corrections(base, "querry") == (["a.py"], None), "a document has it, right or wrong"
     assert ask_for_corrections(base, "uplaod.rs or `uplaod`") == ([], None), "names are left as they are"
