@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -112,7 +112,7 @@ LANCE_ERRORS = (OSError, RuntimeError, ValueError)
 
 def _translate_errors(
     read: Callable[Concatenate[IndexReader, _P], Awaitable[_T]],
-) -> Callable[Concatenate[IndexReader, _P], Awaitable[_T]]:
+) -> Callable[Concatenate[IndexReader, _P], Coroutine[Any, Any, _T]]:
     """Turn errors of Lance into one that names the index."""
 
     @wraps(read)
@@ -271,6 +271,7 @@ class IndexReader:
 
         return await self._match(MatchQuery(words, "words"), where, limit)
 
+    @_translate_errors
     async def search_similar_stem(
         self, stem: str, where: Filter, *, limit: int, max_edits: int
     ) -> ScoredRows:

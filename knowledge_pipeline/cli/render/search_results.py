@@ -35,7 +35,8 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         why = answer.explain["degraded"].get(step) if answer.explain else None
         reason = one_line(_format_nested(why)) if why else "--explain says why"
         screen.print_note(f"note: {note[:1].lower()}{note[1:]} ({reason})")
-    for word, near in ((answer.explain or {}).get("corrected") or {}).items():
+    corrected: Mapping[str, str] = (answer.explain or {}).get("corrected") or {}
+    for word, near in corrected.items():
         screen.print_note(f"note: {word!r} is in no document, and was read as {near!r}")
     if doubt := describe_doubt(answer):
         screen.print_note(f"note: {doubt[:1].lower()}{doubt[1:].rstrip('.')}")
