@@ -34,7 +34,7 @@ async def follow_links(
     best = [result for result in search.results if result.graph][:_LINKING_RESULTS]
     if not best:
         return search
-    limit = search.chances[min(_RANK, len(search.chances)) - 1]
+    limit = sorted(search.chances, reverse=True)[:_RANK][-1]  # the kind of task may change their order
     factors = _find_factors(best)
     raised = [
         max(chance, min(_MAX_SHARE * limit, chance * _factor_of(result, factors)))
@@ -79,11 +79,15 @@ def _find_factors(best: Sequence[SearchResult]) -> dict[_File, dict[int, float]]
     for result in best:
         if result.graph is None:
             continue
-        users = ((each, _USER_FACTOR) for each in (*result.graph.called_by, *result.graph.implemented_by))
-        used = ((each, _USED_FACTOR) for each in (*result.graph.calls, *result.graph.extends))
-        for neighbour, factor in (*users, *used):
-            if neighbour.line is not None:
-                factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
+        graph = result.graph
+        neighbours = {
+            _USER_FACTOR: (*graph.called_by, *graph.implemented_by),
+            _USED_FACTOR: (*graph.calls, *graph.extends),
+        }
+        for factor, linked in neighbours.items():
+            for neighbour in linked:
+                if neighbour.line is not None:
+                    factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
     return factors
 
 

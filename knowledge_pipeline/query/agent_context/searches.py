@@ -63,8 +63,8 @@ class TaskSearchResults:
     @property
     def code(self) -> list[SearchResult]:
         """The code that the search for the task's text found, best first."""
-        found = next((each.results for each in self.searches if each.name == "semantic"), ())
-        return [result for result in found if result.metadata["source_type"] == "code"]
+        results = next((search.results for search in self.searches if search.name == "semantic"), ())
+        return [result for result in results if result.metadata["source_type"] == "code"]
 
 
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
@@ -109,10 +109,11 @@ def _estimate_chances(
     """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
     best = 1.0
     if "semantic" in found:
-        chances = [(each, each.score * _find_weight(kind, each)) for each in found["semantic"]]
-        chances = [(each, chance) for each, chance in chances if chance > 0]
-        yield SearchChances("semantic", [each for each, _ in chances], [chance for _, chance in chances])
-        best = max((chance for _, chance in chances), default=best)
+        weights = {result.id: _find_weight(kind, result) for result in found["semantic"]}
+        results = [result for result in found["semantic"] if weights[result.id] > 0]
+        chances = [result.score * weights[result.id] for result in results]
+        yield SearchChances("semantic", results, chances)
+        best = max(chances, default=best)
     if "similar" in found:
         yield SearchChances.by_rank("similar", found["similar"], best * _SIMILAR_WEIGHTS[kind])
 

@@ -228,18 +228,18 @@ class ExcerptSelector:
     def _fit(self, runs: _PassageRuns, runs_within: _PassageRuns, max_tokens: int) -> _PassageRuns:
         """The densest runs, the last of them cut to what of it was worth more, and on from there."""
         left = float(max_tokens)
-        taken = _PassageRuns()
+        fitting = _PassageRuns()
         for at, run in sorted(runs, key=lambda each: -each[1].density):
             if run.tokens > left:
-                inside = [each for passage, each in runs_within if passage == at and run.contains(each)]
+                inside = [inner for passage, inner in runs_within if passage == at and run.contains(inner)]
                 kept = self._passages[at].cut_run(
-                    run, inside, left, min_lines=1 if not taken else _MIN_CUT_LINES
+                    run, inside, left, min_lines=1 if not fitting else _MIN_CUT_LINES
                 )
-                taken += [(at, each) for each in kept]
+                fitting += [(at, kept_run) for kept_run in kept]
                 break
-            taken.append((at, run))
+            fitting.append((at, run))
             left -= run.tokens
-        return taken
+        return fitting
 
     def _to_passage(self, excerpt: Excerpt) -> _Passage:
         """Each line with the score of the best chunk that has it."""
