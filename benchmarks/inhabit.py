@@ -300,6 +300,11 @@ def main() -> None:
     parser.add_argument("--source", action="store_true", help="measure the source text alone")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.folder:
+        try:
+            options.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"the folder cannot be made: {error}")
     source = measure_source(ROOT / PRODUCT)
     finders = {"global caches": find_global_caches, "lru_cache of objects": find_remembering_functions}
     state = {name: list_by_module(ROOT / PRODUCT, find) for name, find in finders.items()}

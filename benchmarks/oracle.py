@@ -319,9 +319,13 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.resolve()
     if options.action == "compare":
+        if not (folder / _COUNTS).is_file():
+            parser.error(f"nothing was recorded in {folder}: run record first")
         sys.exit(1 if compare(folder) else 0)
     if options.store is None:
         parser.error("record needs --store, a folder of indexed checkouts")
+    if not options.store.is_dir():
+        parser.error(f"there is no folder {options.store}: name one of indexed checkouts")
     freeze(folder, options.store, options.sets, options.only)
     (folder / _COUNTS).write_text(json.dumps({"questions": options.questions, "edits": options.edits}))
     record(folder, folder)
