@@ -83,7 +83,7 @@ class QuerySettings(SettingsModel):
     vector_weight: float = Field(default=0.5, ge=0, le=1)
     feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
     floor: float = Field(default=0.0, ge=0, le=1)  # following: a result below this score is not relevant
-    expansion: Literal["off", "corpus", "llm"] = "off"
+    expansion: Literal["off", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
     max_related: int = Field(  # relations shown with a result
