@@ -42,9 +42,6 @@ class SearchGraphSettings(SettingsModel):
     """What the code graph adds to the results of a search."""
 
     enrich: bool = True  # add to the best code hits what they call, what calls them, ...
-    expansion_weight: float = Field(  # share of a best hit's score that linked code gains
-        default=0.0, ge=0, le=1, serialization_alias="expand"
-    )
 
 
 class CacheSettings(SettingsModel):

@@ -10,7 +10,6 @@ RENAMED_KEYS: dict[ConfigPath, str] = {
     ("embedding", "ray", "from_texts"): "min_texts",
     ("query", "cache", "megabytes"): "max_megabytes",
     ("query", "cache", "minutes"): "ttl_minutes",
-    ("query", "graph", "expand"): "expansion_weight",
     ("query", "related"): "max_related",
     ("serve", "log"): "log_format",
     ("serve", "log_content"): "log_queries",

@@ -595,7 +595,6 @@ RENAMED = """
 embedding: {ray: {workers: 2, from_texts: 7}}
 query:
   related: 5
-  graph: {expand: 0.25}
   cache: {minutes: 1, megabytes: 2}
 serve:
   names: [know.example]
@@ -614,7 +613,7 @@ def test_old_names_of_keys_are_read_and_each_is_said_once(load, caplog):
     settings = load(RENAMED)
     assert (settings.embedding.ray.min_texts, settings.sources[0].embedding.ray.min_texts) == (7, 8)
     query, serve = settings.query, settings.serve
-    assert (query.max_related, query.graph.expansion_weight) == (5, 0.25)
+    assert query.max_related == 5
     assert (query.cache.ttl_minutes, query.cache.max_megabytes) == (1, 2)
     assert (serve.allowed_hosts, serve.log_format, serve.log_queries) == (("know.example",), "text", True)
     assert (serve.traces.sample_ratio, serve.traces.include_content) == (0.5, True)

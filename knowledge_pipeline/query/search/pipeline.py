@@ -33,7 +33,7 @@ from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble_best, build_response
-from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
+from knowledge_pipeline.query.search.enrichment import Enricher
 from knowledge_pipeline.query.search.fuse import fuse, measure_similarity
 from knowledge_pipeline.query.search.hits import (
     Candidates,
@@ -46,7 +46,7 @@ from knowledge_pipeline.query.search.hits import (
 from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
-from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, merge_hits
+from knowledge_pipeline.query.search.rank import boost_recent, merge_hits
 from knowledge_pipeline.query.search.ranker import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -136,7 +136,7 @@ class SearchPipeline:
             try:
                 found = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
                 hits = merge_hits(each.hits for each in found)
-                chunks, results, skipped = await self._select(plan, hits, scope, open_release, watch)
+                chunks, results, skipped = await self._select(plan, hits, scope, watch)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
@@ -206,19 +206,10 @@ class SearchPipeline:
         plan: SearchPlan,
         hits: Sequence[Hit[RankedChunk]],
         scope: SearchScope,
-        open_release: OpenRelease,
         watch: Stopwatch,
     ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
         """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
         problems: dict[str, str] = {}
-        weight = self._settings.graph.expansion_weight if plan.profile.boost_linked else 0.0
-        if weight and hits:
-            with watch.step("follow"):
-                try:
-                    graph = await open_visible_graph(open_release, plan.access)
-                    hits = await boost_linked_hits(graph, await read_hits(scope, hits), weight=weight)
-                except GraphUnavailable as problem:
-                    problems["graph"] = str(problem)
         if self._reranker.is_enabled_for(plan.type):
             with watch.step("rerank"):
                 best = await read_hits(scope, hits[: plan.rerank_limit])
