@@ -1,7 +1,4 @@
-"""How questions are answered: the settings `query` and `language_model`.
-
-Stored scores are keyed by a dump of `query`, so renamed keys keep their old names there, as aliases.
-"""
+"""How questions are answered: the settings `query` and `language_model`."""
 
 from __future__ import annotations
 
@@ -47,8 +44,8 @@ class SearchGraphSettings(SettingsModel):
 class CacheSettings(SettingsModel):
     """How long answers are kept for callers who ask the same and may see the same."""
 
-    ttl_minutes: float = Field(default=15.0, ge=0, serialization_alias="minutes")  # 0: no cache
-    max_megabytes: int = Field(default=32, ge=1, serialization_alias="megabytes")  # approximate
+    ttl_minutes: float = Field(default=15.0, ge=0)  # 0: no cache
+    max_megabytes: int = Field(default=32, ge=1)  # approximate
 
 
 class SearchDepth(SettingsModel):
@@ -83,9 +80,7 @@ class QuerySettings(SettingsModel):
     expansion: Literal["off", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
-    max_related: int = Field(  # relations shown with a result
-        default=3, ge=0, le=100, serialization_alias="related"
-    )
+    max_related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE together
     depth: SearchDepths = Field(default=SearchDepths.defaults(), exclude_if=lambda depth: depth.is_default)
     graph: SearchGraphSettings = SearchGraphSettings.defaults()
