@@ -27,7 +27,7 @@ from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.serve.isolation import Doors, Watch, secrets_of
@@ -209,7 +209,7 @@ def _refuse_release(lake: Lake, settings: Settings, source: str) -> None:
     pipeline.refresh_source(RefreshContext(lake, settings, found))
     [(space, dimensions)] = lake.list_spaces().items()
     table = lake.index(space, dimensions)
-    table.delete_keys(table.read_rows(["id"], eq("source", source)).to_pydict()["id"][:1])
+    table.delete_where(one_of("id", table.read_rows(["id"], eq("source", source)).to_pydict()["id"][:1]))
     try:
         pipeline.refresh_release(lake, settings)
     except ReleaseRefused:

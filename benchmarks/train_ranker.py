@@ -21,6 +21,7 @@ deterministic.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import pickle
 from collections import Counter
@@ -43,13 +44,14 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.types import SearchType
 from knowledge_pipeline.embedding.word_vectors import WordVectors
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.features import FEATURES, TRAINED_FAMILIES, UNCOMPARED, compute_features
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
 from knowledge_pipeline.query.search.ranker import FORM, MIN_READ, MODEL_PATH
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
+from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.tuning.examples import collect_hits
 from knowledge_pipeline.store.lake import Lake
 
 NAMES = (*FEATURES, *TEXT_FEATURES)
@@ -247,7 +249,7 @@ def _ask(
 ) -> list[Example]:
     words = WordVectors()
     with closing(Engine(settings, Lake(settings.store))) as engine:
-        found = collect_hits(engine, (each.text for each in questions), type_, Filters())
+        found = _collect_hits(engine, (each.text for each in questions), type_)
     examples: list[Example] = []
     for question, (hits, query) in zip(questions, found, strict=True):
         chunks = [hit.chunk for hit in hits]
@@ -259,6 +261,18 @@ def _ask(
         places = list(map(to_place, chunks))
         examples.append(Example(set_, group, question, features, documents, hashes, places))
     return examples
+
+
+def _collect_hits(
+    engine: Engine, questions: Iterable[str], type_: SearchType
+) -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
+    """The fused hits of each question, before they are ranked."""
+
+    async def collect() -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
+        access, filters = Access.operator(), Filters()
+        return [await engine.find_unranked(text, access, type=type_, filters=filters) for text in questions]
+
+    return asyncio.run(collect())
 
 
 def _read_features(hits: Sequence[Hit[IndexedChunk]], query: Any) -> np.ndarray:

@@ -38,7 +38,6 @@ def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
 
 
 def _set_override(values: dict[str, Any], override: str) -> None:
-    from knowledge_pipeline.config.renamed_keys import rename_key
     from knowledge_pipeline.config.yaml_lines import parse_config
     from knowledge_pipeline.errors import ConfigError
 
@@ -46,7 +45,6 @@ def _set_override(values: dict[str, Any], override: str) -> None:
     *holders, key = name.strip().split(".")
     if not equals or not key or holders[:1] != ["query"]:
         raise WrongUsage(f"found --set {override}; allowed: a setting under query: query.vector_weight=0.7")
-    key = str(rename_key((*holders, key), where="--set")[-1])
     for holder in holders:
         inner = values.get(holder)
         values[holder] = inner if isinstance(inner, dict) else {}

@@ -20,7 +20,6 @@ from pydantic import SecretStr, ValidationError, create_model
 
 from knowledge_pipeline.config.organisations.expansion import add_members, find_listings_folder
 from knowledge_pipeline.config.problems import SECRET_KEYS, to_problem
-from knowledge_pipeline.config.renamed_keys import rename_keys
 from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
 from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig, parse_config
@@ -135,7 +134,6 @@ def check_config(
     Raises ConfigError if the text is not YAML.
     """
     parsed = parse_config(text, name=path.name)
-    rename_keys(parsed, name=path.name)
     resolver = _ValueResolver(parsed, path.absolute().parent, allow_unset)
     values = resolver.resolve_value(parsed.value, ())
     if is_object(values):

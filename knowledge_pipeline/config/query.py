@@ -1,7 +1,4 @@
-"""How questions are answered: the settings `query` and `language_model`.
-
-Stored scores are keyed by a dump of `query`, so renamed keys keep their old names there, as aliases.
-"""
+"""How questions are answered: the settings `query` and `language_model`."""
 
 from __future__ import annotations
 
@@ -42,16 +39,13 @@ class SearchGraphSettings(SettingsModel):
     """What the code graph adds to the results of a search."""
 
     enrich: bool = True  # add to the best code hits what they call, what calls them, ...
-    expansion_weight: float = Field(  # share of a best hit's score that linked code gains
-        default=0.0, ge=0, le=1, serialization_alias="expand"
-    )
 
 
 class CacheSettings(SettingsModel):
     """How long answers are kept for callers who ask the same and may see the same."""
 
-    ttl_minutes: float = Field(default=15.0, ge=0, serialization_alias="minutes")  # 0: no cache
-    max_megabytes: int = Field(default=32, ge=1, serialization_alias="megabytes")  # approximate
+    ttl_minutes: float = Field(default=15.0, ge=0)  # 0: no cache
+    max_megabytes: int = Field(default=32, ge=1)  # approximate
 
 
 class SearchDepth(SettingsModel):
@@ -83,12 +77,10 @@ class QuerySettings(SettingsModel):
     vector_weight: float = Field(default=0.5, ge=0, le=1)
     feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
     floor: float = Field(default=0.0, ge=0, le=1)  # following: a result below this score is not relevant
-    expansion: Literal["off", "corpus", "llm"] = "off"
+    expansion: Literal["off", "llm"] = "off"
     decompose: Literal["off", "rules", "llm"] = "off"
     hyde: bool = False
-    max_related: int = Field(  # relations shown with a result
-        default=3, ge=0, le=100, serialization_alias="related"
-    )
+    max_related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
     llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE together
     depth: SearchDepths = Field(default=SearchDepths.defaults(), exclude_if=lambda depth: depth.is_default)
     graph: SearchGraphSettings = SearchGraphSettings.defaults()

@@ -171,7 +171,7 @@ def _load_encoder(folder: Path, space: str) -> Encoder:
         kind, first = modules[0]
         if kind == "StaticEmbedding":
             return StaticEncoder(first)
-        window = model_config.read_max_tokens(folder, modules) + SPECIAL_TOKENS
+        window = model_config.read_max_tokens(modules) + SPECIAL_TOKENS
         weights = _find_weights(first)
         graph = build_bert_graph(first, weights)
         session = open_onnx_session(graph, weights=weights.parent, is_optimized=True)

@@ -213,7 +213,7 @@ def _read_sizes(folder: Path, files: HashedFiles, model: str) -> tuple[int, int]
     del files
     try:
         modules = model_config.read_modules(folder)
-        return model_config.read_dimensions(modules), model_config.read_max_tokens(folder, modules)
+        return model_config.read_dimensions(modules), model_config.read_max_tokens(modules)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise _build_damaged_error(model, error) from error
 

@@ -63,7 +63,7 @@ def read_pooling_modes(pooling: Path) -> list[str]:
     return [modes] if isinstance(modes, str) else list(modes)
 
 
-def read_max_tokens(folder: Path, modules: list[tuple[str, Path]]) -> int:
+def read_max_tokens(modules: list[tuple[str, Path]]) -> int:
     """How many tokens the model reads of a text, special ones left out."""
     kind, place = modules[0]
     window = read_json(place / "sentence_bert_config.json").get("max_seq_length")

@@ -174,7 +174,7 @@ def run_questions(
 
 def evaluation_key(golden: GoldenSet, settings: Settings, ranker: str | None) -> str:
     """Equal where the same questions are asked in the same way: only then do scores compare."""
-    parts = [VERSION, golden.digest, settings.query.model_dump_json(by_alias=True)]
+    parts = [VERSION, golden.digest, settings.query.model_dump_json()]
     if ranker is not None:
         parts.append(ranker)
     model, keys = settings.language_model, {"model", "base_url", "max_input_tokens", "reasoning_effort"}

@@ -261,11 +261,6 @@ class Table:
         merge = newest.merge_insert(self.key).use_index(False).write_mode(mode)
         self._merge(merge.when_matched_update_all(), rows)
 
-    def delete_keys(self, keys: Iterable[str]) -> None:
-        """Remove rows by key, a commit for every thousand."""
-        for batch in split_batches(keys):
-            self._commit(partial(self.open_newest().delete, one_of(self.key, batch).sql))
-
     def delete_keys_in_one_commit(self, keys: pa.ChunkedArray[Any]) -> None:
         """Remove any number of rows by key, in one commit."""
         merge = self.open_newest().merge_insert(self.key).when_matched_delete()
@@ -360,10 +355,6 @@ class Table:
         found = self.open_version()
         indexes: list[Any] = [] if found is None else found.describe_indices()
         return {index.field_names[0]: index.name for index in indexes}
-
-    def index_stats(self, index: str) -> dict[str, Any]:
-        """Lance's statistics of an index: `num_unindexed_rows`, `num_indices` (its segments), ..."""
-        return self._open_cached().stats.index_stats(index)
 
     def compact_if_due(
         self, *, after_versions: int = RETAINED_VERSIONS + COMMITS_BETWEEN_COMPACTIONS

@@ -22,7 +22,7 @@ from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.changes import held_columns
-from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.logs import append_rows, open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
@@ -101,7 +101,7 @@ def test_an_empty_store_passes(project: Project, name: str) -> None:
 
 
 def lose_a_row(table: Table) -> None:
-    table.delete_keys([rows_of(table)[0]["id"]])
+    table.delete_where(one_of("id", [rows_of(table)[0]["id"]]))
 
 
 def leave_a_row_over(table: Table) -> None:
@@ -122,7 +122,7 @@ def set_vector(table: Table, vector: np.ndarray) -> None:
     import lance
 
     row = rows_of(table)[0]
-    table.delete_keys([row["id"]])
+    table.delete_where(one_of("id", [row["id"]]))
     broken = row | {"vector": vector.astype("f4"), "updated_at": datetime.now(UTC)}
     lance.write_dataset(pa.Table.from_pylist([broken], schema=table.schema), str(table.path), mode="append")
 

@@ -63,7 +63,7 @@ def test_a_file_that_is_nowhere_is_told_and_the_rest_is_printed(indexed: Path, r
 def test_a_template_is_a_file_or_a_name_of_the_configured_folder(indexed: Path, run: Run):
     own = indexed / "own"
     own.mkdir()
-    (own / "my.j2").write_text("{{ task }}{% for p in passages %} [{{ p.number }}] {{ p.path }}{% endfor %}")
+    (own / "my.j2").write_text("{{ task }}{% for p in excerpts %} [{{ p.number }}] {{ p.path }}{% endfor %}")
     by_file = run("context", "retry", "--template", "own/my.j2").out
     assert by_file.startswith("retry [1] ")
     config = indexed / "knowledge.yaml"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from knowledge_pipeline.config import file as config_file
-from knowledge_pipeline.config.renamed_keys import RENAMED_KEYS
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.thoroughness import examples
@@ -587,53 +586,3 @@ def test_every_example_of_the_reference_is_valid(load, monkeypatch, example):
     fragment = example.startswith(" ")
     read = load(one_source() + example if fragment else example)
     assert read != load(one_source() if fragment else "")
-
-
-# keys that have a new name
-
-RENAMED = """
-embedding: {ray: {workers: 2, from_texts: 7}}
-query:
-  related: 5
-  graph: {expand: 0.25}
-  cache: {minutes: 1, megabytes: 2}
-serve:
-  names: [know.example]
-  log: text
-  log_content: true
-  traces: {endpoint: "http://localhost:6006", sample: 0.5, content: true}
-sources:
-  - id: a
-    type: code
-    connection: {type: local, path: .}
-    embedding: {ray: {workers: 2, from_texts: 8}}
-"""
-
-
-def test_old_names_of_keys_are_read_and_each_is_said_once(load, caplog):
-    settings = load(RENAMED)
-    assert (settings.embedding.ray.min_texts, settings.sources[0].embedding.ray.min_texts) == (7, 8)
-    query, serve = settings.query, settings.serve
-    assert (query.max_related, query.graph.expansion_weight) == (5, 0.25)
-    assert (query.cache.ttl_minutes, query.cache.max_megabytes) == (1, 2)
-    assert (serve.allowed_hosts, serve.log_format, serve.log_queries) == (("know.example",), "text", True)
-    assert (serve.traces.sample_ratio, serve.traces.include_content) == (0.5, True)
-    warnings = [record.getMessage() for record in caplog.records]
-    assert len(warnings) == len(set(warnings)) == len(RENAMED_KEYS) + 1
-    assert "knowledge.yaml:4: query.related is now query.max_related; the next version" in "\n".join(warnings)
-    assert any("sources[0].embedding.ray.from_texts is now" in warning for warning in warnings)
-
-
-def test_new_names_of_keys_are_read_without_a_word(load, caplog):
-    text = "query: {max_related: 5}\nserve: {allowed_hosts: [know.example]}\n"
-    assert load(text).query.max_related == 5
-    assert caplog.records == []
-
-
-def test_an_error_under_an_old_name_is_told_at_its_line(refusal):
-    assert "knowledge.yaml:2: query.max_related: found '-1'; allowed: " in str(
-        refusal("query:\n  related: -1\n")
-    )
-    assert "knowledge.yaml:2: serve.names: found the old name of serve.allowed_hosts" in str(
-        refusal("serve:\n  names: [a]\n  allowed_hosts: [b]\n")
-    )

@@ -25,6 +25,7 @@ from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline, release
 from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 INDEX, GRAPH = dg.AssetKey(["code", "index"]), dg.AssetKey(["code", "graph"])
@@ -48,7 +49,7 @@ def refresh(workplace: Workplace) -> None:
 def lose_a_row(workplace: Workplace) -> None:
     (named,) = workplace.lake.list_spaces().items()
     table = workplace.lake.index(*named)
-    table.delete_keys(table.read_rows(["id"])["id"].to_pylist()[:1])
+    table.delete_where(one_of("id", table.read_rows(["id"])["id"].to_pylist()[:1]))
 
 
 @dg.multi_asset(

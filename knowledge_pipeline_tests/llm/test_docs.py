@@ -19,7 +19,7 @@ def test_every_example_is_valid_and_switches_something_on(example, tmp_path, mon
     path = tmp_path / "knowledge.yaml"
     path.write_text(example)
     query = file.load_settings(path).query
-    assert query.list_language_model_keys() or query.decompose == "rules" or query.expansion == "corpus"
+    assert query.list_language_model_keys() or query.decompose == "rules"
 
 
 def test_there_are_examples():

@@ -17,7 +17,7 @@ from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline.sql_models.model import Model
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.duckdb_session import open_duckdb
-from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.conftest import Project
@@ -172,7 +172,7 @@ def test_coverage_falls_when_rows_are_missing(indexed: Project, loaded: list[Mod
 def test_an_index_row_without_a_chunk_is_found(indexed: Project, loaded: list[Model]) -> None:
     chunks = indexed.lake.chunks("markdown", "copy")
     (id_,) = chunks.read_rows(["id"])["id"].to_pylist()
-    chunks.delete_keys([id_])
+    chunks.delete_where(one_of("id", [id_]))
     assert [row["id"] for row in of(indexed, loaded, "index_rows_have_a_chunk")] == [id_]
 
 

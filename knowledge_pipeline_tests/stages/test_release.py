@@ -12,7 +12,7 @@ import pytest
 from knowledge_pipeline.errors import NotFound, ReleaseRefused
 from knowledge_pipeline.maintenance import purge
 from knowledge_pipeline.stages import release
-from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.filters import Filter, eq, one_of
 from knowledge_pipeline.store.readers import open_index
 from knowledge_pipeline.store.release import find_live_release, list_releases, publish_if_same_rows
 from knowledge_pipeline_tests.conftest import Project
@@ -245,9 +245,9 @@ def test_a_damaged_index_is_not_released(project: Project, folder: Path, damage:
     first, second = table.read_rows(table.schema.names).to_pylist()
     now = {"updated_at": datetime.now(UTC)}
     if damage == "missing":
-        table.delete_keys([first["id"]])
+        table.delete_where(one_of("id", [first["id"]]))
     elif damage == "double":
-        table.delete_keys([first["id"], second["id"]])
+        table.delete_where(one_of("id", [first["id"], second["id"]]))
         table.append([pa.RecordBatch.from_pylist([first | now, first | now], schema=table.schema)])
     else:
         broken = first | now | {"vector": [2.0] * dimensions}

@@ -115,6 +115,6 @@ def test_vectors_that_follow_leave_the_rows_where_the_index_of_words_has_them(
     vectors = batch(*((f"k{number}", "g") for number in range(0, 40, 2)), vector=[0.0, 1.0])
     table.update_columns(pa.Table.from_batches([vectors]).select(columns))
     moved = 20 if is_beside_graph else 0
-    assert table.index_stats(table.indexes["words"])["num_unindexed_rows"] == moved
+    assert table.open_newest().stats.index_stats(table.indexes["words"])["num_unindexed_rows"] == moved
     assert sum(each is not None for each in table.read_rows(["vector"])["vector"].to_pylist()) == 20
     assert len(table.open_newest().get_fragments()) == (2 if is_beside_graph else 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.changes.changed_sources import find_changed_sources
-from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
@@ -63,7 +63,7 @@ def take(table: Table, step: tuple[str, str, int], at: datetime) -> None:
     if what == "write":
         put(table, *(row(source, each, at) for each in range(number + 1)))
     elif what == "delete":
-        table.delete_keys([f"{source}{number}"])
+        table.delete_where(one_of("id", [f"{source}{number}"]))
     elif what == "compact":
         table.merge_fragments()
     else:

@@ -11,7 +11,7 @@ MAX_CELL_CHARS = 80
 
 _TYPES: Mapping[type[object], str] = {bool: "bool", int: "int", float: "float"}
 
-_MAX_LISTED = 200
+_MAX_LISTED, _MAX_NAMES = 200, 10
 
 
 def build_table(
@@ -50,11 +50,11 @@ def truncate(text: str, max_chars: int = MAX_CELL_CHARS) -> str:
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
-def list_names(names: Iterable[str], *, max_names: int = 10) -> str:
+def list_names(names: Iterable[str]) -> str:
     """`a, b, c and 4 more`."""
     names = list(names)
-    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
-    return ", ".join(names[:max_names]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _describe_type(type_: pa.DataType) -> str:

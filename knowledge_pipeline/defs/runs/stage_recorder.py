@@ -6,7 +6,7 @@ work: whoever refreshes next finds what is not recorded, and records it.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -37,7 +37,6 @@ class StageRecorder:
         ids: the sources.
         skip_recorded: record no unchanged stage whose newest materialization says the same already: the
             snapshot alone, which says when the source was read, and of each other asset at least one.
-        clock: seconds since 1970.
     """
 
     def __init__(
@@ -47,11 +46,10 @@ class StageRecorder:
         ids: Sequence[str],
         *,
         skip_recorded: bool,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._context, self._provenance, self._ids = context, provenance, ids
-        self._skip_recorded, self._clock = skip_recorded, clock
-        self._due_at_s = clock() + _MIN_INTERVAL_S
+        self._skip_recorded = skip_recorded
+        self._due_at_s = time.time() + _MIN_INTERVAL_S
         self._kept: dict[dg.AssetKey, list[_Kept]] = {}
         self._skipped: dict[dg.AssetKey, StageResult] = {}  # the last of each asset that has no record yet
         self._recorded: set[dg.AssetKey] = set()
@@ -64,7 +62,7 @@ class StageRecorder:
         else:
             self._keep(result)
         self._provenance.note_version(result.key, result.stats.source, result.version)
-        if self._clock() >= self._due_at_s:
+        if time.time() >= self._due_at_s:
             self.flush()
 
     def record_source(self, run: SourceRefresh) -> None:
@@ -73,14 +71,14 @@ class StageRecorder:
 
     def flush(self) -> None:
         """Write what is kept."""
-        began_s = self._clock()
+        began_s = time.time()
         for key in sorted(self._kept, key=lambda key: list(STAGES).index(key.path[-1])):
             entries = [self._build_entry(*kept) for kept in self._kept[key]]
             store_asset_events(self._context.instance, entries)
             self._recorded.add(key)
         self._kept.clear()
         self._log_sources()
-        self._due_at_s = self._clock() + choose_interval_s(self._clock() - began_s)
+        self._due_at_s = time.time() + choose_interval_s(time.time() - began_s)
 
     def finish(self) -> None:
         """Record one partition of each asset that was refreshed without a record: it is not stale."""
@@ -97,7 +95,7 @@ class StageRecorder:
         return self._provenance.is_recorded(result.key, stats.source, version, self._ids)
 
     def _keep(self, result: StageResult) -> None:
-        kept = (result, result.read_metadata(), self._clock())
+        kept = (result, result.read_metadata(), time.time())
         self._kept.setdefault(result.key, []).append(kept)
 
     def _build_entry(self, result: StageResult, metadata: dict[str, Any], at_s: float) -> dg.EventLogEntry:

@@ -110,15 +110,12 @@ def _build_environment(folders: tuple[Path, ...]) -> Environment:
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    from knowledge_pipeline.query.agent_context.former_names import FormerNames
-
     environment = ImmutableSandboxedEnvironment(
         loader=FileSystemLoader(folders),
         autoescape=False,  # a prompt is text, not HTML
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        extensions=[FormerNames],
     )
     environment.filters |= {"fenced": fence_text, "one_line": to_one_line}
     return environment

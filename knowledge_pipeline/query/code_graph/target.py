@@ -56,7 +56,7 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
     graph = VisibleGraph(graph.reader, visibility)
     in_file = _PATH_AND_REST.match(target)
     if in_file and "::" not in target:
-        return await _find_in_file(graph, in_file["path"], in_file["rest"], target)
+        return await _find_in_file(graph, in_file["path"], in_file["rest"])
     finders = (_find_by_path, _find_by_name) if _looks_like_path(target) else (_find_by_name, _find_by_path)
     for find in finders:
         if (found := await find(graph, target)) is not None:
@@ -118,7 +118,7 @@ async def _find_by_path(graph: VisibleGraph, target: str) -> ResolvedTarget | No
     return ResolvedTarget(nodes) if nodes else None
 
 
-async def _find_in_file(graph: VisibleGraph, path: str, rest: str, target: str) -> ResolvedTarget:
+async def _find_in_file(graph: VisibleGraph, path: str, rest: str) -> ResolvedTarget:
     """The innermost definition around a line, or a definition by name, within a file."""
     dotted = _to_dotted(rest)
     if not rest.isdecimal() and (found := await _find_exact_in_file(graph, path, dotted)):

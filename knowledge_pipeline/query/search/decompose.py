@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 MAX_PARTS = 4
-JOINING_WORDS = frozenset({"and", "also"})
-"""Words that may be dropped where a question is cut."""
 
 _MAX_CHARS = 1000
 _MAX_CONTEXT_WORDS = 30  # before a list, or before the first question; more is no context

@@ -202,15 +202,6 @@ class Hit(NamedTuple, Generic[ChunkT]):
         score = raised / (1 - self.score + raised)
         return self._replace(score=score, explanation=self.explanation._replace(boosts=boosts))
 
-    def with_boost(self, boost: float, *, max_boost: float, explained_as: Mapping[str, float]) -> Hit[ChunkT]:
-        """The hit with a boost of at most `max_boost` on top, its score in [0, 1] again.
-
-        The explanation shows the parts of the boost by name.
-        """
-        boosts = {**self.explanation.boosts, **explained_as}
-        score = (self.score + boost) / (1 + max_boost)
-        return self._replace(score=score, explanation=self.explanation._replace(boosts=boosts))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedCandidates:
@@ -270,14 +261,10 @@ class Hits(Sequence[Hit[RankedChunk]]):
         return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order.tolist()]
 
     def keep_relevant(self, floor: float) -> Hits:
-        """Hits with a score of at least `floor`.
-
-        A boost of one hit lowers the scores of the others, so a hit's score before boosts counts as well.
-        """
+        """Hits with a score of at least `floor`."""
         if floor <= 0.0:  # which every score is
             return self
-        relevant = np.maximum(self.scores, self.candidates.scores) >= floor
-        return replace(self, order=self.order[relevant[self.order]])
+        return replace(self, order=self.order[self.scores[self.order] >= floor])
 
     def __len__(self) -> int:
         return len(self.order)

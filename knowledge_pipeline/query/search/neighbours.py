@@ -23,40 +23,22 @@ from knowledge_pipeline.store.readers import Row
 MAX_PER_KIND = 5
 
 _INHERITANCE_KINDS = ("extends", "implements")
+_INCOMING_KINDS = ("calls", *_INHERITANCE_KINDS)
 _USE_KINDS = ("calls", "references", *_INHERITANCE_KINDS)
 
 
 async def find_neighbours(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[CodeNeighbours]:
     """The neighbours of each chunk that the caller may see."""
-    found, incoming, definitions = await _read_graph(graph, chunks, ("calls", *_INHERITANCE_KINDS))
-    return [_build_neighbours(each, incoming, definitions) for each in found]
-
-
-@dataclass(frozen=True, slots=True)
-class LinkedLocation:
-    """A place in code that a chunk uses, or from where it is used."""
-
-    source: str
-    path: str
-    line: int
-    confidence: float
-
-
-async def find_linked_locations(
-    graph: VisibleGraph, chunks: Sequence[IndexedChunk]
-) -> list[list[LinkedLocation]]:
-    """The definitions that each chunk uses, and the places where it is used, that the caller may see."""
-    found, incoming, definitions = await _read_graph(graph, chunks, _USE_KINDS)
-    locations: list[list[LinkedLocation]] = []
-    for each in found:
-        users = [row for row in incoming if each.is_used_by(row)]
-        linked = [LinkedLocation(row["source"], row["path"], row["line"], row["confidence"]) for row in users]
-        for row in each.use_edges:
-            for used in definitions.resolve(row):
-                if used.source and used.path and used.line:
-                    linked.append(LinkedLocation(used.source, used.path, used.line, row["confidence"]))
-        locations.append(linked)
-    return locations
+    if not chunks:
+        return []
+    (found, incoming), (edges, targets) = await asyncio.gather(
+        _read_shown(graph, chunks), _read_used(graph, chunks)
+    )
+    whole = (
+        replace(chunk, use_edges=uses, import_edges=imports)
+        for chunk, (uses, imports) in zip(found, edges, strict=True)
+    )
+    return [_build_neighbours(chunk, incoming, targets) for chunk in whole]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,31 +114,15 @@ class _Definitions:
             yield CodeNeighbour(name, found["source"], found["path"], line, found["signature"])
 
 
-async def _read_graph(
-    graph: VisibleGraph, chunks: Sequence[IndexedChunk], kinds: Sequence[str]
-) -> tuple[list[_ChunkInGraph], list[Row], _Definitions]:
-    """The chunks in the graph, the edges of some kinds that lead to any of them, and what theirs lead to."""
-    if not chunks:
-        return [], [], _Definitions({}, {})
-    (found, incoming), (edges, targets) = await asyncio.gather(
-        _read_shown(graph, chunks, kinds), _read_used(graph, chunks)
-    )
-    whole = [
-        replace(each, use_edges=uses, import_edges=imports)
-        for each, (uses, imports) in zip(found, edges, strict=True)
-    ]
-    return whole, incoming, targets
-
-
 async def _read_shown(
-    graph: VisibleGraph, chunks: Sequence[IndexedChunk], kinds: Sequence[str]
+    graph: VisibleGraph, chunks: Sequence[IndexedChunk]
 ) -> tuple[list[_ChunkInGraph], list[Row]]:
-    """What the chunks define, and the edges of some kinds that lead to it."""
+    """What the chunks define, and the edges that lead to it."""
     definitions, aliases = await asyncio.gather(
         _read_definitions(graph, chunks), _read_aliases(graph, chunks)
     )
     found = [_ChunkInGraph.build(chunk, definitions, aliases) for chunk in chunks]
-    return found, await _read_incoming_edges(graph, found, kinds)
+    return found, await _read_incoming_edges(graph, found)
 
 
 async def _read_used(
@@ -213,14 +179,12 @@ async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> 
     return await graph.look_up_symbols(RowLookup({"simple": simple}, kinds=("alias",)))
 
 
-async def _read_incoming_edges(
-    graph: VisibleGraph, chunks: Sequence[_ChunkInGraph], kinds: Sequence[str]
-) -> list[Row]:
-    """Sure uses of the chunks, from other sources too."""
+async def _read_incoming_edges(graph: VisibleGraph, chunks: Sequence[_ChunkInGraph]) -> list[Row]:
+    """Sure calls of the chunks and inheritance from them, from other sources too."""
     targets = {"target_id": {node for each in chunks for node in each.callable_nodes}}
     if await graph.has_several_sources():
         targets["target_name"] = {name for each in chunks for name in each.names}
-    lookup = RowLookup(targets, kinds=kinds, min_confidence=MIN_CONFIDENCE)
+    lookup = RowLookup(targets, kinds=_INCOMING_KINDS, min_confidence=MIN_CONFIDENCE)
     return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
 
 

@@ -33,7 +33,7 @@ from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.search.assemble import assemble_best, build_response
-from knowledge_pipeline.query.search.enrichment import Enricher, GraphUnavailable, open_visible_graph
+from knowledge_pipeline.query.search.enrichment import Enricher
 from knowledge_pipeline.query.search.fuse import fuse, measure_similarity
 from knowledge_pipeline.query.search.hits import (
     Candidates,
@@ -46,7 +46,7 @@ from knowledge_pipeline.query.search.hits import (
 from knowledge_pipeline.query.search.plan import SearchPlan
 from knowledge_pipeline.query.search.query_expansion import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, compute_mean_vector
-from knowledge_pipeline.query.search.rank import boost_linked_hits, boost_recent, merge_hits
+from knowledge_pipeline.query.search.rank import boost_recent, merge_hits
 from knowledge_pipeline.query.search.ranker import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -61,15 +61,10 @@ from knowledge_pipeline.query.search.retrieve import (
     SubQuery,
     find_corrections,
     read_hits,
-    replace_keyword_matches,
     retrieve,
 )
 from knowledge_pipeline.query.search.row_cache import RowCache
-from knowledge_pipeline.query.search.second_look import (
-    MAX_READ_HITS,
-    apply_relevance_feedback,
-    find_related_names,
-)
+from knowledge_pipeline.query.search.second_look import apply_relevance_feedback
 from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.search.understand import parse_plain_text
 from knowledge_pipeline.query.stopwatch import Stopwatch
@@ -101,7 +96,6 @@ class RetrievalResult:
 
     hits: Sequence[Hit[RankedChunk]]  # relevant ones, best first
     vector_problems: Mapping[str, str]  # space -> why it was searched by words alone
-    related_names: tuple[str, ...]  # of the corpus, that full text was searched for as well
     corrections: Mapping[str, str]  # words that no document has -> those that were searched for
     signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
@@ -142,7 +136,7 @@ class SearchPipeline:
             try:
                 found = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
                 hits = merge_hits(each.hits for each in found)
-                chunks, results, skipped = await self._select(plan, hits, scope, open_release, watch)
+                chunks, results, skipped = await self._select(plan, hits, scope, watch)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
@@ -212,19 +206,10 @@ class SearchPipeline:
         plan: SearchPlan,
         hits: Sequence[Hit[RankedChunk]],
         scope: SearchScope,
-        open_release: OpenRelease,
         watch: Stopwatch,
     ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
         """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
         problems: dict[str, str] = {}
-        weight = self._settings.graph.expansion_weight if plan.profile.boost_linked else 0.0
-        if weight and hits:
-            with watch.step("follow"):
-                try:
-                    graph = await open_visible_graph(open_release, plan.access)
-                    hits = await boost_linked_hits(graph, await read_hits(scope, hits), weight=weight)
-                except GraphUnavailable as problem:
-                    problems["graph"] = str(problem)
         if self._reranker.is_enabled_for(plan.type):
             with watch.step("rerank"):
                 best = await read_hits(scope, hits[: plan.rerank_limit])
@@ -250,7 +235,7 @@ class SearchPipeline:
         limit = _count_candidates(plan)
         scope = SearchScope(readers, plan.condition, limit, self._rows, plan.mode)
         whole, *_ = _build_sub_queries(plan, QueryExpansion())
-        hits, _, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
+        hits, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
         return await read_hits(scope, hits)
 
     async def _retrieve(
@@ -261,7 +246,7 @@ class SearchPipeline:
         if not plan.profile.is_example:
             corrections = await find_corrections(scope, sub_query.query, self._words)
             sub_query = sub_query.correct(corrections)
-        found, candidates, names = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        found, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = found
         signals = None
         if not plan.profile.is_example:
@@ -270,7 +255,7 @@ class SearchPipeline:
             signals = _read_signals(self._scale(candidates), texts)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
-        return RetrievalResult(hits, candidates.vector_problems, names, corrections, signals)
+        return RetrievalResult(hits, candidates.vector_problems, corrections, signals)
 
     async def _rank(
         self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
@@ -292,8 +277,8 @@ class SearchPipeline:
         scope: SearchScope,
         watch: Stopwatch,
         adjust: AdjustCandidates,
-    ) -> tuple[Hits, Candidates, tuple[str, ...]]:
-        """Steps 2 and 3 for one sub-query, the second look with them: what was found last, and the names."""
+    ) -> tuple[Hits, Candidates]:
+        """Steps 2 and 3 for one sub-query, the second look with them: what was found last."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
             if reader.space in plan.known_vectors:
@@ -302,33 +287,22 @@ class SearchPipeline:
             with watch.substep("embed"):
                 return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
 
-        settings, names = self._settings, ()
+        settings = self._settings
         with watch.step("retrieve"):
             async with self._slots:
                 candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
         with watch.step("fuse"):
             hits = self._fuse(candidates)
-        if not plan.profile.is_example:
-            if settings.expansion == "corpus":
-                best = await read_hits(scope, hits[:MAX_READ_HITS])
-                names = find_related_names(sub_query.query, best)
-            if names:
-                with watch.step("expand"):
-                    words = (sub_query.keywords, *(name.replace("_", "") for name in names))
-                    async with self._slots:
-                        found = await replace_keyword_matches(scope, candidates, " ".join(words))
-                        candidates = await adjust(scope, found)
-                    hits = self._fuse(candidates)
-            if share := settings.feedback:
-                with watch.step("refine"):
-                    async with self._slots:
-                        found = await apply_relevance_feedback(scope, candidates, hits, share=share)
-                        refined = candidates if found is candidates else await adjust(scope, found)
-                    if refined is not candidates:  # else their order is the same
-                        hits = self._fuse(refined)
+        if (share := settings.feedback) and not plan.profile.is_example:
+            with watch.step("refine"):
+                async with self._slots:
+                    found = await apply_relevance_feedback(scope, candidates, hits, share=share)
+                    refined = candidates if found is candidates else await adjust(scope, found)
+                if refined is not candidates:  # else their order is the same
+                    hits = self._fuse(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
-        return hits, candidates, names
+        return hits, candidates
 
     def _fuse(self, candidates: Candidates) -> Hits:
         method, weight = self._settings.fusion, self._settings.vector_weight
@@ -379,9 +353,8 @@ def _explain(
     question = asdict(plan.query)
     del question["filters"]
     filters = [keep_set(asdict(restriction)) for restriction in plan.restrictions]
-    names = dict.fromkeys((*expansion.terms, *(name for each in found for name in each.related_names)))
     generated = keep_set(
-        {"hypothetical": expansion.hypothetical_passage, "terms": tuple(names), "parts": expansion.parts}
+        {"hypothetical": expansion.hypothetical_passage, "terms": expansion.terms, "parts": expansion.parts}
     )
     explanation = {"question": question, "filters": [each for each in filters if each]}
     confidence = found[0].signals._asdict() if found[0].signals else None

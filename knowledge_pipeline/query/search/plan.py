@@ -33,7 +33,6 @@ class SearchProfile:
     recency_boost: float = 0.0  # of the newest result, to the log-odds of its score
     is_example: bool = False  # the text is searched for as it is: not parsed, expanded or decomposed
     enrich: bool = False  # the best code comes with its neighbours in the code graph
-    boost_linked: bool = False  # code gains by its links to the best code, where the settings say so
     diverse: bool = False  # of nearly equal results the first is shown, further chunks of a file count less
 
     def resolve_limit(self, requested: int | None, depth: SearchDepth) -> int:
@@ -47,9 +46,7 @@ class SearchProfile:
 
 PROFILES: Mapping[SearchType, SearchProfile] = {
     "semantic": SearchProfile(20, 5, diverse=True, enrich=True),
-    "code": SearchProfile(
-        30, 10, Filters(source_types=("code",)), diverse=True, enrich=True, boost_linked=True
-    ),
+    "code": SearchProfile(30, 10, Filters(source_types=("code",)), diverse=True, enrich=True),
     "similar": SearchProfile(20, 5, is_example=True),
     "historical": SearchProfile(
         50, 10, Filters(source_types=("git_history", "github_pr")), floor=0.25, recency_boost=0.5

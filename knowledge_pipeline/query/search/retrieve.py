@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -205,19 +205,6 @@ def _set_similarities(similarities: np.ndarray, rows: np.ndarray, scored: Scored
     """Write those of some of the rows, which are ascending."""
     finite = np.where(np.isfinite(scored.scores), scored.scores, -np.inf)
     similarities[np.searchsorted(rows, scored.row_ids)] = finite
-
-
-async def replace_keyword_matches(scope: SearchScope, candidates: Candidates, keywords: str) -> Candidates:
-    """The candidates with the matches of other keywords; those by vector stay."""
-
-    async def rematch_space(reader: IndexReader, found: SpaceCandidates) -> SpaceCandidates:
-        matches = await _match_words(scope, reader, keywords)
-        vector = candidates.query_vectors.get(reader.space)
-        return await join_candidates(scope, reader, found.nearest, matches, vector)
-
-    spaces = zip(scope.readers, candidates.by_space, strict=True)
-    rematched = await gather_all(rematch_space(reader, found) for reader, found in spaces)
-    return replace(candidates, by_space=tuple(rematched))
 
 
 async def read_hits(scope: SearchScope, hits: Sequence[Hit[RankedChunk]]) -> list[Hit[IndexedChunk]]:

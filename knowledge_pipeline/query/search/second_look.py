@@ -1,7 +1,4 @@
-"""Searches a second time with what the first hits say: names of the corpus, and the vectors of prose.
-
-Whoever asks about "lock timeouts" may not know that the code says `LockTimeout`; the chunks found
-first do. Full text is searched once more with such names, without a model.
+"""Searches a second time with what the first hits say: the vectors of prose.
 
 A question and its answer may call alike things by different words; the best prose found knows some of
 the answer's. The query's vector is moved towards it, which is known as pseudo-relevance feedback (Rocchio
@@ -11,60 +8,22 @@ those of code (docs/decisions/retrieval.md), so code is left as it was found.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
-from knowledge_pipeline import identifiers
 from knowledge_pipeline.awaiting import gather_all
-from knowledge_pipeline.query.search.hits import Candidates, Hit, Hits, IndexedChunk, SpaceCandidates
+from knowledge_pipeline.query.search.hits import Candidates, Hits, SpaceCandidates
 from knowledge_pipeline.query.search.query_vectors import to_unit_length
 from knowledge_pipeline.query.search.retrieve import SearchScope, join_candidates, score_rows
-from knowledge_pipeline.query.search.understand import ParsedQuery
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.index.outline_columns import OutlineFile
 from knowledge_pipeline.store.readers import IndexReader, ScoredRows
 
-MAX_READ_HITS = 10  # hits that are searched for names
-MAX_NAMES = 5
 MAX_FEEDBACK_CHUNKS = 2  # chunks that the query is moved towards
-_MIN_PART_CHARS = 3  # of a part, or of initials: shorter ones are alike by chance
-_NAME = re.compile(r"\b(?=\w*[a-z])[A-Za-z]\w{3,59}\b")
 _CODE_SOURCE_TYPES = ("code", "openapi")
-
-
-def find_related_names(query: ParsedQuery, hits: Sequence[Hit[IndexedChunk]]) -> tuple[str, ...]:
-    """Compound names in the best hits that share a part with the question, or abbreviate to one of its words.
-
-    Those with the most parts in common first, then those of the most chunks; at most
-    `MAX_NAMES`, none that the question has itself. Pure.
-    """
-    words = query.words.split()
-    query_words = {word.casefold() for word in words}
-    parts = (part for word in words for part in identifiers.split_identifier(word))
-    query_parts = {part for part in parts if len(part) >= _MIN_PART_CHARS}
-    counts = Counter(name for hit in hits[:MAX_READ_HITS] for name in _find_compound_names(hit.chunk))
-    ranked = sorted((-_compute_nearness(name, query_parts), -count, name) for name, count in counts.items())
-    near = [name for negative_nearness, _, name in ranked if negative_nearness < 0]
-    return tuple(name for name in near if name.replace("_", "").casefold() not in query_words)[:MAX_NAMES]
-
-
-def _find_compound_names(chunk: IndexedChunk) -> set[str]:
-    texts: Iterable[str] = (*chunk.symbols, chunk.text)
-    names = {name for text in texts for name in _NAME.findall(text)}
-    return {name for name in names if len(identifiers.split_identifier(name)) > 1}
-
-
-def _compute_nearness(name: str, query_parts: set[str]) -> float:
-    """The share of a name's parts that the question has; 1 where its initials are a word of the question."""
-    parts = identifiers.split_identifier(name)
-    if len(parts) >= _MIN_PART_CHARS and "".join(part[0] for part in parts) in query_parts:
-        return 1.0
-    return len(query_parts.intersection(parts)) / len(parts)
 
 
 async def apply_relevance_feedback(

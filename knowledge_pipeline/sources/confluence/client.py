@@ -71,12 +71,12 @@ class ConfluenceClient:
             path = f"/rest/api/content/{page_id}/child/attachment/{id_}/download"
         return f"{self.base_url}{path}"
 
-    def get(self, path: str, parameters: Parameters) -> Json:
-        """The JSON object at a path; raises SourceRefused, SourceUnavailable."""
-        return self._parse_json(self._require_success(self._send(path, parameters)))
-
     def get_or_status(self, path: str, parameters: Parameters) -> Json | int:
-        """As `get`; one of `MISSING_STATUSES` is returned instead."""
+        """The JSON object at a path, or one of `MISSING_STATUSES`.
+
+        Raises:
+            SourceRefused, SourceUnavailable: for any other status than success.
+        """
         response = self._send(path, parameters)
         if response.status_code in MISSING_STATUSES:
             return response.status_code

@@ -86,9 +86,7 @@ def git_folder_of(checkout: Path) -> Path:
     return inside if inside.exists() else checkout
 
 
-def stream_git(
-    arguments: Sequence[str], *, repository: Path, timeout_s: float = LOCAL_TIMEOUT_S
-) -> Iterator[bytes]:
+def stream_git(arguments: Sequence[str], *, repository: Path) -> Iterator[bytes]:
     """The NUL-terminated fields of a git command's output, as they come; errors as `run_git`.
 
     An error is raised after the last field: what was yielded before it may be incomplete.
@@ -96,7 +94,7 @@ def stream_git(
     with tempfile.TemporaryFile() as errors, _start_git(arguments, repository, None, errors=errors) as child:
         assert child.stdout is not None and child.stdin is not None
         child.stdin.close()
-        watchdog = threading.Timer(timeout_s, _kill_process_group, (child,))
+        watchdog = threading.Timer(LOCAL_TIMEOUT_S, _kill_process_group, (child,))
         watchdog.start()
         try:
             rest = b""

@@ -5,21 +5,15 @@ Each question is one `Example`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchType
-from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.evaluation.golden import GoldenAnswer
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.engine import Engine
 from knowledge_pipeline.query.search.features import compute_features
 from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
-from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
+from knowledge_pipeline.query.search.text_features import TEXT_FEATURES
 from knowledge_pipeline.query.search.understand import ParsedQuery
 
 ANSWER = "answer"
@@ -52,30 +46,16 @@ Judge = Callable[[IndexedChunk], Mapping[str, str]]
 """View -> the place that a chunk shows."""
 
 
-def collect_hits(
-    engine: Engine, questions: Iterable[str], type: SearchType, filters: Filters
-) -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
-    """The fused hits of each question, before they are ranked. Raises as `Engine.find_unranked` does."""
-
-    async def collect() -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
-        access = Access.operator()
-        return [await engine.find_unranked(text, access, type=type, filters=filters) for text in questions]
-
-    return asyncio.run(collect())
-
-
 def build_example(
     origin: tuple[str, str],
     hits: Sequence[Hit[IndexedChunk]],
     query: ParsedQuery,
     judge: Judge,
     gains: Mapping[str, Mapping[str, float]],
-    *,
-    words: WordVectors | None = None,
 ) -> Example:
     """One question of a set and group; `gains` has, for each view, what each place that answers is worth.
 
-    Without `words` the features of texts are 0: where the question was taken out of the text that answers.
+    The features of texts are 0, because the question was taken out of the text that answers.
     """
     hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
     chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
@@ -86,8 +66,6 @@ def build_example(
     similarities = np.array([hit.explanation.vector_score for hit in hits], np.float64)
     features = compute_features(to_outlines(chunks), fused, similarities, query)
     texts = np.zeros((len(chunks), len(TEXT_FEATURES)))
-    if words is not None:
-        texts = compute_text_features(chunks, query, words)
     files = [f"{chunk.source}:{chunk.path}" for chunk in chunks]
     return Example(
         set=origin[0],
@@ -113,17 +91,6 @@ def _build_view(name: str, shown: Sequence[str], gains: Mapping[str, float]) -> 
         gain / np.log2(rank + 1) for rank, gain in enumerate(sorted(gains.values(), reverse=True)[:10], 1)
     )
     return View(name, numbers, np.array([gains.get(str(place), 0.0) for place in places]), float(ideal))
-
-
-def judge_by_file(paths: Iterable[str]) -> Judge:
-    """A chunk shows the answer that its path is, or ends with."""
-    answers = sorted(paths)
-
-    def judge(chunk: IndexedChunk) -> Mapping[str, str]:
-        found = (path for path in answers if chunk.path == path or chunk.path.endswith(f"/{path}"))
-        return {"file": next(found, chunk.path)}
-
-    return judge
 
 
 def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:

@@ -50,10 +50,6 @@ class ExampleBatch:
             for name in sorted({view.name for each in examples for view in each.views})
         }
 
-    def list_sets(self) -> list[str]:
-        """The sets, by name."""
-        return sorted(set(self.sets.tolist()))
-
     def judge(self, weights: Weights, further_chunk: float) -> Values:
         """nDCG@10 of each question, over places and as the results are returned."""
         scores = self._features @ np.array([weights.get(name, 0.0) for name in ALL_FEATURES])

@@ -46,26 +46,6 @@ def test_a_template_may_build_on_ours(folder: Path):
     assert load_template(path, None).render(values).startswith("You write haiku.\n\n## Task\n\nSpring\n")
 
 
-def test_names_of_the_previous_version_are_read_and_warned_of_once(
-    folder: Path, caplog: pytest.LogCaptureFixture
-):
-    places = [{"path": "a.py"}]
-    values = {"excerpts": [{"number": 1, "near_duplicates": places}], "omitted": 2}
-    source = "{% for one in passages %}{{ one.also }} {{ one['also'] }}{% endfor %} also: {{ left_out }}"
-    former = write(folder, source, "old.j2")
-    renamed = source.replace("passages", "excerpts").replace("one.also", "one.near_duplicates")
-    renamed = renamed.replace("'also'", "'near_duplicates'").replace("left_out", "omitted")
-    expected = load_template(write(folder, renamed), None).render(values)
-    assert not caplog.messages
-    for _ in range(2):
-        assert load_template(former, None).render(values) == expected
-    assert expected == f"{places} {places} also: 2"
-    assert caplog.messages == [
-        "the template old.j2 uses names that the next version does not know; "
-        "rename passages -> excerpts, also -> near_duplicates, left_out -> omitted"
-    ]
-
-
 @pytest.mark.parametrize(
     ("source", "said"),
     [

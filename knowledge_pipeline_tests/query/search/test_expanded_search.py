@@ -1,4 +1,4 @@
-"""Searches that a language model, rules or the corpus add something to."""
+"""Searches that a language model or rules add something to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from knowledge_pipeline.llm.model_calls import on_behalf_of
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
-from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
+from knowledge_pipeline_tests.fakes.openai_server import Fault
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 Ask = Callable[..., SearchResponse]
@@ -203,23 +203,6 @@ def test_asynchronous_callers_are_told_of_a_closed_base(
             await search
 
     asyncio.run(close_while_it_waits())
-
-
-def test_the_corpus_names_what_it_calls_the_words_of_a_question(
-    ask: Ask, lake: Lake, space: str, server: OpenAIServer
-):
-    write(lake, space, [
-        row("def take(): return RetryPolicy()", "take.py"),
-        row("RetryPolicy = object", "policies.py", words="retrypolicy"),
-        row("the write_ahead_log is flushed", "flush.py"),
-    ])  # fmt: skip
-    publish(lake)
-    answer = ask("retry", expansion="corpus", limit=20)
-    assert generated(answer) == {"terms": ("RetryPolicy",)}
-    found = {result.citation.path: result.explain for result in answer.results}
-    assert found["policies.py"] and found["policies.py"].bm25_rank
-    assert "write_ahead_log" in generated(ask("flush wal", expansion="corpus", limit=20))["terms"]
-    assert generated(ask("retry", limit=20)) == {}
 
 
 def test_a_spent_budget_costs_the_model_and_never_the_search(

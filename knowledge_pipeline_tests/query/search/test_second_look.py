@@ -1,4 +1,4 @@
-"""Names of the corpus that full text is searched for as well, and the second look at prose."""
+"""The second look at prose."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import QuerySettings, Settings
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreParts
-from knowledge_pipeline.query.search.second_look import MAX_NAMES, find_related_names
-from knowledge_pipeline.query.search.understand import understand
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -58,29 +55,3 @@ def test_nothing_comes_in_that_the_caller_may_not_see(settings: Settings, lake: 
     with KnowledgeBase.open(settings, access=Access.public()) as base:
         found = base.search("refunds booked", limit=3)
     assert [result.citation.path for result in found.results] == ["first.md"]
-
-
-def hit(text: str, *symbols: str) -> Hit:
-    chunk = IndexedChunk(id=text, source="s", uri="u", path="p", text=text, content_hash="", symbols=symbols)
-    return Hit(chunk, 0.5, ScoreParts("space", 1, 0.5, None, None, {}, 0.5))
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "names"),
-    [
-        ("how is the lock released", "with FileLock() as held: acquire_lock()", ("FileLock", "acquire_lock")),
-        ("what does the wal do", "the write_ahead_log is flushed", ("write_ahead_log",)),
-        ("how is the lock released", "a locksmith at the clockwork", ()),
-        ("how is the lock released", "LOCK_MAX = 3", ()),
-        ("what does file_lock do", "def file_lock(): pass", ()),
-        ("to be or so", "toBe = orToBe", ()),
-    ],
-)
-def test_names_share_a_part_with_the_question_or_abbreviate_to_a_word_of_it(question, text, names):
-    assert find_related_names(understand(question), [hit(text)]) == names
-
-
-def test_the_names_nearest_to_the_question_come_first_and_there_are_few():
-    many = " ".join(f"lock_{letter}_{letter}{letter}_end" for letter in "abcdefgh")
-    found = find_related_names(understand("lock timeout"), [hit(many), hit("", "Store.LockTimeout")])
-    assert found[0] == "LockTimeout" and len(found) == MAX_NAMES

@@ -29,12 +29,12 @@ def test_only_the_last_step_reranks() -> None:
 
 def test_every_step_that_is_on_is_added_to_fused_alone() -> None:
     rerank = RerankSettings(kind="llm", types=("semantic",))
-    query = QuerySettings(hyde=True, expansion="corpus", decompose="rules", rerank=rerank)
+    query = QuerySettings(hyde=True, expansion="llm", decompose="rules", rerank=rerank)
     made = build_step_settings(query)
     assert list(made) == ["vector", "bm25", "fused", "hyde", "expansion", "decompose", "reranked", "all"]
     fused = made["fused"]
     assert fused == QuerySettings(rerank=RerankSettings(kind="llm"))
-    assert made["expansion"] == fused.model_copy(update={"expansion": "corpus"})
+    assert made["expansion"] == fused.model_copy(update={"expansion": "llm"})
     assert made["reranked"] == fused.model_copy(update={"rerank": rerank})
     assert made["all"] == query
     assert made["vector"].feedback == made["bm25"].feedback == 0.0

@@ -16,7 +16,7 @@ from knowledge_pipeline.query.search.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ignore_progress
 from knowledge_pipeline.stages.tuning.ask import ask_pairs
 from knowledge_pipeline.stages.tuning.docstrings import iter_docstring_pairs
-from knowledge_pipeline.stages.tuning.examples import Example, build_example, judge_by_file
+from knowledge_pipeline.stages.tuning.examples import Example, build_example
 from knowledge_pipeline.stages.tuning.pairs import Pair
 from knowledge_pipeline.store.index.bm25 import count_terms, split_terms
 from knowledge_pipeline.store.release import find_live_release
@@ -82,7 +82,9 @@ def test_a_pair_is_asked_as_if_its_docstring_were_not_indexed(project: Project, 
 
 
 def build(hits: list[Hit], query: ParsedQuery) -> Example:
-    return build_example(("a", "a"), hits, query, judge_by_file(["books.py"]), {"file": {"books.py": 1.0}})
+    return build_example(
+        ("a", "a"), hits, query, lambda chunk: {"file": chunk.path}, {"file": {"books.py": 1.0}}
+    )
 
 
 def read_fused(example: Example) -> float:

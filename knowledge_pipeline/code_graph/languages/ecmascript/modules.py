@@ -33,7 +33,7 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     if name.startswith(".") or name.startswith("/"):
         found = _find_file(_join_path(folder, name), layout) if name[0] == "." else None
         return (found,) if found else ()
-    found = _resolve_alias(name, folder, layout) or _resolve_package_import(name, folder, layout)
+    found = _resolve_alias(name, folder, layout) or _resolve_package_import(name, layout)
     return (found,) if found else ()
 
 
@@ -125,7 +125,7 @@ def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
     return base, paths
 
 
-def _resolve_package_import(name: str, folder: str, layout: Layout) -> str | None:
+def _resolve_package_import(name: str, layout: Layout) -> str | None:
     packages = layout.get_or_build(_index_packages)
     parts = name.split("/")
     own = 2 if name.startswith("@") else 1

@@ -17,7 +17,7 @@ def read_property(builder: FactsBuilder, node: Node) -> None:
     if part_of(node, "computed_value") is not None:
         _read_computed_property(builder, node, scope)
         return
-    owner = _owner_of(builder, scope, node)
+    owner = _owner_of(scope, node)
     for at, each in enumerate(node.children):
         if node.field_name_for_child(at) == "name":
             after = node.children[at + 1 : at + 4]  # of several names: `var a: Item, b = Item()`
@@ -46,7 +46,7 @@ def _bind_property(
         builder.bind_observed(at, text, builder.writer.values(value), local=owner is None)
 
 
-def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
+def _owner_of(scope: str, node: Node) -> str | None:
     """The type that a property belongs to, "" for the file; None for a local variable."""
     parent = node.parent
     if parent is not None and parent.type == "source_file":
