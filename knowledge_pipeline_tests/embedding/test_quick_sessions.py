@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from benchmarks.packaged_graph import write_graph
 from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding import packaged_onnx
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder
-from knowledge_pipeline.embedding.onnx_format import separate_weights
-from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS
+from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, PackagedEmbedder
 from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.registry import open_embedder
 
+MODEL = PACKAGED_MODELS["bge-small-en-v1.5"]
 TEXTS = ["how is a payment retried", "def f(x): return x", "", "a long text " * 60]
 
 
 @pytest.fixture
 def folder() -> Path:
-    model = PACKAGED_MODELS["bge-small-en-v1.5"]
-    found = find_package_folder(model.package, model.folder)
+    found = find_package_folder(MODEL.package, MODEL.folder)
     assert found
     return found
 
@@ -33,19 +37,38 @@ def _embed(folder: Path, session: object) -> np.ndarray:
     return OnnxEncoder(folder, session, window=512, pool=POOLING["cls"]).encode(TEXTS)[0]
 
 
+def test_the_packaged_graph_is_the_model_of_the_file(folder: Path):
+    graph = gzip.decompress(MODEL.graph.read_bytes())
+    assert write_graph(folder / "model.onnx") == graph
+    model, expected = onnx.load_model_from_string(graph), onnx.load(folder / "model.onnx")
+    onnx.load_external_data_for_model(model, str(folder))
+    assert model.graph.node == expected.graph.node
+    for tensor, other in zip(model.graph.initializer, expected.graph.initializer, strict=True):
+        assert tensor.name == other.name
+        assert np.array_equal(onnx.numpy_helper.to_array(tensor), onnx.numpy_helper.to_array(other))
+
+
 def test_weights_that_stay_in_the_file_give_the_very_vectors_of_the_file(folder: Path):
-    path = folder / "model.onnx"
-    model = separate_weights(path)
-    assert len(model) < path.stat().st_size / 20
-    expected = _embed(folder, open_onnx_session(str(path)))
-    assert np.array_equal(_embed(folder, open_onnx_session(model, weights=folder)), expected)
+    expected = _embed(folder, open_onnx_session(str(folder / "model.onnx")))
+    graph = gzip.decompress(MODEL.graph.read_bytes())
+    assert np.array_equal(_embed(folder, open_onnx_session(graph, weights=folder)), expected)
 
 
-def test_a_file_that_is_cut_off_is_no_model(folder: Path, tmp_path: Path):
-    cut = tmp_path / "model.onnx"
-    cut.write_bytes((folder / "model.onnx").read_bytes()[:1_000_000])
-    with pytest.raises((ValueError, IndexError)):
-        separate_weights(cut)
+def test_a_file_that_is_not_the_measured_one_is_read_itself(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its weights lie elsewhere: the packaged graph would read noise."""
+    other = shutil.copytree(folder, tmp_path / "other")
+    note = b"\x12\x05other"  # the field producer_name, which comes first here
+    (other / "model.onnx").write_bytes(note + (folder / "model.onnx").read_bytes())
+    settings = EmbeddingSettings(model="bge-small-en-v1.5")
+    expected = PackagedEmbedder(settings).embed_query(TEXTS[0])
+
+    def find_other(package: str, path: str) -> Path:
+        return other
+
+    monkeypatch.setattr(packaged_onnx, "find_package_folder", find_other)
+    assert np.array_equal(PackagedEmbedder(settings).embed_query(TEXTS[0]), expected)
 
 
 def test_a_process_for_one_question_has_the_vectors_of_any_other(tmp_path: Path):
