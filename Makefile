@@ -98,8 +98,8 @@ eval: setup  ## score the golden questions of this repository, and the BEIR sets
 	$(if $(ASKED),$(BIN)/python -m benchmarks.retrieval $(ASKED),@echo "SKIPPED: no evaluation set \
 	(a folder with queries.jsonl) in $(SETS); name their folder with make eval SETS=FOLDER" >&2)
 
-docs: setup  ## paste each command's help, and what the SQL models say, into the docs
-	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md
+docs: setup  ## paste commands' help and SQL models into the docs, the contract's types into the client
+	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md knowledge_pipeline/client/responses.py
 
 constraints: setup  ## compile constraints.txt: a version of every package, for the oldest Python that is supported
 	$(PIP) 'uv>=0.9,<1'

@@ -1,6 +1,6 @@
 """Responses of a server: the dictionaries that `contract.responses` become as JSON, typed for editors.
 
-A test compares their keys with the contract. A newer server may send more.
+A newer server may send more.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from knowledge_pipeline.contract.types import (
     EventType,
+    FileState,
     NodeRole,
     SearchName,
     SearchType,
@@ -17,18 +18,50 @@ from knowledge_pipeline.contract.types import (
 )
 
 
+class EventDict(TypedDict):
+    """Something that happened in a store."""
+
+    position: str  # `after` of the next call; grows with every event
+    id: str  # the same where a webhook delivers the event
+    type: EventType
+    timestamp: str  # ISO 8601
+    data: dict[str, Any]
+
+
+# From here on `make docs` writes what the contract says.
+# [[[cog
+# import cog
+# from benchmarks.client_types import write_types
+# cog.out(f"\n\n{write_types()}\n\n")
+# ]]]
+
+
+class QueryResponseDict(TypedDict):
+    """What every response of the knowledge base has."""
+
+    query_id: str
+    """Names the response in `feedback` and in the log."""
+    took_ms: float
+    release: int
+    """The release that was searched."""
+    degraded: list[str]
+    """Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …"""
+    problem: NotRequired[str]
+    """Why nothing could be answered, for a client whose errors give empty responses."""
+
+
 class CitationDict(TypedDict):
-    """See `Citation`."""
+    """Where a result is from."""
 
     source: str
     path: str
-    lines: str  # "L10-L24", counted from 1; "L10" for one line
+    lines: str
     title: str | None
     url: str | None
 
 
 class RelatedDocumentDict(TypedDict):
-    """See `RelatedDocument`."""
+    """A document that another one is related to."""
 
     source: str
     source_type: str
@@ -41,134 +74,173 @@ class RelatedDocumentDict(TypedDict):
 
 
 class RelationDict(TypedDict):
-    """See `Relation`."""
+    """What one document says of another."""
 
     kind: str
-    direction: str  # "to", "from"
+    direction: Literal["to", "from"]
+    """to: this document says it of the other; from: the other says it of this."""
     target: str
+    """The mention, as it is written."""
     document: RelatedDocumentDict
+    """The other document."""
+
+
+class CodeNeighbourDict(TypedDict):
+    """Code that a result is connected to."""
+
+    name: str
+    source: str | None
+    """null: it is not indexed."""
+    path: str | None
+    line: int | None
+    signature: str
+    edge_line: int | None
+    """Line of the use, in the file that has it."""
+    confidence: float | None
+    """How sure it is that this is meant."""
+    resolution: str
+    """How it was found to be meant."""
+
+
+class CodeNeighboursDict(TypedDict):
+    """What a result of code is connected to: a few neighbours of each kind."""
+
+    calls: list[CodeNeighbourDict]
+    called_by: list[CodeNeighbourDict]
+    imports: list[CodeNeighbourDict]
+    extends: list[CodeNeighbourDict]
+    implemented_by: list[CodeNeighbourDict]
+    omitted: dict[str, int]
+    """How many more neighbours of each kind there are."""
+
+
+class ScoreExplanationDict(TypedDict):
+    """Where a score comes from. Ranks count from 1; None: that search did not find the result.
+
+    `boosts` are what the ranker's base and each feature add to the log-odds of the score: they sum to them,
+    unless the result was reranked or boosted by its age afterwards.
+    """
+
+    space: str
+    vector_rank: int | None
+    vector_score: float | None
+    bm25_rank: int | None
+    bm25_score: float | None
+    boosts: dict[str, float]
+    fused: float
+    rerank: float | None
 
 
 class BlamedLinesDict(TypedDict):
-    """See `BlamedLines`."""
+    """Lines of a result that one commit wrote last."""
 
     lines: str
     commit: str
     author: str | None
     committed: str | None
     message: str
+    """Of the commit; secrets and personal data redacted."""
     pull_requests: list[RelatedDocumentDict]
+    """Indexed pull or merge requests of the commit."""
 
 
 class SearchResultDict(TypedDict):
-    """See `SearchResult`."""
+    """One result: a chunk of a document."""
 
     id: str
     content: str
-    score: float  # in [0, 1], comparable within one response
+    score: float
+    """Comparable within one response."""
     metadata: dict[str, Any]
     citation: CitationDict
     related: list[RelationDict]
-    graph: NotRequired[dict[str, Any]]  # see `CodeNeighbours`
-    explain: NotRequired[dict[str, Any]]  # see `ScoreExplanation`
-    file_state: NotRequired[str]  # "same", "changed" or "missing", where its source is a local folder
-    blame: NotRequired[list[BlamedLinesDict]]  # on request, where the server has the repository
+    """The most important relations of the document."""
+    graph: NotRequired[CodeNeighboursDict]
+    """Of the best results of code."""
+    explain: NotRequired[ScoreExplanationDict]
+    """Ranks and scores, on request."""
+    file_state: NotRequired[FileState]
+    """The file now, compared with the index, where the source is a local folder."""
+    blame: NotRequired[list[BlamedLinesDict]]
+    """Who last changed its lines, on request."""
+
+
+class SearchResponseDict(QueryResponseDict):
+    """The results of a search, best first."""
+
+    results: list[SearchResultDict]
+    timings_ms: dict[str, float]
+    """By step."""
+    cached: bool
+    embedded_share: float
+    """Share of the release's chunks that have a vector; words alone find the others."""
+    confidence: NotRequired[float]
+    """How likely a result answers the question, where as many questions have an answer as have none. Absent
+    where it was not compared by its meaning."""
+    explain: NotRequired[dict[str, Any]]
+    """How the query was understood, on request."""
 
 
 class TracedRefreshDict(TypedDict):
-    """See `TracedRefresh`."""
+    """One stage of the refresh that wrote a result."""
 
     stage: str
     done_at: str
     seconds: float
     changes: int
+    """Keys that it added, changed or removed."""
     code: str | None
+    """Versions of the package and of the stage's code."""
     settings: dict[str, str]
+    """Digests of the settings that it used: source, chunking, model, access."""
     run: str | None
+    """The Dagster run; null: by the command line."""
     run_url: str | None
-
-
-class QueryResponseDict(TypedDict):
-    """See `QueryResponse`."""
-
-    query_id: str  # for `feedback`
-    took_ms: float
-    release: int
-    degraded: list[str]  # skipped steps: "vector", "rerank", …
-    problem: NotRequired[str]  # why nothing could be answered, for a client whose errors give empty responses
+    """Its page, if KNOWLEDGE_DAGSTER_URL is set."""
 
 
 class TraceResponseDict(QueryResponseDict):
-    """See `TraceResponse`."""
+    """What made a result, as far as the store still knows it."""
 
     id: str
     citation: CitationDict
     revision: str | None
+    """Of the document, as its source has it."""
     document_hash: str | None
     chunk_fingerprint: str | None
+    """Of the document, the chunker and the sanitizer that made the chunk."""
     text_key: str | None
+    """Of the embedded text; the key of its vector."""
     indexed_at: str
     updated_at: str
     first_release: int | None
+    """The first of the kept releases that has it as it is."""
     first_released_at: str | None
     stages: list[TracedRefreshDict]
 
 
-class SearchResponseDict(QueryResponseDict):
-    """See `SearchResponse`."""
+class MentionDict(TypedDict):
+    """One document says something of another."""
 
-    results: list[SearchResultDict]
-    timings_ms: dict[str, float]
-    cached: bool
-    embedded_share: float  # of the release's chunks, in [0, 1]
-    confidence: NotRequired[float]  # that a result answers, in [0, 1]
-    explain: NotRequired[dict[str, Any]]
-
-
-class GraphNodeDict(TypedDict):
-    """See `GraphNode`."""
-
-    id: str
+    kind: str
+    target: str
     name: str
-    kind: str
-    full_name: str
-    source: str | None
-    path: str | None
-    lines: str | None
-    language: str | None
-    signature: str
-    url: str | None
-    role: NodeRole
-    distance: int
-    score: float | None
 
 
-class GraphEdgeDict(TypedDict):
-    """See `GraphEdge`."""
+class RelationsResponseDict(QueryResponseDict):
+    """How a target is related to other documents."""
 
-    kind: str
-    source: str  # id of a node
-    target: str
-    path: str
-    lines: list[int]
-    confidence: float
-    resolution: str  # "by import or scope"
-
-
-class GraphResponseDict(QueryResponseDict):
-    """See `GraphResponse`."""
-
-    operation: str
-    target: str
-    nodes: list[GraphNodeDict]
-    edges: list[GraphEdgeDict]
-    candidates: list[GraphNodeDict]
-    notes: list[str]
-    timings_ms: dict[str, float]
+    documents: list[RelatedDocumentDict]
+    """The target; several documents if a path is in several sources."""
+    relations: list[RelationDict]
+    unresolved_mentions: list[MentionDict]
+    """Mentions of documents that are not indexed, or not visible to the caller."""
+    is_truncated: bool
+    """More documents mention it than were read."""
 
 
 class ContextExcerptDict(TypedDict):
-    """See `ContextExcerpt`."""
+    """An excerpt in a context, to be cited as `[number]`."""
 
     number: int
     text: str
@@ -182,11 +254,11 @@ class ContextExcerptDict(TypedDict):
     missing_lines: int
     near_duplicates: list[CitationDict]
     within: str | None
-    file_state: NotRequired[str]  # as of a result
+    file_state: NotRequired[FileState]
 
 
 class OmittedChunkDict(TypedDict):
-    """See `OmittedChunk`."""
+    """A chunk that was found and did not fit."""
 
     id: str
     citation: CitationDict
@@ -195,7 +267,7 @@ class OmittedChunkDict(TypedDict):
 
 
 class SearchRunDict(TypedDict):
-    """See `SearchRun`."""
+    """One search for a task; one with a `problem` failed and found nothing."""
 
     name: SearchName
     type: SearchType
@@ -209,12 +281,13 @@ class SearchRunDict(TypedDict):
 
 
 class ContextSectionDict(TypedDict):
-    """See `ContextSection`."""
+    """A section of a context, as `context.sections` configures it; with a `problem`, its search failed."""
 
     name: str
     heading: str
     type: SectionType
     query: str
+    """The text, or the code, that was searched for."""
     share: float
     found: int
     shown: int
@@ -226,48 +299,85 @@ class ContextSectionDict(TypedDict):
 
 
 class ChatMessageDict(TypedDict):
-    """See `ChatMessage`."""
+    """A message for a language model."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class ContextResponseDict(QueryResponseDict):
-    """See `ContextResponse`."""
+    """What an agent should read before it does a task."""
 
     kind: TaskKind
-    text: str  # the prompt
+    text: str
+    """The prompt; of a chat, its system message."""
     tokens: int
     max_tokens: int
     tokenizer: str
     template: str
     excerpts: list[ContextExcerptDict]
     omitted: list[OmittedChunkDict]
+    """What was found and did not fit, best first."""
     searches: list[SearchRunDict]
-    sections: NotRequired[list[ContextSectionDict]]  # where some are configured
-    messages: NotRequired[list[ChatMessageDict]]  # of a chat
-    dropped_turns: NotRequired[int]  # of a chat
+    """Which searches were run, and what each found."""
+    sections: NotRequired[list[ContextSectionDict]]
+    """What each configured section found."""
+    messages: NotRequired[list[ChatMessageDict]]
+    """Of a chat: the system message, the history that fits, and the question."""
+    dropped_turns: NotRequired[int]
+    """Of a chat: how many of the oldest messages of the history did not fit."""
 
 
-class MentionDict(TypedDict):
-    """See `Mention`."""
+class GraphNodeDict(TypedDict):
+    """A definition, a file, or a name outside of everything that is indexed."""
+
+    id: str
+    name: str
+    kind: str
+    full_name: str
+    source: str | None
+    path: str | None
+    lines: str | None
+    language: str | None
+    signature: str
+    url: str | None
+    role: NodeRole
+    """target, member (of the target), used_by, or uses."""
+    distance: int
+    """Steps from the target."""
+    score: float | None
+
+
+class GraphEdgeDict(TypedDict):
+    """A connection of two nodes: all places in a file where one uses the other in one way."""
 
     kind: str
+    source: str
+    """Id of a node."""
     target: str
-    name: str
+    """Id of a node."""
+    path: str
+    lines: list[int]
+    confidence: float
+    resolution: str
+    """How the target was found."""
 
 
-class RelationsResponseDict(QueryResponseDict):
-    """See `RelationsResponse`."""
+class GraphResponseDict(QueryResponseDict):
+    """Nodes and edges; only candidates if the target is ambiguous."""
 
-    documents: list[RelatedDocumentDict]
-    relations: list[RelationDict]
-    unresolved_mentions: list[MentionDict]
-    is_truncated: bool
+    operation: str
+    target: str
+    nodes: list[GraphNodeDict]
+    edges: list[GraphEdgeDict]
+    candidates: list[GraphNodeDict]
+    notes: list[str]
+    """Sentences: what was left out, what could not be resolved."""
+    timings_ms: dict[str, float]
 
 
 class StatusResponseDict(TypedDict):
-    """See `StatusResponse`."""
+    """Rows of the live release that the caller may see, without archived ones."""
 
     release: int
     released_at: str
@@ -276,24 +386,23 @@ class StatusResponseDict(TypedDict):
     by_type: dict[str, int]
     by_space: dict[str, int]
     unembedded_rows: dict[str, int]
+    """By source, rows that have no vector yet: words alone find them."""
     unindexed_rows: dict[str, int]
+    """By space, rows that are found by scanning; for operators."""
     restores: int | None
+    """The release whose content a rollback made live again."""
     pinned_since: str | None
+    """Since when refreshes publish nothing, because a rollback is pinned."""
     pin: str | None
-
-
-class EventDict(TypedDict):
-    """Something that happened in a store."""
-
-    position: str  # `after` of the next call; grows with every event
-    id: str  # the same where a webhook delivers the event
-    type: EventType
-    timestamp: str  # ISO 8601
-    data: dict[str, Any]
+    """The same, in a sentence."""
 
 
 class ModelCallResponseDict(TypedDict):
-    """See `ModelCallResponse`."""
+    """What was recorded of a reported model call."""
 
     cost: float
     budget: str | None
+    """The caller's budget that is nearly or wholly spent, in a sentence."""
+
+
+# [[[end]]]

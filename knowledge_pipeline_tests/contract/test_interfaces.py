@@ -6,6 +6,7 @@ import inspect
 from dataclasses import fields
 from typing import Any
 
+import cogapp
 import pytest
 import typer
 from pydantic import TypeAdapter
@@ -120,6 +121,10 @@ def test_the_client_types_every_field_of_a_response(cls):
     typed = getattr(client_responses, f"{cls.__name__}Dict")
     own = {CLIENTS_OWN} - json_fields(cls)
     assert (typed.__required_keys__ | typed.__optional_keys__) - own == json_fields(cls)
+
+
+def test_the_clients_types_are_what_the_contract_says():
+    assert cogapp.Cog().main(["cog", "--check", client_responses.__file__]) == 0
 
 
 def test_openapi_has_no_hidden_field(openapi):

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import os
+import gzip
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.embedding import packaged_onnx
 from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
 from knowledge_pipeline.embedding.model_folders import find_package_folder
-from knowledge_pipeline.embedding.onnx_format import separate_weights
-from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS
+from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, PackagedEmbedder
 from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.registry import open_embedder
 
+MODEL = PACKAGED_MODELS["bge-small-en-v1.5"]
+SETTINGS = EmbeddingSettings(model="bge-small-en-v1.5")
 TEXTS = ["how is a payment retried", "def f(x): return x", "", "a long text " * 60]
+
+
+@pytest.fixture(autouse=True)
+def _loaded_by_no_other_test() -> Iterator[None]:
+    packaged_onnx._load_encoder.cache_clear()
+    yield
+    packaged_onnx._load_encoder.cache_clear()
 
 
 @pytest.fixture
 def folder() -> Path:
-    model = PACKAGED_MODELS["bge-small-en-v1.5"]
-    found = find_package_folder(model.package, model.folder)
+    found = find_package_folder(MODEL.package, MODEL.folder)
     assert found
     return found
 
@@ -33,23 +44,45 @@ def _embed(folder: Path, session: object) -> np.ndarray:
     return OnnxEncoder(folder, session, window=512, pool=POOLING["cls"]).encode(TEXTS)[0]
 
 
-def test_weights_that_stay_in_the_file_give_the_very_vectors_of_the_file(folder: Path):
-    path = folder / "model.onnx"
-    model = separate_weights(path)
-    assert len(model) < path.stat().st_size / 20
-    expected = _embed(folder, open_onnx_session(str(path)))
-    assert np.array_equal(_embed(folder, open_onnx_session(model, weights=folder)), expected)
+def test_the_packaged_graph_gives_the_vectors_of_the_file(folder: Path):
+    expected = _embed(folder, open_onnx_session(str(folder / "model.onnx")))
+    graph = gzip.decompress(MODEL.graph.read_bytes())
+    assert len(graph) < 1_000_000  # the weights stay in the file
+    for is_optimized in (False, True):
+        session = open_onnx_session(graph, weights=folder, is_optimized=is_optimized)
+        assert _embed(folder, session) == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_file_that_is_cut_off_is_no_model(folder: Path, tmp_path: Path):
-    cut = tmp_path / "model.onnx"
-    cut.write_bytes((folder / "model.onnx").read_bytes()[:1_000_000])
-    with pytest.raises((ValueError, IndexError)):
-        separate_weights(cut)
+def test_the_measured_file_is_read_by_the_packaged_graph(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Reading it whole takes more time and memory."""
+    opened: list[object] = []
+
+    def open_session(model: object, **options: Any) -> object:
+        opened.append(model)
+        return open_onnx_session(model, **options)  # pyright: ignore[reportArgumentType]  # as it is called
+
+    monkeypatch.setattr(packaged_onnx, "open_onnx_session", open_session)
+    PackagedEmbedder(SETTINGS).embed_query(TEXTS[0])
+    assert opened == [gzip.decompress(MODEL.graph.read_bytes())]
 
 
-def test_a_process_for_one_question_has_the_vectors_of_any_other(tmp_path: Path):
-    """The first keeps a graph as onnxruntime has optimised it; one that is damaged is made anew."""
+def test_a_file_that_is_not_the_measured_one_is_read_itself(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its weights lie elsewhere: the packaged graph would read noise."""
+    other = shutil.copytree(folder, tmp_path / "other")
+    note = b"\x12\x05other"  # the field producer_name, which comes first here
+    (other / "model.onnx").write_bytes(note + (folder / "model.onnx").read_bytes())
+    expected = PackagedEmbedder(SETTINGS).embed_query(TEXTS[0])
+
+    def find_other(package: str, path: str) -> Path:
+        return other
+
+    monkeypatch.setattr(packaged_onnx, "find_package_folder", find_other)
+    assert np.array_equal(PackagedEmbedder(SETTINGS).embed_query(TEXTS[0]), expected)
+
+
+def test_a_process_for_one_question_has_the_vectors_of_any_other():
     code = (
         "import sys\n"
         "from knowledge_pipeline.config.settings import EmbeddingSettings\n"
@@ -60,20 +93,5 @@ def test_a_process_for_one_question_has_the_vectors_of_any_other(tmp_path: Path)
         "sys.stdout.buffer.write(vector.tobytes())\n"
     )
     expected = open_embedder(EmbeddingSettings()).embed_query(TEXTS[0])
-
-    def embed(cache: Path) -> bytes:
-        command = [sys.executable, "-c", code, TEXTS[0]]
-        environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-        made = subprocess.run(command, env=environment, capture_output=True, check=True).stdout
-        assert np.frombuffer(made, expected.dtype) == pytest.approx(expected, abs=1e-6)
-        return made
-
-    first = embed(tmp_path / "cache")
-    (kept,) = (tmp_path / "cache").rglob("optimized/*/model.onnx")
-    content = kept.read_bytes()
-    assert [path.name for path in kept.parent.parent.iterdir()] == [kept.parent.name]
-    assert embed(tmp_path / "cache") == first and kept.read_bytes() == content
-    kept.write_bytes(content[:1000])
-    assert embed(tmp_path / "cache") == first and kept.read_bytes() == content
-    (tmp_path / "file").write_text("no folder")
-    assert embed(tmp_path / "file") == first
+    made = subprocess.run([sys.executable, "-c", code, TEXTS[0]], capture_output=True, check=True).stdout
+    assert np.frombuffer(made, expected.dtype) == pytest.approx(expected, abs=1e-6)
