@@ -42,13 +42,13 @@ from benchmarks.pictures import bars, picture
 from benchmarks.repositories import find_mirror
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.context.task_text import build_query
+from knowledge_pipeline.contract.filters import TaskKind
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.types import TaskKind
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.evaluation.scores import estimate_mean
-from knowledge_pipeline.query.agent_context.task_text import build_query
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.understand import remove_stopwords
+from knowledge_pipeline.knowledge_base import KnowledgeBase
+from knowledge_pipeline.query.understand import remove_stopwords
 
 BUDGETS = (500, 1_000, 2_000, 4_000, 8_000)
 _CHARS_PER_TOKEN = 4

@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
-from knowledge_pipeline.contract.responses.base import QueryResponse
-from knowledge_pipeline.contract.responses.context import ContextResponse
-from knowledge_pipeline.contract.responses.documents import RelationsResponse
-from knowledge_pipeline.contract.responses.graph import GraphResponse
-from knowledge_pipeline.contract.responses.inventory import StatusResponse
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.contract.responses.trace import TraceResponse
-from knowledge_pipeline.contract.responses.usage import ModelCallResponse
+from knowledge_pipeline.contract.base import QueryResponse
+from knowledge_pipeline.contract.operation import ModelCallResponse, StatusResponse
+from knowledge_pipeline.contract.responses import (
+    ContextResponse,
+    GraphResponse,
+    RelationsResponse,
+    SearchResponse,
+    TraceResponse,
+)
 
 ROOTS = (
     QueryResponse,

@@ -35,7 +35,7 @@ from rich.table import Table
 
 from benchmarks.overhead import Bench, time_steps
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.defs.runs.recorded_refresh import open_local_instance
+from knowledge_pipeline.defs.recorded_refresh import open_local_instance
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.daemon import running

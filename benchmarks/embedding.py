@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pictures import bars, picture
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.base import Embedder
 from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.parallel import count_usable_cores

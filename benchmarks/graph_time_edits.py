@@ -19,8 +19,8 @@ from pathlib import Path
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.stages import code_graph as refresh
 from knowledge_pipeline.stages import snapshot
-from knowledge_pipeline.stages.code_graph import refresh
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

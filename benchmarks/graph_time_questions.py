@@ -13,7 +13,7 @@ from typing import Any
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake

@@ -26,7 +26,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshContext
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release

@@ -29,7 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.defs.assets import RELEASE, stage_asset_keys
+from knowledge_pipeline.defs.assets import stage_asset_keys
+from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

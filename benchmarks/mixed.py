@@ -38,9 +38,9 @@ from benchmarks.mixed_measure import (
 )
 from benchmarks.repositories import find_mirror
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses.search import SearchResult
+from knowledge_pipeline.contract.responses import SearchResult
 from knowledge_pipeline.evaluation.scores import estimate_mean
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 
 TYPES = ("code", "markdown", "git_history")
 DEFAULT = "default"

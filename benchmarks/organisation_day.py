@@ -42,8 +42,8 @@ from benchmarks.organisation_project import (
 )
 from benchmarks.serve_load import serving
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.connectors.registry import list_members
 from knowledge_pipeline.serve.tokens import TokenStore
-from knowledge_pipeline.sources.organisations.registry import list_members
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.organisation import ITEMS, WHOLE, Organisation
 from knowledge_pipeline_tests.fakes.organisation_day import DAY, Expectation, OrganisationDay

@@ -14,12 +14,12 @@ from typing import Any
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.connectors.registry import list_members
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.maintenance.purge import purge_source
+from knowledge_pipeline.knowledge_base import KnowledgeBase
+from knowledge_pipeline.maintenance import purge_source
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.sources.organisations.registry import list_members
-from knowledge_pipeline.store.audiences import read_audiences
+from knowledge_pipeline.store.access import read_audiences
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.fakes.organisation import Organisation

@@ -38,8 +38,8 @@ from benchmarks.organisation_texts import COMMIT, FOLDER, PROJECT, REPOSITORY, O
 from benchmarks.repositories import find_mirror
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.search import SearchResult
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.export import iter_documents
 from knowledge_pipeline.store.lake import Lake

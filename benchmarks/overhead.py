@@ -28,8 +28,8 @@ from rich.table import Table
 from benchmarks.refresh import Repository, standard_library
 from knowledge_pipeline.config import file
 from knowledge_pipeline.defs.jobs import build_source_jobs
+from knowledge_pipeline.defs.recorded_refresh import open_local_instance
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.recorded_refresh import open_local_instance
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.defs.daemon import Daemon, running

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, find_packaged_folder
+from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, find_packaged_folder
 
 _MIN_BYTES = 1024  # of a constant that stays in the file
 

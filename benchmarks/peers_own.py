@@ -18,9 +18,9 @@ from typing import Any
 from benchmarks.peer_scripts.measuring import main
 from benchmarks.peer_scripts.tool import Kind, Tool, Vectors
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.template import write_initial_config
+from knowledge_pipeline.config.edit import write_initial_config
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake

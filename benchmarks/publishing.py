@@ -22,14 +22,13 @@ import numpy as np
 import psycopg2
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.stages.publish import publish
-from knowledge_pipeline.stages.publish.copy_rows import format_vector
-from knowledge_pipeline.stages.publish.postgres import PostgresTarget
+from knowledge_pipeline.extensions import publish
+from knowledge_pipeline.extensions.publish import PostgresTarget, format_vector
 from knowledge_pipeline.store.filters import MATCH_ALL, one_of
-from knowledge_pipeline.store.index.exact_vectors import ExactVectors
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import open_dataset
 from knowledge_pipeline.store.release import find_live_release, publish_release, restore_release
+from knowledge_pipeline.store.vectors import ExactVectors
 from knowledge_pipeline_tests.fakes.pgvector import run_pgvector
 from knowledge_pipeline_tests.fakes.postgres import USER
 

@@ -24,9 +24,9 @@ from benchmarks.figures import time_work
 from benchmarks.many_sources import project
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.defs.jobs import build_source_jobs
-from knowledge_pipeline.defs.partitions import group_ids_by_type, source_partitions
+from knowledge_pipeline.defs.recorded_refresh import open_local_instance
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.recorded_refresh import open_local_instance
+from knowledge_pipeline.defs.settings_assets import group_ids_by_type, source_partitions
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks.figures import describe_machine
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.pipeline import RefreshOutcome
+from knowledge_pipeline.stages.context import RefreshOutcome
 from knowledge_pipeline.store.lake import Lake
 
 _LARGEST_BYTES = 12_000

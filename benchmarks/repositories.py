@@ -31,9 +31,9 @@ from rich.table import Table
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.embedding import Profile
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.search import SearchResult
+from knowledge_pipeline.contract.responses import SearchResult
 from knowledge_pipeline.evaluation.scores import estimate_mean
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 

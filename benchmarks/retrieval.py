@@ -22,10 +22,8 @@ from rich.table import Table
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.embedding import Profile
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.evaluation.beir import read_beir
-from knowledge_pipeline.evaluation.golden import GoldenQuestion
-from knowledge_pipeline.evaluation.judge import QuestionResponse
-from knowledge_pipeline.evaluation.scores import Estimate, summarize
+from knowledge_pipeline.evaluation.golden import GoldenQuestion, read_beir
+from knowledge_pipeline.evaluation.scores import Estimate, QuestionResponse, summarize
 from knowledge_pipeline.stages import evaluate, pipeline
 from knowledge_pipeline.store.lake import Lake
 

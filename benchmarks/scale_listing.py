@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.figures import measure_peak_memory, time_work
 from benchmarks.scale_corpus import git, small_files
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.stages import snapshot
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.store.lake import Lake

@@ -23,12 +23,12 @@ import numpy as np
 from benchmarks.figures import measure_peak_memory
 from benchmarks.scale_build import settings
 from benchmarks.scale_truth import FILTERS, TOP, open_live_index
-from knowledge_pipeline.identifiers import expand_identifiers
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.search.pipeline import MIN_CANDIDATES
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.query.search import MIN_CANDIDATES
+from knowledge_pipeline.store.search import IndexReader, open_index
+from knowledge_pipeline.text import expand_identifiers
 
 CLIENTS = 100
 _NAMES = ("", ", a tenth", ", a hundredth", ", a thousandth")  # of the filters, in their order

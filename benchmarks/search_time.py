@@ -21,11 +21,10 @@ from rich.table import Table
 
 from benchmarks.retrieval import Set, indexed
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.query import CacheSettings
-from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.contract.types import SearchType
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.config.settings import CacheSettings, Settings
+from knowledge_pipeline.contract.filters import SearchType
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 

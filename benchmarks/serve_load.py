@@ -47,16 +47,15 @@ from benchmarks.figures import describe_machine, measure_memory, measure_process
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import resolve_space
-from knowledge_pipeline.identifiers import expand_identifiers
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store import indexes, release
-from knowledge_pipeline.store.index.exact_vectors import VectorMemory
-from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import open_index
+from knowledge_pipeline.store.search import build_payload, open_index
+from knowledge_pipeline.store.vectors import VectorMemory
+from knowledge_pipeline.text import expand_identifiers
 
 DIMENSIONS = 256
 TENANTS = ("acme", "bolt", "core", "dune", "echo")

@@ -26,7 +26,7 @@ import aiohttp
 
 from benchmarks import serve_load
 from benchmarks.figures import describe_machine, measure_processor
-from knowledge_pipeline.store.shared_state import SharedState
+from knowledge_pipeline.store.local_state import SharedState
 
 _OPERATIONS = 2_000
 

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from tokenizers import Regex, Tokenizer, normalizers
 
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.model_folders import find_package_folder
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.embedding.tokenizer import CASE_BOUNDARY

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from knowledge_pipeline.config.sources.source import SanitizeSettings, SourceConfig
+from knowledge_pipeline.config.sources import SanitizeSettings, SourceConfig
+from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.sanitizing.sanitize import sanitize
-from knowledge_pipeline.sources.registry import open_source
 
 _COMMITS = 1_000
 _CODE = "".join(

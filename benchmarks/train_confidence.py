@@ -27,9 +27,9 @@ from benchmarks import mixed, organisation_set, repositories
 from benchmarks.mixed_measure import Question, compute_auroc
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.describe import DOUBTED_BELOW
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.ranker import MODEL_PATH, ConfidenceSignals
+from knowledge_pipeline.query.rank import MODEL_PATH, ConfidenceSignals
 
 SIGNALS = ConfidenceSignals._fields
 OTHERS = "questions of other repositories"

@@ -41,16 +41,21 @@ from benchmarks import mixed, organisation_set, repositories, retrieval
 from benchmarks.mixed_measure import Place, Question, Target, compute_ndcg, judge_success
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.contract.filters import Filters, SearchType
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.features import FEATURES, TRAINED_FAMILIES, UNCOMPARED, compute_features
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, to_outlines
-from knowledge_pipeline.query.search.ranker import FORM, MIN_READ, MODEL_PATH
-from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
-from knowledge_pipeline.query.search.understand import ParsedQuery
+from knowledge_pipeline.query.features import (
+    FEATURES,
+    TEXT_FEATURES,
+    TRAINED_FAMILIES,
+    UNCOMPARED,
+    compute_features,
+    compute_text_features,
+)
+from knowledge_pipeline.query.hits import Hit, IndexedChunk, to_outlines
+from knowledge_pipeline.query.rank import FORM, MIN_READ, MODEL_PATH
+from knowledge_pipeline.query.search import Engine
+from knowledge_pipeline.query.understand import ParsedQuery
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 

@@ -20,13 +20,17 @@ from rich.table import Table
 from benchmarks import repositories
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.evaluation.compare import MeasureDifference, compute_difference
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.evaluation.judge import judge_by_file
-from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE, score_questions
-from knowledge_pipeline.query.search.ranker import RankingModel
+from knowledge_pipeline.evaluation.scores import (
+    QUALITY_MEASURE,
+    MeasureDifference,
+    compute_difference,
+    judge_by_file,
+    score_questions,
+)
+from knowledge_pipeline.extensions import tuning as tune
+from knowledge_pipeline.query.rank import RankingModel
 from knowledge_pipeline.stages.evaluate import run_questions
-from knowledge_pipeline.stages.tuning import tune
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.chat import ChatTurn as ChatTurn
     from knowledge_pipeline.contract.filters import Filters as Filters
+    from knowledge_pipeline.contract.requests import ChatTurn as ChatTurn
     from knowledge_pipeline.contract.requests import Task as Task
     from knowledge_pipeline.defs.code_location import build_defs as build_defs
     from knowledge_pipeline.defs.component import KnowledgePipeline as KnowledgePipeline
+    from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase as AsyncKnowledgeBase
+    from knowledge_pipeline.knowledge_base import KnowledgeBase as KnowledgeBase
     from knowledge_pipeline.query.access import Access as Access
-    from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase as AsyncKnowledgeBase
-    from knowledge_pipeline.query.knowledge_base import KnowledgeBase as KnowledgeBase
 
 __version__ = "0.1.0"
 
 _LAZY_EXPORTS = {
     "Access": "knowledge_pipeline.query.access",
-    "AsyncKnowledgeBase": "knowledge_pipeline.query.knowledge_base",
-    "ChatTurn": "knowledge_pipeline.contract.chat",
+    "AsyncKnowledgeBase": "knowledge_pipeline.knowledge_base",
+    "ChatTurn": "knowledge_pipeline.contract.requests",
     "Filters": "knowledge_pipeline.contract.filters",
-    "KnowledgeBase": "knowledge_pipeline.query.knowledge_base",
+    "KnowledgeBase": "knowledge_pipeline.knowledge_base",
     "KnowledgePipeline": "knowledge_pipeline.defs.component",
     "Task": "knowledge_pipeline.contract.requests",
     "build_defs": "knowledge_pipeline.defs.code_location",

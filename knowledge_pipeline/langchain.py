@@ -18,10 +18,9 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field
 
 from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SearchMode, SearchType
+from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
 _NO_FILTERS = Filters()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -142,3 +142,18 @@ def blocking(
         return facade.call(method, *args, **kwargs)
 
     return wait
+
+
+# FOLD awaiting
+# Awaits several things at once.
+
+
+async def gather_all(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
+    """What coroutines return, in their order. One alone runs in the caller's task: most questions have one.
+
+    Raises what the first of them raises that fails; the others go on.
+    """
+    waiting = list(coroutines)
+    if len(waiting) == 1:
+        return [await waiting[0]]
+    return await asyncio.gather(*waiting)

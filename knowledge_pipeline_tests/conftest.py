@@ -16,13 +16,13 @@ import pytest
 from hypothesis import settings
 
 import knowledge_pipeline
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.context import RefreshOptions
-from knowledge_pipeline.stages.pipeline import RefreshOutcome
+from knowledge_pipeline.stages.context import RefreshOptions, RefreshOutcome
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
-from knowledge_pipeline.store.index import payload as index_payload
+from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.thoroughness import examples, mark_further_parameters_slow

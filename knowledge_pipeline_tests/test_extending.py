@@ -18,20 +18,19 @@ import pytest
 from pydantic import ValidationError
 
 from knowledge_pipeline.chunking.registry import chunk_document
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.attachments import open_attachment_reader
+from knowledge_pipeline.connectors.jira.tickets import JiraTickets
+from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.errors import ConfigError, SourceRefused
 from knowledge_pipeline.extending import ChunkSpan, Document, DocumentSkipped, Finding, Item, Source
+from knowledge_pipeline.extraction.worker import ExtractionWorker
 from knowledge_pipeline.plugins import load_plugin
-from knowledge_pipeline.sanitizing.custom import SanitizerFailed
-from knowledge_pipeline.sanitizing.sanitize import fingerprint, sanitize
-from knowledge_pipeline.sources.attachments.reading import open_attachment_reader
-from knowledge_pipeline.sources.files.extraction_worker import ExtractionWorker
-from knowledge_pipeline.sources.jira.tickets import JiraTickets
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed, fingerprint, sanitize
 from knowledge_pipeline.testing import check_chunker, check_extractor, check_sanitizer
 from knowledge_pipeline_tests.connections import EmptySource
+from knowledge_pipeline_tests.connectors.files.test_extraction import pdf
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
-from knowledge_pipeline_tests.sources.files.test_extraction import pdf
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 BLOCK = re.compile(r"```\w+\n(?:#|--) (\S+)\n(.*?)```", re.DOTALL)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.identifiers import expand_identifiers, expand_indexed_text, split_identifier
-from knowledge_pipeline.writing_systems import normalize
+from knowledge_pipeline.text import expand_identifiers, expand_indexed_text, normalize, split_identifier
 
 
 @pytest.mark.parametrize(

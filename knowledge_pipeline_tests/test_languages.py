@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge_pipeline.languages import (
+from knowledge_pipeline.text import (
     LANGUAGES,
     PARSED_LANGUAGES,
     detect_language,

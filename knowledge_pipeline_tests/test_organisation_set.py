@@ -15,8 +15,8 @@ from benchmarks.mixed_measure import ANSWERS, NONE, Place, Question, Target
 from benchmarks.organisation_set import Answer, find_medium, list_media, read_questions, summarize
 from benchmarks.organisation_texts import FOLDER, OrganisationTexts, list_names, read_texts
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.registry import open_source
 
 
 def test_there_are_as_many_texts_and_questions_as_promised():

@@ -16,15 +16,15 @@ import knowledge_pipeline
 
 CHARS = 20_000  # what a request may have; documents are larger, but none of them is waited for
 FEWER_CHARS = {  # what reaches these at most
-    "query.search.decompose._AND_ASKS": 4_000,
-    "query.search.decompose._COMPARISONS": 4_000,
-    "query.search.llm_replies._CHAIN": 4_000,  # of a model that the operator chose, white space folded
-    "sanitizing.assignments._NAME_BEFORE": 30,
-    "sources.jira.fields._SPRINT_NAME": 1_000,
-    "code_graph.languages.bash.facts._SOURCE_ARGUMENT": 200,
-    "config.template._OPENAPI": 4_096,
-    "config.yaml_edit._BLANK_END": 2_000,  # the operator's own file
-    "config.yaml_edit._FLOW_LINE_REST": 2_000,
+    "query.understand._AND_ASKS": 4_000,
+    "query.understand._COMPARISONS": 4_000,
+    "query.llm_steps._CHAIN": 4_000,  # of a model that the operator chose, white space folded
+    "sanitizing.secrets._NAME_BEFORE": 30,
+    "connectors.jira.query._SPRINT_NAME": 1_000,
+    "code_graph.languages.bash._SOURCE_ARGUMENT": 200,
+    "config.edit._OPENAPI": 4_096,
+    "config.edit._BLANK_END": 2_000,  # the operator's own file
+    "config.edit._FLOW_LINE_REST": 2_000,
 }
 MAX_SECONDS = 0.5  # of the processor; a linear pattern takes a few milliseconds, a quadratic one seconds
 SHAPES = (

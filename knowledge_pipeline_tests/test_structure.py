@@ -11,7 +11,7 @@ import knowledge_pipeline
 from knowledge_pipeline_tests.parsed import iter_imports, parse
 
 PACKAGE = Path(knowledge_pipeline.__file__).parent
-MAX_MODULES = 26  # in one folder, its subfolders aside
+MAX_MODULES = 30  # in one folder, its subfolders aside
 
 
 def _module_name(path: Path) -> str:

@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lance.query import MatchQuery
 
-from knowledge_pipeline.identifiers import expand_identifiers, expand_indexed_text
-from knowledge_pipeline.store.index.bm25 import split_words
+from knowledge_pipeline.store.federation import split_words
 from knowledge_pipeline.store.indexes import FTS_OPTIONS
-from knowledge_pipeline.writing_systems import cut, join_split_words, normalize, normalize_aligned
+from knowledge_pipeline.text import (
+    cut,
+    expand_identifiers,
+    expand_indexed_text,
+    join_split_words,
+    normalize,
+    normalize_aligned,
+)
 
 EAST_ASIAN = "数据库备份策略検索的データベースバックアップのがをー데이터베이스를학교"
 

@@ -6,25 +6,28 @@ schedule runs the informational ones.
 
 from __future__ import annotations
 
-from knowledge_pipeline.checks.check_canaries import check_canaries
-from knowledge_pipeline.checks.check_code_graph import check_dangling_edges, check_unresolved
-from knowledge_pipeline.checks.check_freshness_cost import check_cost, check_freshness
-from knowledge_pipeline.checks.check_integrity import (
+from knowledge_pipeline.checks.canaries import check_canaries
+from knowledge_pipeline.checks.integrity import (
+    Check,
+    CheckResult,
     check_duplicate_ids,
     check_index_matches_chunks,
     check_vectors,
 )
-from knowledge_pipeline.checks.check_thresholds import (
+from knowledge_pipeline.checks.thresholds import (
     check_chunk_sizes,
+    check_cost,
+    check_dangling_edges,
     check_duplicates,
+    check_freshness,
     check_orphaned_vectors,
     check_skipped,
     check_unembedded,
     check_unindexed,
+    check_unresolved,
 )
-from knowledge_pipeline.checks.check_types import Check, CheckResult
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.store.lake import Lake
 
 CHECKS: tuple[Check, ...] = (

@@ -6,11 +6,14 @@ All offsets are characters; a parser that counts bytes converts them itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
-from knowledge_pipeline.config.sources.chunking import ChunkingSettings
+from knowledge_pipeline.chunking.blocks import Block, Section, parse_front_matter, split_sections
+from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
 
 _MAX_WHITESPACE_CHARS = 200  # characters of white space between two chunks
@@ -95,3 +98,99 @@ class MeasuredDocument:
 
 Chunker = Callable[[MeasuredDocument, ChunkingSettings, TokenLimits], Iterator[ChunkSpan]]
 """Every character that is not white space lies in at least one span of a non-empty document."""
+
+
+# FOLD chunking.headings
+# Heading trails: a span's place in the outline of its document, as header and as anchor.
+
+_MARKUP_LANGUAGES = frozenset({"markdown", "rst", "html"})
+_MARKUP_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".rest", ".html", ".htm", ".xhtml", ".docx")
+_TRAIL_CHARS = 200
+
+
+def has_headings(document: Document) -> bool:
+    """Whether headings are marked: Markdown, reStructuredText, what was HTML, DOCX or a notebook."""
+    is_markup = document.language in _MARKUP_LANGUAGES or document.path.lower().endswith(_MARKUP_SUFFIXES)
+    return is_markup or is_rendered_notebook(document)
+
+
+def is_rendered_notebook(document: Document) -> bool:
+    """Whether the text is Markdown made from the cells of a notebook, rather than its JSON."""
+    return document.language == "notebook" and document.metadata.get("format") == "notebook"
+
+
+def parse_blocks(document: Document) -> tuple[Block, ...]:
+    """The blocks of a document, which together hold all its text.
+
+    reStructuredText is parsed as such, anything else as Markdown.
+    """
+    is_rst = document.language == "rst" or document.path.lower().endswith((".rst", ".rest"))
+    return _parse_markup(document.text, is_rst)
+
+
+@lru_cache(maxsize=4)
+def _parse_markup(text: str, is_rst: bool) -> tuple[Block, ...]:
+    """Cached, because the chunker and the metadata extractor read the same document in turn."""
+    from knowledge_pipeline.chunking import markup as markdown
+    from knowledge_pipeline.chunking import markup as rst
+
+    return tuple(rst.parse_rst(text) if is_rst else markdown.parse_markdown(text))
+
+
+class HeadingOutline:
+    """The sections of a document, found by character; none where the document has no markup."""
+
+    def __init__(self, document: Document, max_depth: int = 6) -> None:
+        found = split_sections(parse_blocks(document), max_depth) if has_headings(document) else ()
+        self.sections = [section for section in found if section.trail]
+        self._starts = [section.start_char for section in self.sections]
+
+    def section_at(self, char: int) -> Section | None:
+        """The section that a character lies in; None before the first heading."""
+        index = bisect_right(self._starts, char) - 1
+        return self.sections[index] if index >= 0 else None
+
+    def trail_at(self, char: int) -> tuple[str, ...]:
+        """Titles from the top down to the section of a character."""
+        section = self.section_at(char)
+        return section.trail if section else ()
+
+
+def find_title(document: Document) -> str:
+    """The title given by the source, else by front matter, else by the first heading; "" if none is.
+
+    The bare file name, which a source gives for want of anything better, is the last choice.
+    """
+    is_better = document.title not in {"", document.path.rpartition("/")[2]}
+    if is_better or not has_headings(document):
+        return document.title
+    title = parse_front_matter(document.text).get("title")
+    if isinstance(title, str) and title.strip():
+        return title.strip()
+    outline = HeadingOutline(document).sections
+    return outline[0].trail[0] if outline else document.title
+
+
+def build_heading_header(document: Document, trail: Sequence[str]) -> str:
+    """Path, then the title where it says more than path and trail, then the trail."""
+    above = {document.path, document.path.rpartition("/")[2], *trail[:1]}
+    title = document.title if document.title not in above else ""
+    return "\n".join(line for line in (document.path, title, _format_trail(trail)) if line)
+
+
+def format_heading_anchor(trail: Sequence[str]) -> str:
+    """The trail as a structural path: "Storage/Architecture"."""
+    return "/".join(trail)
+
+
+def find_common_trail(trails: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The titles that all trails begin with."""
+    shared = takewhile(lambda titles: len(set(titles)) == 1, zip(*trails, strict=False))
+    return tuple(titles[0] for titles in shared)
+
+
+def _format_trail(trail: Sequence[str]) -> str:
+    """ "Guide > Install > Linux"; a long trail loses its top, because the rest says more."""
+    while len(trail) > 1 and sum(map(len, trail)) + 3 * len(trail) > _TRAIL_CHARS:
+        trail = trail[1:]
+    return " > ".join(trail)

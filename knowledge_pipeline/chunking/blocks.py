@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import takewhile
+from typing import Any, Literal, TypeVar, cast
+
+from knowledge_pipeline.chunking.yaml_positions import parse_yaml
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.records import Chunk, FrontMatter, Metadata, locate_front_matter
+from knowledge_pipeline.text import replace_surrogates, truncate
 
 _HEADING_CHARS = 120
 _LINE_BREAK = re.compile(r"\r\n?|\n")
@@ -87,3 +95,140 @@ def normalize_title(text: str) -> str:
     """A heading's text on one line, at most 120 characters."""
     title = " ".join(text.split())
     return title if len(title) <= _HEADING_CHARS else title[: _HEADING_CHARS - 1].rstrip() + "…"
+
+
+# FOLD chunking.bounded_json
+# Any value as JSON of bounded size, for metadata.
+
+_Value = TypeVar("_Value")
+
+_MAX_DEPTH = 8
+_MAX_STRING_CHARS = 500
+
+
+def to_bounded_json(value: Any, *, max_values: int) -> Any:
+    """JSON values with at most so many leaves and containers; long strings are cut, the rest is left out.
+
+    A value that JSON does not have becomes its `str`. The depth is at most 8.
+    """
+    return _BoundedConverter(max_values).convert(value, 0)
+
+
+class _BoundedConverter:
+    def __init__(self, max_values: int) -> None:
+        self.remaining = max_values
+
+    def convert(self, value: Any, depth: int) -> Any:
+        self.remaining -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return value if value.bit_length() < 64 else "…"
+        if isinstance(value, float):
+            return value if math.isfinite(value) else str(value)
+        is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
+        if not is_list and not isinstance(value, Mapping):
+            return _truncate(str(cast("object", value)))
+        if depth == _MAX_DEPTH:
+            return "…"
+        if isinstance(value, Mapping):
+            entries = cast("Mapping[Any, Any]", value).items()
+            return {_truncate(str(key)): self.convert(inner, depth + 1) for key, inner in self._take(entries)}
+        return [self.convert(inner, depth + 1) for inner in self._take(cast("Sequence[Any]", value))]
+
+    def _take(self, values: Iterable[_Value]) -> Iterator[_Value]:
+        """The values as long as there is room for more."""
+        return takewhile(lambda _: self.remaining > 0, values)
+
+
+def _truncate(text: str) -> str:
+    return truncate(replace_surrogates(text), _MAX_STRING_CHARS)  # JSON escapes can make lone surrogates
+
+
+# FOLD chunking.front_matter
+# The values of a Markdown file's front matter.
+
+_MAX_VALUES = 200
+
+
+def find_front_matter_end(text: str) -> int:
+    """Where the text after the front matter begins; 0 where there is none."""
+    found = locate_front_matter(text)
+    return (found.end or 0) if found and not _is_between_rulers(found) else 0
+
+
+def parse_front_matter(text: str) -> Metadata:
+    """The front matter as at most 200 JSON values; empty where there is none, or it cannot be read."""
+    found = locate_front_matter(text)
+    if found is None or found.end is None or _is_between_rulers(found):
+        return {}
+    try:
+        value: Any = (
+            tomllib.loads(found.inner.replace("\r\n", "\n"))
+            if found.delimiter == "+++"
+            else parse_yaml(found.inner).value
+        )
+    except (DocumentSkipped, ValueError, RecursionError):
+        return {}
+    return cast("Metadata", to_bounded_json(value, max_values=_MAX_VALUES)) if isinstance(value, dict) else {}
+
+
+def _is_between_rulers(found: FrontMatter) -> bool:
+    return found.delimiter == "---" and ":" not in found.inner
+
+
+# FOLD chunking.blobs
+# Tells minified code and encoded data from text, by content.
+
+_MIN_CHARS = 500
+_MAX_SPACE_SHARE = 0.08  # prose has about 0.16, code more
+_MAX_REST_SHARE = 0.1
+_ADDRESS = re.compile(r"https?://[!-~]{30,}")
+_ENCODED = re.compile(r"[\w+/=%&?.:~-]{500,}|(?:[A-Za-z0-9+/]{60,}+[^A-Za-z0-9+/]{1,8}+){4,}+", re.ASCII)
+
+
+def drop_blobs(chunks: Sequence[Chunk], text: str, *, may_be_compact: bool = False) -> list[Chunk]:
+    """The chunks of a text without those of minified code or encoded data; the first if all are such.
+
+    Args:
+        may_be_compact: keep what has no spaces, such as JSON, but for encoded data in it.
+    """
+    judge = is_encoded if may_be_compact else is_blob
+    kept = [chunk for chunk in chunks if not judge(_widen(chunk, text))]
+    return kept or list(chunks[:1])
+
+
+def _widen(chunk: Chunk, text: str) -> str:
+    """A chunk that is too short to be judged, with what its first and last line have more."""
+    if len(chunk.text) >= _MIN_CHARS or _count_spaces(chunk.text) > len(chunk.text) * _MAX_SPACE_SHARE + 2:
+        return chunk.text
+    start, end = max(0, chunk.start_char - _MIN_CHARS), chunk.end_char + _MIN_CHARS
+    line_end = text.find("\n", chunk.end_char, end)
+    return text[
+        max(start, text.rfind("\n", start, chunk.start_char) + 1) : end if line_end == -1 else line_end
+    ]
+
+
+def is_blob(text: str) -> bool:
+    """Whether a text of some length is no text: lines without end and hardly a space, or base64.
+
+    Words around a long address keep it. Scripts without spaces between words are outside of ASCII, so
+    that only ASCII counts.
+    """
+    if len(text) < _MIN_CHARS or _count_spaces(text) > len(text) * _MAX_REST_SHARE:
+        return False
+    if is_encoded(text):
+        return True
+    if text.count("\n") >= len(text) // _MIN_CHARS or len(text.encode("utf-8", "replace")) > len(text) * 1.1:
+        return False
+    rest = _ADDRESS.sub("", text)
+    return _count_spaces(rest) < len(rest) * _MAX_SPACE_SHARE
+
+
+def is_encoded(text: str) -> bool:
+    """Whether a text is base64, in one line or many, or an address without end."""
+    return len(_ENCODED.sub("", text)) < len(text) * _MAX_REST_SHARE
+
+
+def _count_spaces(text: str) -> int:
+    return text.count(" ") + text.count("\n") + text.count("\t")

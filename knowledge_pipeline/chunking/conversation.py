@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from typing import Any
+from itertools import chain, groupby, pairwise
+from typing import Any, Literal
 
-from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_span
+from knowledge_pipeline.chunking.base import (
+    ChunkSpan,
+    HeadingOutline,
+    MeasuredDocument,
+    TokenLimits,
+    is_rendered_notebook,
+)
+from knowledge_pipeline.chunking.pack import (
+    Splitter,
+    number_duplicate_anchors,
+    pack_to_limits,
+    split_span,
+    split_to_limit,
+)
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
-from knowledge_pipeline.config.sources.chunking import ChunkingSettings
+from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 
@@ -93,3 +106,160 @@ def _build_span(document: Document, span: Range, turns: list[_Turn]) -> ChunkSpa
     heading = inside[0].heading if start > inside[0].start_char else ""  # of a turn that goes on
     header = "\n".join(part for part in (document.path, title, heading) if part)
     return ChunkSpan(start, end, inside[0].kind, header, metadata)
+
+
+# FOLD chunking.commits
+# One commit as one chunk; a long one as its message and files, then its diffs.
+
+COMMITS_VERSION = 1
+
+_SEGMENT_START = re.compile(r"^(?:Files changed: \d+|diff (?P<path>\S[^\n]*)\n(?=@@ ))", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    kind: Literal["message", "files", "diff"]
+    start_char: int
+    end_char: int
+    path: str = ""
+
+
+def find_message_end(text: str) -> int:
+    """Where the message of a commit's document ends, and the list of files or a diff begins."""
+    mark = _SEGMENT_START.search(text)
+    return mark.start() if mark else len(text)
+
+
+def chunk_commit(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
+    """One span for a commit that fits; else message and files first, then the excerpts of the diff.
+
+    Raises:
+        DocumentSkipped: the document is not a commit.
+    """
+    document = measured.document
+    if not document.metadata.get("sha"):
+        raise DocumentSkipped("it is not a commit")
+    segments = list(_split_segments(document))
+    whole = (0, len(document.text))
+    if measured.count_tokens(*whole) <= limits.max_tokens:
+        yield _build_commit_span(document, whole, segments)
+        return
+    for is_diff in (False, True):  # message and files are packed together, diffs apart from them
+        ranges = (
+            part
+            for segment in segments
+            if (segment.kind == "diff") is is_diff
+            for part in split_span(
+                measured,
+                (segment.start_char, segment.end_char),
+                limits.max_tokens,
+                (split_paragraphs, split_lines),
+            )
+        )
+        for span in pack_to_limits(ranges, measured, limits):
+            yield _build_commit_span(document, span, segments)
+
+
+def _split_segments(document: Document) -> Iterator[_Segment]:
+    """The parts of a commit's text, which start where the source says, else at their first lines.
+
+    The source's starts are checked, because a sanitizer may have changed the text since.
+    """
+    text = document.text
+    given: list[dict[str, Any]] = document.metadata.get("segments") or []
+    starts = sorted(int(segment["start_char"]) for segment in given)
+    if not starts or not all(start == 0 or _SEGMENT_START.match(text, start) for start in starts):
+        starts = [match.start() for match in _SEGMENT_START.finditer(text)]
+    for start, end in pairwise([0, *(start for start in starts if start > 0), len(text)]):
+        mark = _SEGMENT_START.match(text, start) if start else None
+        if mark is None:
+            yield _Segment("message", start, end)
+        elif mark["path"]:
+            yield _Segment("diff", start, end, mark["path"])
+        else:
+            yield _Segment("files", start, end)
+
+
+def _build_commit_span(document: Document, span: Range, segments: list[_Segment]) -> ChunkSpan:
+    start, end = span
+    inside = [segment for segment in segments if segment.start_char < end and segment.end_char > start]
+    paths = [segment.path for segment in inside if segment.kind == "diff"]
+    holds_message = inside[0].kind == "message" and inside[0].start_char == start
+    anchor = f"diff {inside[0].path}" if inside[0].kind == "diff" else "message"
+    sha = str(document.metadata["sha"])
+    metadata = {"sha": sha, "paths": paths} if paths else {"sha": sha}
+    return ChunkSpan(start, end, anchor, _build_header(document, sha, holds_message), metadata)
+
+
+def _build_header(document: Document, sha: str, holds_message: bool) -> str:
+    """The commit's id alone where the text holds the rest, else subject, author and date too."""
+    name = f"commit {sha[:12]}"
+    if holds_message:
+        return name
+    day = document.last_modified.date().isoformat() if document.last_modified else ""
+    signed = ", ".join(part for part in (document.author or "", day) if part)
+    subject = document.title or document.text.partition("\n")[0].strip()
+    return "\n".join(part for part in (f"{name}: {subject}", signed) if part)
+
+
+# FOLD chunking.notebook
+# Notebooks by cell: small cells stay with what follows, a cell that is too long is cut by lines.
+
+_CODE = re.compile(
+    r"^(?P<fence>`{3,})[^`\n]*\n(?:[^\n]*\n)*?(?P=fence)$"
+    r"(?:\n(?P<output>`{3,})output\n(?:[^\n]*\n)*?(?P=output)$)?",
+    re.MULTILINE,
+)
+_MAX_HEADER_CHARS = 160
+
+
+def chunk_notebook(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
+    """Cut a rendered notebook between its cells; a `Chunker`.
+
+    The anchor is the trail of headings, which cells put in elsewhere leave alone.
+
+    Raises:
+        DocumentSkipped: the document is not a rendered notebook.
+    """
+    del chunking
+    if not is_rendered_notebook(measured.document):
+        raise DocumentSkipped("it is not a notebook")
+    yield from number_duplicate_anchors(measured.document.text, _build_spans(measured, limits))
+
+
+def _build_spans(measured: MeasuredDocument, limits: TokenLimits) -> Iterator[ChunkSpan]:
+    document = measured.document
+    outline = HeadingOutline(document)
+    bounds = _find_bounds(document.text, outline)
+    for start, end in _join_small_cells(measured, bounds, limits):
+        trail = outline.trail_at(start) or outline.trail_at(end - 1)
+        header = "\n".join([document.path, " / ".join(trail)]).strip()[:_MAX_HEADER_CHARS]
+        for part in split_to_limit(measured, start, end, limits.max_tokens):
+            yield ChunkSpan(*part, anchor="/".join(trail) or "notebook", header=header)
+
+
+def _find_bounds(text: str, outline: HeadingOutline) -> list[int]:
+    """Where cells begin and end: around code with its output, and before headings, which no code holds."""
+    code = [match.span() for match in _CODE.finditer(text)]
+    ends = [end for _, end in code]
+    headings = [section.start_char for section in outline.sections]
+    after = [bisect_right(ends, at) for at in headings]  # the first code that ends behind a heading
+    outside = [
+        at for at, index in zip(headings, after, strict=True) if index == len(code) or at <= code[index][0]
+    ]
+    return sorted({0, *chain.from_iterable(code), *outside, len(text)})
+
+
+def _join_small_cells(measured: MeasuredDocument, bounds: list[int], limits: TokenLimits) -> Iterator[Range]:
+    """The cells in order, each below the minimum joined to the one after it where both fit."""
+    first = bounds[0]
+    for end, following in pairwise([*bounds[1:], bounds[-1]]):
+        is_small = measured.count_tokens(first, end) < limits.min_tokens
+        if end < following and is_small and measured.count_tokens(first, following) <= limits.max_tokens:
+            continue
+        yield first, end
+        first = end

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.headings import HeadingOutline, build_heading_header, format_heading_anchor
-from knowledge_pipeline.chunking.pack import pack_to_limits, split_span, split_windows
-from knowledge_pipeline.chunking.sentences import Range, split_paragraphs, split_sentences
-from knowledge_pipeline.config.sources.chunking import ChunkingSettings
+from knowledge_pipeline.chunking.base import (
+    ChunkSpan,
+    HeadingOutline,
+    MeasuredDocument,
+    TokenLimits,
+    build_heading_header,
+    find_common_trail,
+    format_heading_anchor,
+    parse_blocks,
+)
+from knowledge_pipeline.chunking.blocks import Block, Section, split_sections
+from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_span, split_windows
+from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
+from knowledge_pipeline.config.sources import ChunkingSettings
 
 VERSION = 1
 
@@ -28,7 +37,7 @@ def chunk_sentences(
     """Whole sentences, packed, the last ones repeated; a sentence is cut only if it alone is too long."""
     text = measured.document.text
     sentences = split_sentences(text, 0, len(text))
-    parts = (part for each in sentences for part in split_span(measured, each, limits.max_tokens, ()))
+    parts = (part for sentence in sentences for part in split_span(measured, sentence, limits.max_tokens, ()))
     return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
 
 
@@ -53,3 +62,128 @@ def _build_spans(
         trail = outline.trail_at(start)
         header = build_heading_header(measured.document, trail)
         yield ChunkSpan(start, end, format_heading_anchor(trail), header)
+
+
+# FOLD chunking.semantic
+# Sections of a document as chunks: cut at headings, code and tables whole, small siblings joined.
+
+SEMANTIC_VERSION = 2
+
+_SCRAP_TOKENS = 16
+
+_SectionGroup = list[Section]
+
+
+def chunk_semantic(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
+    """One span for each section that fits; sections smaller than the minimum join their siblings.
+
+    A longer section is packed from whole blocks (a heading with what follows it), a longer
+    block is cut at list items, paragraphs, lines or sentences. Reads any text as Markdown.
+    """
+    found = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
+    for group in _group_sections(list(found), measured, limits):
+        named = [section for section in group if section.has_body] or group
+        trail = find_common_trail([section.trail for section in named]) or group[0].trail
+        header = build_heading_header(measured.document, trail)
+        blocks = [block for section in group for block in section.blocks]
+        for start, end in _pack_blocks(blocks, measured, limits):
+            yield ChunkSpan(start, end, format_heading_anchor(trail), header)
+
+
+def _group_sections(
+    ungrouped: Sequence[Section], measured: MeasuredDocument, limits: TokenLimits
+) -> list[_SectionGroup]:
+    """Groups of neighbours: a small section takes in the next, or else joins the one before.
+
+    One that says nothing joins a neighbour of any length, which is then cut between its blocks.
+    """
+    groups: list[_SectionGroup] = []
+    for section in [*ungrouped, None]:
+        last = groups[-1] if groups else []
+        is_scrap = bool(last) and _is_scrap(last, measured, limits)
+        if is_scrap or (last and _count_tokens(last, measured) < limits.min_tokens):
+            if section and _can_join(last, [section], measured, limits, at_any_length=is_scrap):
+                last.append(section)
+                continue
+            if len(groups) > 1 and _can_join(groups[-2], last, measured, limits, at_any_length=False):
+                groups[-2].extend(groups.pop())
+            elif section and is_scrap:
+                last.append(section)
+                continue
+        if section:
+            groups.append([section])
+    return groups
+
+
+def _is_scrap(group: _SectionGroup, measured: MeasuredDocument, limits: TokenLimits) -> bool:
+    """Whether a group is headings alone, or a label, a line, that nobody looks for."""
+    has_body = any(section.has_body for section in group)
+    return not has_body or _count_tokens(group, measured) < min(_SCRAP_TOKENS, limits.min_tokens)
+
+
+def _count_tokens(group: _SectionGroup, measured: MeasuredDocument) -> int:
+    return measured.count_tokens(group[0].start_char, group[-1].end_char)
+
+
+def _can_join(
+    group: _SectionGroup,
+    follower: _SectionGroup,
+    measured: MeasuredDocument,
+    limits: TokenLimits,
+    *,
+    at_any_length: bool,
+) -> bool:
+    """Whether the follower is a sibling of the group, or its first descendant, and both fit together."""
+    above, below = group[0].trail, follower[0].trail
+    if above[:-1] != below[:-1] and below[: len(above)] != above:
+        return False
+    return at_any_length or _count_tokens([group[0], follower[-1]], measured) <= limits.max_tokens
+
+
+def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
+    start, end = blocks[0].start_char, blocks[-1].end_char
+    if measured.count_tokens(start, end) <= limits.max_tokens:
+        if not measured.document.text[start:end].isspace():
+            yield start, end
+        return
+    yield from pack_to_limits(_split_blocks(blocks, measured, limits), measured, limits)
+
+
+def _split_blocks(
+    blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits
+) -> Iterator[Range]:
+    """Blocks, cut where one alone exceeds the limit; a heading goes with what follows it."""
+    heading: Range | None = None
+    for block in blocks:
+        limit = limits.max_tokens
+        if heading:  # leave room for it
+            limit = max(limit - measured.count_tokens(*heading), limit // 2)
+        span = (block.start_char, block.end_char)
+        parts = list(split_span(measured, span, limit, _list_splitters(block)))
+        if heading and parts:
+            if measured.count_tokens(heading[0], parts[0][1]) <= limits.max_tokens:
+                parts[0] = heading[0], parts[0][1]
+            else:
+                yield heading
+            heading = None
+        if block.kind == "heading" and len(parts) == 1:
+            heading = parts[0]
+        else:
+            yield from parts
+    if heading:
+        yield heading
+
+
+def _list_splitters(block: Block) -> tuple[Splitter, ...]:
+    if block.kind == "verbatim":
+        return split_paragraphs, split_lines
+    if not block.split_offsets:
+        return split_paragraphs, split_sentences
+    stops = (*block.split_offsets[1:], block.end_char)
+
+    def split_items(text: str, start_char: int, end_char: int) -> Iterator[Range]:
+        yield from zip((start_char, *block.split_offsets[1:]), stops, strict=True)
+
+    return split_items, split_paragraphs, split_sentences

@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from knowledge_pipeline.strings import replace_surrogates
+from knowledge_pipeline.text import replace_surrogates
 
 Range = tuple[int, int]
 """A half-open range of characters."""

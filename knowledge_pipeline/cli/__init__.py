@@ -25,7 +25,7 @@ def main() -> NoReturn:
     """Run the command that `sys.argv` names, and exit with its code."""
     tune_interpreter()
     from knowledge_pipeline.cli.app import app
-    from knowledge_pipeline.cli.interrupts import install_interrupt_handler
+    from knowledge_pipeline.cli.exit_codes import install_interrupt_handler
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType] - narrowed

@@ -58,10 +58,14 @@ SUMMARIES = {
 """The first line of each command's help: `knowledge --help` imports no command."""
 
 _MODULES = {
-    **{"watch": "cli.watch.command", "sources": "cli.sources.commands", "hooks": "cli.hooks.commands"},
-    **{"eval": "cli.quality.eval", "tune": "cli.quality.tune"},
-    **{"migrate": "cli.store.migrate", "publish": "cli.store.publish"},
+    **dict.fromkeys(("init", "index", "reindex"), "refresh"),
+    **dict.fromkeys(("similar", "get", "related", "debug", "feedback"), "search"),
+    **dict.fromkeys(("eval", "tune"), "quality"),
+    **dict.fromkeys(("maintain", "migrate", "purge"), "store"),
+    **dict.fromkeys(("rollback", "export", "publish"), "releases"),
+    **{"costs": "sql", "mcp": "serve", "token": "serve"},
 }
+_COMMANDS = {"token": "TOKEN_COMMANDS", "mcp": "MCP_COMMANDS"}  # where a module holds those of several
 _COMMANDS_WITH_OTHERS = ("mcp", "costs")
 _GROUPS = ("graph", "sources", "hooks", "token")
 
@@ -141,8 +145,6 @@ def _root_callback(
     context.obj = Session(**shared)
     context.obj.labels = UsageLabels(for_session or None, for_project or None, on_behalf_of or None)
     if version:
-        from knowledge_pipeline.cli.versions import list_versions
-
         typer.echo(", ".join(list_versions()))
         raise typer.Exit(SUCCESS)
     _require_command(context)
@@ -156,16 +158,16 @@ def _require_command(context: typer.Context) -> None:
 
 def _build_command(name: str) -> Any:
     """The command of that name with its options. `Any`: Typer gives its commands no public type."""
-    module = import_module(f"knowledge_pipeline.{_MODULES.get(name, f'cli.commands.{name}')}")
+    module = import_module(f"knowledge_pipeline.cli.{_MODULES.get(name, name)}")
     app = _new_app()
     if name in _GROUPS:
         group = typer.Typer(help=SUMMARIES[name], rich_markup_mode=None)
         group.callback(invoke_without_command=True)(_require_command)
-        for function in module.COMMANDS:
+        for function in getattr(module, _COMMANDS.get(name, "COMMANDS")):
             add_command(group, function)
         app.add_typer(group, name=name)
     elif name in _COMMANDS_WITH_OTHERS:
-        add_group(app, getattr(module, name), module.COMMANDS)
+        add_group(app, getattr(module, name), getattr(module, _COMMANDS.get(name, "COMMANDS")))
     else:
         add_command(app, getattr(module, "eval_" if name == "eval" else name))
     return typer.main.get_group(app).commands[name]
@@ -185,3 +187,32 @@ def _build_app() -> typer.Typer:
 
 
 app = _build_app()
+
+
+# FOLD cli.versions
+# What this installation is made of.
+
+_PACKAGES = ("pylance", "duckdb")
+_OPTIONAL_PACKAGES = {  # -> the extra that has it
+    "tree-sitter": "index",
+    "onnxruntime": "models",
+    "fastapi": "serve",
+    "dagster": "dagster",
+    "torch": "local",
+}
+
+
+def list_versions() -> list[str]:
+    """This package, Python and important libraries: "knowledge 0.1.0", "no torch (extra `local`)"."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from knowledge_pipeline import __version__
+
+    own = [f"knowledge {__version__}", f"Python {sys.version.split()[0]}"]
+    versions = [*own, *(f"{name} {version(name)}" for name in _PACKAGES)]
+    for package, extra in _OPTIONAL_PACKAGES.items():
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            versions.append(f"no {package} (extra `{extra}`)")
+    return versions

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import typer
 
-from knowledge_pipeline.cli.render.terminal_text import escape_controls, escape_json, one_line, truncate
+from knowledge_pipeline.cli.screen import escape_controls, escape_json, one_line, truncate
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError, NotFound, TransientError
 from knowledge_pipeline.extras import to_expected_error
 
@@ -132,3 +134,40 @@ def _write_traceback(trace: str) -> Path | None:
             file.write(trace)
         return path
     return None
+
+
+# FOLD cli.interrupts
+# Ctrl-C ends a command soon, whatever it is waiting for.
+#
+# Requests in flight and threads of libraries may keep a process alive for a minute. Every stage can be
+# killed at any moment, so a process that survives a short grace period is.
+
+GRACE_S = 3.0
+
+
+def install_interrupt_handler(arguments: Sequence[str]) -> None:
+    """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period."""
+    interrupted = threading.Event()
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            _exit_now(arguments)
+        interrupted.set()
+        timer = threading.Timer(GRACE_S, _exit_now, (arguments,))
+        timer.daemon = True
+        timer.start()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_interrupt)
+
+
+def restore_interrupt_handler() -> None:
+    """Make Ctrl-C only interrupt, while waiting for a program that receives it too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _exit_now(arguments: Sequence[str]) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\x1b[?25h")  # shows the cursor, which a progress bar hides
+    report_interrupted(arguments)
+    os._exit(INTERRUPTED)

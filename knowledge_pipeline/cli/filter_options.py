@@ -7,9 +7,8 @@ from typing import Annotated, Any, cast, get_args
 
 from typer import Option
 
-from knowledge_pipeline.cli.options import Names, complete_source_ids
-from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.cli.session import Names, complete_source_ids
+from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.times import parse_query_time
 

@@ -15,12 +15,12 @@ from knowledge_pipeline.cli import main, tune_interpreter
 _MODULES = (
     "lance",
     "knowledge_pipeline.cli.app",
-    "knowledge_pipeline.cli.commands.refresh",
-    "knowledge_pipeline.cli.render.progress",
-    "knowledge_pipeline.cli.render.refresh_outcome",
+    "knowledge_pipeline.cli.refresh",
+    "knowledge_pipeline.cli.progress",
+    "knowledge_pipeline.cli.refresh",
     "knowledge_pipeline.config.file",
     "knowledge_pipeline.stages.pipeline",
-    "knowledge_pipeline.stages.tuning.suggest_questions",
+    "knowledge_pipeline.extensions.questions",
     "knowledge_pipeline.stages.unchanged",
 )
 """What each refresh imports, whatever its sources are."""

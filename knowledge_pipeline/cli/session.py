@@ -11,26 +11,94 @@ import functools
 import gc
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer import Option
 
-from knowledge_pipeline.cli.options import expand_option_group
-from knowledge_pipeline.cli.render.screen import Screen
+from knowledge_pipeline.cli.screen import Screen
 from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
-    from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+    from knowledge_pipeline.config.embedding import EmbeddingSettings
+    from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.knowledge_base import KnowledgeBase
     from knowledge_pipeline.store.lake import Lake
+
+
+# FOLD cli.options
+# Options that several commands share, and groups of options declared as dataclasses.
+
+
+def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
+    """One keyword-only parameter for each annotated field of a dataclass, as Typer reads them.
+
+    `Any`: fields of any dataclass.
+    """
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
+        for field in fields(group)
+        if field.init
+    ]
+
+
+def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the ids of configured sources; none if the file is missing or invalid."""
+    from knowledge_pipeline.config.file import find_config, load_settings
+
+    config = context.params.get("config")
+    with suppress(KnowledgeError, OSError):
+        sources = load_settings(Path(config) if config else find_config(Path.cwd()), allow_unset=True).sources
+        return [source.id for source in sources if source.id.startswith(incomplete)]
+    return []
+
+
+Names = list[str] | None
+"""The values of an option that may be repeated."""
+
+Source = Annotated[
+    str, Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids)
+]
+Sources = Annotated[
+    Names,
+    Option(
+        "--source",
+        "-s",
+        metavar="ID",
+        help="Only this source (repeatable).",
+        autocompletion=complete_source_ids,
+    ),
+]
+Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")]
+AllowEmpty = Annotated[
+    bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
+]
+Documents = Annotated[
+    Names,
+    Option(
+        "--document",
+        metavar="SOURCE/URI",
+        help="Of a service: read this document and no others, or archive it if it is gone (repeatable).",
+    ),
+]
+Relist = Annotated[bool, Option("--relist", help="List services in full, to detect deletions now.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
+TokenVariable = Annotated[
+    str | None,
+    Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
+]
+
+Blame = Annotated[bool, Option("--blame", help="Say who last changed the lines of each result, by git.")]
+
 
 Command = Callable[..., int | None]
 """Returns an exit code; None is 0."""
@@ -107,8 +175,8 @@ class Session:
 
     def open_knowledge_base(self, settings: Settings | None = None) -> KnowledgeBase:
         """Open the live release, by default with `settings` of this session, for the operator."""
+        from knowledge_pipeline.knowledge_base import KnowledgeBase
         from knowledge_pipeline.query.access import Access
-        from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 
         access = Access.operator("cli").with_labels(self.labels)
         return KnowledgeBase.open(settings or self.settings, access=access)
@@ -200,7 +268,7 @@ def add_group(app: typer.Typer, function: Command, subcommands: Iterable[Command
 def _to_callback(function: Command) -> Callable[..., None]:
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     groups: dict[str, Any] = {
-        each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
+        parameter.name: parameter.annotation for parameter in parameters if is_dataclass(parameter.annotation)
     }
 
     @functools.wraps(function)
@@ -232,3 +300,101 @@ def expose_options(run: Callable[..., None], parameters: list[inspect.Parameter]
     run.__dict__.pop("__wrapped__", None)
     run.__dict__["__signature__"] = inspect.Signature(shown)
     run.__annotations__ = {each.name: each.annotation for each in shown}
+
+
+# FOLD cli.setting_overrides
+# `--set KEY=VALUE`: query settings for one run, checked like those of `knowledge.yaml`.
+
+
+def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
+    """The settings with overrides such as `query.vector_weight=0.7`; a value is read as YAML.
+
+    Raises:
+        WrongUsage: an override is not `query.KEY=VALUE`.
+        ConfigError: a key is unknown or its value is not allowed; one line for every problem.
+    """
+    from pydantic import ValidationError
+
+    from knowledge_pipeline.config.problems import ParsedConfig, to_problem
+    from knowledge_pipeline.config.settings import Settings
+
+    if not overrides:
+        return settings
+    values = {**dict(settings), "query": settings.query.model_dump(exclude_unset=True)}
+    for override in overrides:
+        _set_override(values, override)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        problems = (to_problem(each, ParsedConfig(values)) for each in error.errors(include_url=False))
+        raise ConfigError("\n".join(f"--set {problem}" for problem in problems)) from None
+
+
+def _set_override(values: dict[str, Any], override: str) -> None:
+    from knowledge_pipeline.config.problems import parse_config
+
+    name, equals, text = override.partition("=")
+    *holders, key = name.strip().split(".")
+    if not equals or not key or holders[:1] != ["query"]:
+        raise WrongUsage(f"found --set {override}; allowed: a setting under query: query.vector_weight=0.7")
+    for holder in holders:
+        inner = values.get(holder)
+        values[holder] = inner if isinstance(inner, dict) else {}
+        values = values[holder]
+    parsed = parse_config(text, name=f"--set {name}")
+    if parsed.problems:
+        raise ConfigError(f"--set {name}: {parsed.problems[0]}")
+    values[key] = parsed.value
+
+
+# FOLD cli.local_files
+# Files named on the command line: those that a source holds, and those on this machine only.
+
+
+def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
+    """The paths that a file may have in the index, each with its source; None is any source.
+
+    A file inside the folder of local sources is theirs; any other name may be in any source.
+    """
+    from knowledge_pipeline.config.connections import LocalConnection
+
+    path = Path(file).expanduser()
+    found = False
+    for source in settings.sources if path.is_file() else ():
+        if not isinstance(source.connection, LocalConnection):
+            continue
+        folder = source.connection.path.resolve()
+        if path.resolve().is_relative_to(folder):
+            found = True
+            yield path.resolve().relative_to(folder).as_posix(), source.id
+    if not found:
+        yield file, None
+
+
+def read_beginning(file: str, settings: Settings) -> str:
+    """As much as an example may have of a file that is not in the index."""
+    text = Path(file).read_text(encoding="utf-8", errors="replace")
+    return text[: settings.limits.example_chars]
+
+
+# FOLD cli.prompts
+# Questions to the person at the terminal.
+
+
+def confirm(session: Session, question: str, *, yes: bool) -> bool:
+    """Whether the user confirms, by `--yes` or at the prompt; raises WrongUsage if there is no terminal."""
+    if yes:
+        return True
+    if not session.screen.is_interactive:
+        raise WrongUsage("this cannot be undone, and there is no terminal to ask on: add --yes")
+    if typer.confirm(question, err=True):
+        return True
+    session.screen.print_note("Nothing was done.")
+    return False
+
+
+def ask(session: Session, question: str, *, option: str) -> str:
+    """The answer to a question; raises WrongUsage, naming the option to give, if there is no terminal."""
+    if not session.screen.is_interactive:
+        raise WrongUsage(f"give {option}")
+    return str(typer.prompt(question, err=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from knowledge_pipeline.contract.types import (
+from knowledge_pipeline.contract.filters import (
     EventType,
     FileState,
     NodeRole,

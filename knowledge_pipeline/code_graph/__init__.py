@@ -5,9 +5,8 @@
 """
 
 from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_manifest
-from knowledge_pipeline.code_graph.facts import Edge, FileFacts
-from knowledge_pipeline.code_graph.facts_codec import from_json, to_json
-from knowledge_pipeline.code_graph.project_layout import (
+from knowledge_pipeline.code_graph.facts import Edge, FileFacts, from_json, to_json
+from knowledge_pipeline.code_graph.project import (
     ChangedNames,
     Project,
     find_changed_names,
@@ -23,7 +22,7 @@ from knowledge_pipeline.code_graph.resolution import (
     renew_trace,
     resolve,
 )
-from knowledge_pipeline.code_graph.traced_view import USES, Trace, interface_digest
+from knowledge_pipeline.code_graph.traces import USES, Trace, interface_digest
 
 __all__ = [
     "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts",

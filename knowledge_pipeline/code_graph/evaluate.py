@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from knowledge_pipeline.code_graph.access_paths import last_segment, split_steps
 from knowledge_pipeline.code_graph.entities import (
     DefinitionRef,
     EnclosingScope,
@@ -29,12 +28,46 @@ from knowledge_pipeline.code_graph.entities import (
     PathPrefix,
     SuperRef,
     merge_meanings,
-)  # fmt: skip
+)
 from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache, EvaluationKey
-from knowledge_pipeline.code_graph.facts import Binding, Import
+from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, split_steps
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
-from knowledge_pipeline.code_graph.method_resolution_order import Lineage, linearize
-from knowledge_pipeline.code_graph.traced_view import TracedView
+from knowledge_pipeline.code_graph.traces import TracedView
+
+# FOLD code_graph.method_resolution_order
+# The order in which classes are searched for a member.
+
+ClassKey = tuple[str, str]
+Lineage = list[ClassKey | str]
+
+
+def linearize(
+    start: ClassKey, bases_of: Callable[[ClassKey], Lineage], lineage_of: Callable[[str, str], Lineage]
+) -> Lineage:
+    """A class, and what it extends in the order of C3; what is outside of the source comes last.
+
+    Where C3 has no answer, the bases' own orders follow each other.
+
+    Source: https://docs.python.org/3/howto/mro.html
+    """
+    bases = bases_of(start)
+    lines = [list(lineage_of(*base)) if isinstance(base, tuple) else [base] for base in bases]
+    outside = list(dict.fromkeys(each for line in lines for each in line if isinstance(each, str)))
+    inside = [[each for each in line if isinstance(each, tuple)] for line in lines]
+    inside.append([base for base in bases if isinstance(base, tuple)])
+    return [start, *(each for each in _merge_c3(inside) if each != start), *outside]
+
+
+def _merge_c3(lines: list[list[ClassKey]]) -> list[ClassKey]:
+    merged: list[ClassKey] = []
+    lines = [line for line in lines if line]
+    while lines:
+        later = {each for line in lines for each in line[1:]}
+        head = next((line[0] for line in lines if line[0] not in later), lines[0][0])
+        merged.append(head)
+        lines = [line for line in ([each for each in one if each != head] for one in lines) if line]
+    return merged
+
 
 DECLARED_CONFIDENCE = 0.9
 INFERRED_CONFIDENCE = 0.8
@@ -119,7 +152,7 @@ class Evaluator:
         """What the bindings of a path give: those by declared types, or else all."""
         bindings = [each for each in index.bindings_of(owner, path) if each.value]
         found: Meanings = {}
-        for each in [each for each in bindings if each.declared][:_MAX_MEANINGS]:
+        for each in [binding for binding in bindings if binding.declared][:_MAX_MEANINGS]:
             merge_meanings(
                 found,
                 self._evaluate_binding(index, each, receiver_class),
@@ -127,7 +160,7 @@ class Evaluator:
             )
         if found:
             return found
-        for each in [each for each in bindings if not each.declared][:_MAX_MEANINGS]:
+        for each in [binding for binding in bindings if not binding.declared][:_MAX_MEANINGS]:
             merge_meanings(found, self._evaluate_binding(index, each, receiver_class), INFERRED_CONFIDENCE)
             if len(found) > _MAX_MEANINGS:  # `follow_step` and edges leave out the rest
                 break
@@ -168,9 +201,9 @@ class Evaluator:
         """The same as `head`, but what is a variable of a function, or no type, is passed over."""
         index = self.view.index(enclosing.path)
         scopes = (
-            (each, True)
-            for each in index.iter_scopes(enclosing.scope)
-            if not each or _is_type(index, each) or f"{each}.{name}" in index.kinds
+            (scope, True)
+            for scope in index.iter_scopes(enclosing.scope)
+            if not scope or _is_type(index, scope) or f"{scope}.{name}" in index.kinds
         )
         return self._resolve_in_scopes(index, name, scopes, only_types=enclosing.only_types)
 
@@ -337,7 +370,7 @@ class Evaluator:
                 return found
             written = self.language.submodule_name(name)
             files = self.view.find_modules(self.language, file, written) if written else ()
-            return {Module(each): 1.0 for each in files}
+            return {Module(file): 1.0 for file in files}
 
         return self.get_or_compute((file, "@module", name), compute)
 
@@ -406,7 +439,11 @@ class Evaluator:
     def is_subclass_method(self, method: DefinitionRef, receivers: Meanings) -> bool:
         """Whether a method's class extends one of some classes, or instances of them."""
         line = self.lineage(method.path, method.name.rpartition(".")[0])
-        wanted = ((each.path, each.name) for each in receivers if isinstance(each, Instance | DefinitionRef))
+        wanted = (
+            (receiver.path, receiver.name)
+            for receiver in receivers
+            if isinstance(receiver, Instance | DefinitionRef)
+        )
         return any(each in line for each in wanted)
 
     def find_instance_member(self, path: str, name: str, member: str) -> Meanings | None:
@@ -570,11 +607,11 @@ class Evaluator:
 
     def _call_first_method(self, instance: Instance, methods: tuple[str, ...], step: str) -> Meanings:
         """What the first of some methods of an instance gives."""
-        for each in methods:
+        for method in methods:
             found: Meanings = {instance: 1.0}
-            for inner in split_steps(f"x.{each}")[1:] if each else ():
+            for inner in split_steps(f"x.{method}")[1:] if method else ():
                 found = self.follow_step(found, inner)
-            if each and found:
+            if method and found:
                 return self.follow_step(found, "()") if step == "()" else found
         return {}
 
@@ -586,8 +623,8 @@ class Evaluator:
             return found
         if step[0] == "[":
             others = ["[]"] if step != "[]" else [f"[{each}]" for each in range(8)]
-            for each in others:
-                merge_meanings(found, self._evaluate_at(index, prefix.owner, prefix.prefix + each))
+            for other in others:
+                merge_meanings(found, self._evaluate_at(index, prefix.owner, prefix.prefix + other))
             return found
         containers = index.language.container_methods
         indexed = index.language.calls_index and step == "()"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from knowledge_pipeline.code_graph.entities import Meanings
-from knowledge_pipeline.code_graph.lookup_log import LookupLog
+from knowledge_pipeline.code_graph.traces import LookupLog
 
 _MAX_DEPTH = 40  # questions within questions
 _MAX_WORK = 30_000  # for one use; a question costs ten, one that is answered already costs one

@@ -20,8 +20,13 @@ Records are tuples, because a source has millions: those are made faster than da
 
 from __future__ import annotations
 
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 SymbolKind = Literal["file", "module", "class", "interface", "function", "method", "variable", "type"]
 UseKind = Literal["calls", "references", "extends", "implements"]
@@ -97,3 +102,158 @@ class Edge(NamedTuple):
     target_path: str | None
     line: int
     confidence: float  # 0 to 1: how sure it is that this, and not another definition, is meant
+
+
+# FOLD code_graph.access_paths
+# Paths of facts, taken apart: `self.lake.index().rows` is self, .lake, .index, (), .rows.
+
+_STEP = re.compile(r"\.[^.()\[\]]+|\(\)|\[\w*\]|[^.()\[\]]+")
+_HEAD = re.compile(r"[^.()\[\]]*")
+
+
+@lru_cache(100_000)
+def split_steps(path: str) -> tuple[str, ...]:
+    """The head of a path, and its steps: ".name", "()", "[]", "[1]"."""
+    return tuple(_STEP.findall(path))
+
+
+def first_segment(path: str) -> str:
+    """The name that a path starts with."""
+    found = _HEAD.match(path)
+    return found[0] if found else ""
+
+
+def parent_scope(scope: str) -> str:
+    """The scope around a scope; "" around the outermost."""
+    return scope.rpartition(".")[0]
+
+
+def last_segment(name: str) -> str:
+    """The last segment of a qualified name or path, calls left off."""
+    return name.rpartition(".")[2].rstrip("()[]0123456789") or name
+
+
+# FOLD code_graph.values
+# What an expression or a type says of a name: values, each with the suffix of the path that it belongs to.
+#
+# `List<Store> rows` says that `rows` is a `List()`, and that what it holds, `rows[]`, is a `Store()`: the
+# values ("", "List()") and ("[]", "Store()").
+
+Value = tuple[str, str]
+"""A suffix, and a path whose value the name has with that suffix."""
+
+Values = list[Value]
+
+
+def add_prefix(prefix: str, values: Iterable[Value]) -> Values:
+    """The values beneath a suffix."""
+    return [(prefix + suffix, value) for suffix, value in values if value]
+
+
+def tuple_values(places: Iterable[Iterable[Value]]) -> Values:
+    """The values of a tuple's places: "[0]", "[1]"."""
+    return [value for place, values in enumerate(places) for value in add_prefix(f"[{place}]", values)]
+
+
+def own_value(values: Iterable[Value]) -> str | None:
+    """The value of the name itself."""
+    return next((value for suffix, value in values if not suffix), None)
+
+
+def called_values(values: Iterable[Value]) -> Values:
+    """The values of what calling the name gives."""
+    return [
+        (suffix.removeprefix("()"), value) if suffix else ("", f"{value}()")
+        for suffix, value in values
+        if not suffix or suffix.startswith("()")
+    ]
+
+
+def element_values(values: Iterable[Value]) -> Values:
+    """The values of what iterating gives."""
+    return [
+        (suffix.removeprefix("[]"), value) if suffix else ("", f"{value}[]")
+        for suffix, value in values
+        if not suffix or suffix.startswith("[]")
+    ]
+
+
+def iterated_values(values: Iterable[Value]) -> Values:
+    """The values of what iterating gives, tuples included."""
+    return [
+        (suffix[suffix.index("]") + 1 :], value) if suffix else ("", f"{value}[]")
+        for suffix, value in values
+        if not suffix or suffix.startswith("[")
+    ]
+
+
+def step_values(values: Iterable[Value], step: str) -> Values:
+    """The values of what a step leads to: ".rows" or "[1]"; any element is also the one at a position."""
+    steps = (step, "[]") if step[0] == "[" else (step,)
+    found: Values = []
+    for suffix, value in values:
+        start = next((step for step in steps if suffix.startswith(step)), None)
+        if start is not None and suffix[len(start) : len(start) + 1] in ("", ".", "(", "["):
+            found.append((suffix[len(start) :], value))
+        elif not suffix:
+            found.append(("", value + step))
+    return found
+
+
+def values_at(values: Values, step: str) -> Values:
+    """The values that are known of a step; if none are, the step taken from the name's own value."""
+    found = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
+    return found or [("", value + step) for suffix, value in values if not suffix]
+
+
+# FOLD code_graph.facts_codec
+# Facts as a compact JSON text, and back: every string is written once.
+
+_VERSION = 1
+_RECORD_TYPES: tuple[Any, ...] = (Definition, Import, Binding, Use)
+_FIELD_TYPES = {part: tuple(get_type_hints(part).values()) for part in _RECORD_TYPES}
+
+
+def to_json(facts: FileFacts) -> str:
+    """A text that `from_json` turns into equal facts."""
+    strings: defaultdict[str, int] = defaultdict()  # each with its place in the list of all
+    strings.default_factory = strings.__len__
+    parts: tuple[Iterable[tuple[str | int, ...]], ...] = (
+        *(facts.definitions, facts.imports, facts.bindings),
+        facts.uses,
+    )
+    columns = [
+        [strings[value] if isinstance(value, str) else int(value) for record in part for value in record]
+        for part in parts
+    ]
+    return json.dumps(
+        [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+def from_json(text: str) -> FileFacts:
+    """The facts that `to_json` wrote.
+
+    Raises:
+        ValueError: it is not such a text, or one of another version.
+    """
+    version, path, language, module, settings, strings, *columns = json.loads(text)
+    if version != _VERSION:
+        raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
+    parts = [
+        _decode_records(part, cells, strings) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
+    ]
+    definitions, imports, bindings, uses = parts
+    return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
+
+
+def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> tuple[Any, ...]:
+    """Records of one type; by columns, because that is faster than each by itself."""
+    types = _FIELD_TYPES[record_type]
+    columns = (
+        map(each if each in (bool, int) else strings.__getitem__, cells[place :: len(types)])
+        for place, each in enumerate(types)
+    )
+    return tuple(map(record_type._make, zip(*columns, strict=True)))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import first_segment, last_segment, parent_scope
-from knowledge_pipeline.code_graph.expression_paths import ExpressionSyntax, PathWriter
 from knowledge_pipeline.code_graph.facts import (
     Binding,
     Definition,
@@ -21,10 +19,224 @@ from knowledge_pipeline.code_graph.facts import (
     SymbolKind,
     Use,
     UseKind,
+    Value,
+    Values,
+    add_prefix,
+    first_segment,
+    last_segment,
+    own_value,
+    parent_scope,
 )
-from knowledge_pipeline.code_graph.values import Value, Values, own_value
-from knowledge_pipeline.syntax.grammars import SyntaxTree
+from knowledge_pipeline.syntax.grammars import SyntaxTree, first_of_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
+
+# FOLD code_graph.expression_paths
+# Expressions and types as facts write them: an expression as a path, `self.lake.index().rows`.
+#
+# Tables say for each language which of its nodes are names, members, calls and types. Functions of the
+# language read what tables cannot say: arguments, as of `cast(T, x)`, and the parts of a literal.
+
+_MAX_PATH = 160
+_MAX_DEPTH = 16
+_MAX_TYPE_DEPTH = 6
+_DIGITS = re.compile(r"\d{1,2}")
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+Part = str | int
+"""A field of a node, or the position of one of its named children."""
+
+PathReader = Callable[["PathWriter", Node], str | None]
+"""Writes an expression as a path: `((Store) x)` as `Store()`."""
+
+ContentsReader = Callable[["PathWriter", Node], Iterable[Value]]
+"""What an expression holds: ("[]", "Store()") for `[Store()]`."""
+
+
+@dataclass(frozen=True)
+class TypeSyntax:
+    """What the nodes of a language's types are.
+
+    Of several type arguments the last counts as what is held: it is what `Map.get`, `Function.apply`
+    and `Future.get` give.
+    """
+
+    generic: Mapping[str, str] = field(default_factory=dict[str, str])  # node: where its arguments are
+    arrays: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: its elements' type
+    transparent: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: the type within
+    functions: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: its result
+    ignored: frozenset[str] = frozenset()  # names that say nothing: "var"
+    prefix: str = ""  # goes before the names of types: "@type."
+    read_special: Callable[[PathWriter, Node, int], Values | None] | None = None  # what tables cannot say
+
+
+@dataclass(frozen=True)
+class ExpressionSyntax:
+    """What the nodes of a language's expressions are."""
+
+    names: frozenset[str]  # leaves that stand for themselves
+    members: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Node: its object, its member."""
+    calls: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
+    """Node: what is called; of two parts, an object (if any) and its method."""
+    indexes: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Node: what is indexed, by what."""
+    suffixed: Mapping[str, tuple[Part, str]] = field(default_factory=dict[str, tuple[Part, str]])
+    """Node: a part, and what the node adds to its path."""
+    transparent: Mapping[str, Part] = field(default_factory=dict[str, Part])
+    """Node: the part that it has the value of."""
+    choices: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
+    """Node: the parts of which it has the value of one."""
+    casts: Mapping[str, Part] = field(default_factory=dict[str, Part])
+    """Node: the type that its value has."""
+    default_operator: str = ""  # of a binary_expression that gives its left side, or else its right: "??"
+    contents: Mapping[str, ContentsReader] = field(default_factory=dict[str, ContentsReader])
+    path_writers: Mapping[str, PathReader] = field(default_factory=dict[str, PathReader])
+    rewrite_call: PathReader | None = None  # another path for a call
+    is_call: Callable[[Node], bool] | None = None  # whether a node of `calls` is one: not Swift's `rows[0]`
+    implicit_receiver: str = ""  # goes before a method that is called without an object: "@around."
+    types: TypeSyntax = field(default_factory=TypeSyntax)
+
+
+class PathWriter:
+    """Writes the expressions of one file; a part that many share is written once."""
+
+    def __init__(self, syntax: SyntaxTree, expressions: ExpressionSyntax) -> None:
+        self.syntax = syntax
+        self.expressions = expressions
+        self.definition_names: Mapping[tuple[int, int], str] = {}  # by a definition's first and last byte
+        self._path_cache: dict[tuple[int, int], str | None] = {}
+        self._depth = 0
+
+    def text(self, node: Node | None) -> str:
+        """The text of a node."""
+        return self.syntax.slice(node) if node is not None else ""
+
+    def short_text(self, node: Node | None, limit: int) -> str:
+        """The text of a node; nothing if it has as many bytes as the limit, or more."""
+        return self.text(node) if node is not None and node.end_byte - node.start_byte < limit else ""
+
+    def dotted_text(self, node: Node | None) -> str | None:
+        """A dotted name without blanks; None for what is too long to be one."""
+        return "".join(self.short_text(node, _MAX_PATH).split()) or None
+
+    def path(self, node: Node | None) -> str | None:
+        """The path of an expression; None for what is not a place, or is too long to be followed."""
+        if node is None or self._depth > _MAX_DEPTH:
+            return None
+        if node.type in self.expressions.names:
+            return self.syntax.slice(node)
+        key = (node.start_byte, node.end_byte)
+        if key not in self._path_cache:
+            self._depth += 1
+            path = self._compute_path(node)
+            self._depth -= 1
+            self._path_cache[key] = path if path is not None and len(path) <= _MAX_PATH else None
+        return self._path_cache[key]
+
+    def values(self, node: Node | None) -> Values:
+        """The values that an expression may have, and what it holds."""
+        if node is None or self._depth > _MAX_DEPTH:
+            return []
+        self._depth += 1
+        found = self._compute_values(node)
+        self._depth -= 1
+        return found
+
+    def values_of_type(self, node: Node | None, depth: int = 0) -> Values:
+        """The values that a type promises: ("[]", "Store()") for `List<Store>`."""
+        types = self.expressions.types
+        if node is None or depth > _MAX_TYPE_DEPTH:
+            return []
+        found = types.read_special(self, node, depth) if types.read_special is not None else None
+        if found is not None:
+            return found
+        kind = node.type
+        for table, suffix in ((types.transparent, ""), (types.arrays, "[]"), (types.functions, "()")):
+            if kind in table:
+                return add_prefix(suffix, self.values_of_type(part_of(node, table[kind]), depth + 1))
+        path = self.path(node)
+        found = [("", f"{types.prefix}{path}()")] if path and path not in types.ignored else []
+        if kind in types.generic:
+            held = first_of_type(node, types.generic[kind])
+            found += add_prefix("[]", self.values_of_type(part_of(held, -1), depth + 1))
+        return found
+
+    def handed_values(self, owner: Node | None, method: Node | None, callbacks: frozenset[str]) -> Values:
+        """What a method of a collection hands to a function that it is given: one of the elements."""
+        path = self.path(owner)
+        return [("", f"{path}[]")] if path and self.text(method) in callbacks else []
+
+    def callee(self, node: Node) -> str | None:
+        """The path of what a call calls."""
+        parts = [part_of(node, part) for part in self.expressions.calls[node.type]]
+        if len(parts) == 1:
+            return self.path(parts[0])
+        owner, name = parts[0], parts[-1]
+        if name is None:
+            return None
+        if owner is None:
+            return self.expressions.implicit_receiver + self.text(name)
+        return _append_suffix(self.path(owner), f".{self.text(name)}")
+
+    def _compute_path(self, node: Node) -> str | None:
+        table, kind = self.expressions, node.type
+        if kind in table.path_writers:
+            return table.path_writers[kind](self, node)
+        if self._has_default(node):
+            return self.path(part_of(node, "left"))
+        if kind in table.casts:
+            return own_value(self.values_of_type(part_of(node, table.casts[kind])))
+        if kind in table.suffixed:
+            part, suffix = table.suffixed[kind]
+            return _append_suffix(self.path(part_of(node, part)), suffix)
+        if kind in table.members:
+            return self._member_path(node, *table.members[kind])
+        if kind in table.calls:
+            other = table.rewrite_call(self, node) if table.rewrite_call else None
+            return other or _append_suffix(self.callee(node), "()")
+        if kind in table.indexes:
+            of, by = (node.child_by_field_name(part) for part in table.indexes[kind])
+            key = self.text(by) if by is not None and by.end_byte - by.start_byte <= 2 else ""
+            return _append_suffix(self.path(of), f"[{key}]" if _DIGITS.fullmatch(key) else "[]")
+        if kind in table.transparent:
+            return self.path(part_of(node, table.transparent[kind]))
+        return None
+
+    def _member_path(self, node: Node, object_field: str, member_field: str) -> str | None:
+        if node.end_byte - node.start_byte <= _MAX_PATH and _DOTTED.fullmatch(text := self.text(node)):
+            return text
+        member = node.child_by_field_name(member_field)
+        return (
+            _append_suffix(self.path(node.child_by_field_name(object_field)), f".{self.text(member)}")
+            if member
+            else None
+        )
+
+    def _has_default(self, node: Node) -> bool:
+        if not self.expressions.default_operator or node.type != "binary_expression":
+            return False
+        operator = part_of(node, "operator")
+        return operator is not None and operator.type == self.expressions.default_operator
+
+    def _compute_values(self, node: Node) -> Values:
+        table, kind = self.expressions, node.type
+        if kind in table.contents and (found := list(table.contents[kind](self, node))):
+            return found
+        if kind in table.casts and (found := self.values_of_type(part_of(node, table.casts[kind]))):
+            return found
+        choices = ("left", "right") if self._has_default(node) else table.choices.get(kind)
+        if choices:
+            parts = (part_of(node, part) for part in choices)
+            return [value for part in parts for value in self.values(part)]
+        if kind in table.transparent:
+            return self.values(part_of(node, table.transparent[kind]))
+        path = self.path(node)
+        return [("", path)] if path else []
+
+
+def _append_suffix(path: str | None, suffix: str) -> str | None:
+    return None if path is None else path + suffix
+
 
 VARIABLE_KINDS = frozenset({"constant", "global"})
 _KINDS: Mapping[str, SymbolKind] = {
@@ -97,8 +309,8 @@ class FactsBuilder:
             if each.kind in TYPE_KINDS and each.kind not in extraction.type_part_kinds
         }
         self._starts, self._scopes = _build_scope_spans(outline, self._names)
-        for each in outline.definitions:
-            self._add_outline_definition(each)
+        for definition in outline.definitions:
+            self._add_outline_definition(definition)
 
     def scope(self, node: Node) -> str:
         """The qualified name of the definition around a node; "" in none."""
@@ -186,7 +398,7 @@ class FactsBuilder:
 
     def build_facts(self) -> FileFacts:
         """What was read; hints that can hide nothing, and uses of what the language has, left out."""
-        known = {each.name.rpartition(".")[2] for each in self._definitions.values()}
+        known = {definition.name.rpartition(".")[2] for definition in self._definitions.values()}
         known.update(each.local for each in self.imports)
         known.update(first_segment(path) for _, path, value in self._bindings if value)
         unknown = {
@@ -195,18 +407,21 @@ class FactsBuilder:
             if not value and first_segment(path) == path
         }
         silent = unknown - {(scope, first_segment(name)) for scope, name, value in self._bindings if value}
-        defined = ((parent_scope(each.name), last_segment(each.name)) for each in self._definitions.values())
+        defined = (
+            (parent_scope(definition.name), last_segment(definition.name))
+            for definition in self._definitions.values()
+        )
         silent.difference_update(defined)
         bindings = (Binding(*key, declared) for key, declared in self._bindings.items())
         everything = self.extraction.sees_sibling_names or any(each.name == "*" for each in self.imports)
         hiding = {place for place in silent if everything or place[1] in known}
         bindings = tuple(
-            self._move_to_outer_scope(each)
-            for each in bindings
-            if each.value or (each.scope, each.path) in hiding
+            self._move_to_outer_scope(binding)
+            for binding in bindings
+            if binding.value or (binding.scope, binding.path) in hiding
         )
         silent |= self.local_variables
-        uses = (Use(*each) for each in self._uses if not self._is_redundant_use(each, silent, known))
+        uses = (Use(*use) for use in self._uses if not self._is_redundant_use(use, silent, known))
         return FileFacts(
             self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
             tuple(sorted(self.imports, key=lambda each: each.line)), bindings, tuple(uses), self.settings,
@@ -248,12 +463,14 @@ class FactsBuilder:
 def _qualify_names(outline: Outline, extraction: ExtractionRules) -> dict[int, str]:
     """The qualified names of definitions, outer ones before those within."""
     names: dict[int, str] = {}
-    for each in outline.definitions:
+    for definition in outline.definitions:
         if extraction.qualify_within is not None:
-            name = extraction.qualify_within(each, names[id(each.parent)] if each.parent is not None else "")
+            name = extraction.qualify_within(
+                definition, names[id(definition.parent)] if definition.parent is not None else ""
+            )
         else:
-            name = extraction.qualify(each) if extraction.qualify is not None else each.symbol
-        names[id(each)] = name
+            name = extraction.qualify(definition) if extraction.qualify is not None else definition.symbol
+        names[id(definition)] = name
     return names
 
 
@@ -274,10 +491,10 @@ def _build_scope_spans(outline: Outline, names: dict[int, str]) -> tuple[list[in
             ended = around.pop()
             enter(ended.end_char, names[id(around[-1])] if around else "")
 
-    for each in outline.definitions:
-        if each.kind not in VARIABLE_KINDS:
-            leave_until(each.start_char)
-            enter(each.start_char, names[id(each)])
-            around.append(each)
+    for definition in outline.definitions:
+        if definition.kind not in VARIABLE_KINDS:
+            leave_until(definition.start_char)
+            enter(definition.start_char, names[id(definition)])
+            around.append(definition)
     leave_until(inf)
     return starts, scopes

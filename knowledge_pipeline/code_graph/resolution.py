@@ -7,24 +7,93 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from knowledge_pipeline.code_graph.access_paths import last_segment, parent_scope, split_steps
-from knowledge_pipeline.code_graph.edges import build_edges, build_external_edges, build_unresolved_edges
-from knowledge_pipeline.code_graph.entities import DefinitionRef, ExternalName, Instance, Meanings, Module
+from knowledge_pipeline.code_graph.entities import (
+    DefinitionRef,
+    ExternalName,
+    Instance,
+    Meanings,
+    Module,
+    build_edges,
+    build_external_edges,
+    build_unresolved_edges,
+)
 from knowledge_pipeline.code_graph.evaluate import Evaluator
-from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, FileFacts, Import, Use
+from knowledge_pipeline.code_graph.facts import (
+    Edge,
+    EdgeKind,
+    FileFacts,
+    Import,
+    Use,
+    last_segment,
+    parent_scope,
+    split_steps,
+)
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.languages.registry import get_language
-from knowledge_pipeline.code_graph.method_guesses import guess_methods
-from knowledge_pipeline.code_graph.project_layout import ChangedNames, Project
-from knowledge_pipeline.code_graph.traced_view import (
+from knowledge_pipeline.code_graph.project import ChangedNames, Project
+from knowledge_pipeline.code_graph.traces import (
     OWN_ENTRIES,
     USES,
     ProjectIndex,
     Trace,
     TracedView,
+    UseLookups,
     project_index_of,
 )
-from knowledge_pipeline.code_graph.use_lookups import UseLookups
+
+# FOLD code_graph.method_guesses
+# What a method's name alone may mean, where the way to it is not known.
+
+SUBCLASS_CONFIDENCE = 0.7
+UNIQUE_NAME_CONFIDENCE = 0.5
+_MAX_FILES = 8  # files
+
+
+def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
+    """Methods that a call may mean.
+
+    Of a class that is known and lacks the method, those of what extends it; else the only method
+    so named in the source: of something unknown, or of what a mixin will be mixed with.
+    """
+    steps = split_steps(use.path)
+    name = steps[-1].lstrip(".")
+    language = view.index(view.path).language
+    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
+        return {}
+    receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
+    if name not in evaluator.methods_by_name:
+        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
+    methods, asked = evaluator.methods_by_name[name]
+    view.log.mask |= asked
+    if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
+        below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
+        own = view.index(view.path).enclosing_class(scope)
+        if below or Instance(view.path, own or "") not in receivers:
+            return dict.fromkeys(
+                [each for each in below if not _overrides(each, below, evaluator)], SUBCLASS_CONFIDENCE
+            )
+    return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
+
+
+def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
+    classes = (DefinitionRef(each.path, each.name.rpartition(".")[0]) for each in methods if each != method)
+    others: Meanings = dict.fromkeys(classes, 1.0)
+    return evaluator.is_subclass_method(method, others)
+
+
+def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
+    """All methods of a name in the same language, if they lie in few files."""
+    files = view.files_defining(name)
+    indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
+    language = view.index(view.path).language
+    return [
+        DefinitionRef(index.facts.path, each)
+        for index in indices
+        if index.language is language
+        for each in index.definitions_named(name)
+        if index.kinds[each] == "method"
+    ]
+
 
 RESOLVER_VERSION = 1
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
@@ -111,7 +180,7 @@ def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> Resolved
         due |= beside
     redone = {_place(resolver.uses[use]) for use in due}
     kept = [
-        each for each in earlier.edges if each.kind == "contains" or (each.source, each.line) not in redone
+        edge for edge in earlier.edges if edge.kind == "contains" or (edge.source, edge.line) not in redone
     ]
     lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.asked))
     edges = [*kept, *_merge_edges(resolved.edges)]
@@ -279,10 +348,10 @@ class _Resolver:
 
     def contains_edges(self) -> Iterator[Edge]:
         """From each definition, or the file, to those in it."""
-        for each in self.index.facts.definitions:
-            around = parent_scope(each.name)
+        for definition in self.index.facts.definitions:
+            around = parent_scope(definition.name)
             source = around if around in self.index.kinds else ""
-            yield Edge("contains", source, each.name, self.view.path, each.start_line, 1.0)
+            yield Edge("contains", source, definition.name, self.view.path, definition.start_line, 1.0)
 
     def _import_edges(self, imported: Import) -> Iterator[Edge]:
         files = self.view.find_modules(self.index.language, self.view.path, imported.module)

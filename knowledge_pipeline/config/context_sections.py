@@ -7,8 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import SectionType
+from knowledge_pipeline.contract.filters import Filters, SectionType
 
 
 class SectionSettings(SettingsModel):

@@ -18,14 +18,21 @@ from typing import Any
 
 from pydantic import SecretStr, ValidationError, create_model
 
-from knowledge_pipeline.config.organisations.expansion import add_members, find_listings_folder
-from knowledge_pipeline.config.problems import SECRET_KEYS, to_problem
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.expansion import add_members, find_listings_folder
+from knowledge_pipeline.config.problems import (
+    SECRET_KEYS,
+    ConfigPath,
+    ConfigProblem,
+    ParsedConfig,
+    parse_config,
+    to_problem,
+)
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
-from knowledge_pipeline.config.yaml_lines import ConfigPath, ConfigProblem, ParsedConfig, parse_config
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.json_values import is_list, is_object
 from knowledge_pipeline.real_paths import resolve_links
+from knowledge_pipeline.text import is_list, is_object
 
 CONFIG_NAME = "knowledge.yaml"
 
@@ -144,7 +151,7 @@ def check_config(
         settings = _validate(values)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        problems = [to_problem(each, parsed) for each in errors if each["type"] != _CONSEQUENT_ERROR]
+        problems = [to_problem(error, parsed) for error in errors if error["type"] != _CONSEQUENT_ERROR]
         known = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
         known |= {() for key_path in known if key_path[-1:] == ("id",)}  # the schema reports double ids too
         parsed.problems += [problem for problem in problems if problem.key_path not in known]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.text import is_object
 
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?$")]
 """The name of an entry point, or `package.module:function`."""

@@ -5,18 +5,19 @@ Only shapes and rules live here; `config.file` reads and checks the file, `confi
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
-from knowledge_pipeline.config.costs import CostSettings
+from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
-from knowledge_pipeline.config.federation import FederationSettings
-from knowledge_pipeline.config.limits import LimitSettings
 from knowledge_pipeline.config.model import SettingsModel
 from knowledge_pipeline.config.operation import (
     AlertSettings,
@@ -31,11 +32,203 @@ from knowledge_pipeline.config.operation import (
     SqlModelSettings,
     TuningSettings,
 )
-from knowledge_pipeline.config.organisations.organisation import OrganisationSettings
-from knowledge_pipeline.config.query import LanguageModelSettings, QuerySettings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.organisation import OrganisationSettings
+from knowledge_pipeline.config.sources import SourceConfig, dump_filters, resolve_sanitize
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.plugins import describe_settings
+from knowledge_pipeline.records import hash_strings
+
+# FOLD config.query
+# How questions are answered: the settings `query` and `language_model`.
+
+
+class LanguageModelSettings(SettingsModel):
+    """A language model at an OpenAI-compatible endpoint. Nothing needs one."""
+
+    model: str = Field(min_length=1)
+    base_url: str = "https://api.openai.com/v1"
+    api_key: SecretStr | None = None
+    price_per_million_input_tokens: float = Field(default=0.0, ge=0)
+    price_per_million_output_tokens: float = Field(default=0.0, ge=0)
+    max_input_tokens: int = Field(default=4000, ge=512)  # a longer prompt is never sent
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None  # None: not sent
+    timeout_s: float = Field(default=60.0, gt=0)
+    max_tries: int = Field(default=3, ge=1, le=20)
+    max_concurrent: int = Field(default=4, ge=1, le=64)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+
+
+class RerankSettings(SettingsModel):
+    """Which search types are reranked, by what, and how long it may take."""
+
+    kind: Literal["cross_encoder", "llm"] = "cross_encoder"
+    model: str | None = None  # a cross-encoder's name or folder; None: no reranking by one
+    types: tuple[Literal["semantic", "code", "similar", "historical"], ...] = ()
+    budget_s: float = Field(default_factory=lambda data: 8.0 if data.get("kind") == "llm" else 0.4, gt=0)
+
+
+class SearchGraphSettings(SettingsModel):
+    """What the code graph adds to the results of a search."""
+
+    enrich: bool = True  # add to the best code hits what they call, what calls them, ...
+
+
+class CacheSettings(SettingsModel):
+    """How long answers are kept for callers who ask the same and may see the same."""
+
+    ttl_minutes: float = Field(default=15.0, ge=0)  # 0: no cache
+    max_megabytes: int = Field(default=32, ge=1)  # approximate
+
+
+class SearchDepth(SettingsModel):
+    """How deep a search of one type looks. None: the default of the type."""
+
+    candidates: int | None = Field(default=None, ge=10, le=1000)  # by words, and by vectors, of each space
+    rerank_k: int | None = Field(default=None, ge=1, le=500)  # hits that are reranked, at least
+    default_k: int | None = Field(default=None, ge=1, le=100)  # results of a question without a limit
+
+
+class SearchDepths(SettingsModel):
+    """The depths of each type of search."""
+
+    semantic: SearchDepth = SearchDepth.defaults()
+    code: SearchDepth = SearchDepth.defaults()
+    similar: SearchDepth = SearchDepth.defaults()
+    historical: SearchDepth = SearchDepth.defaults()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether every type has its defaults: then stored scores stay comparable."""
+        return self == SearchDepths.defaults()
+
+
+class QuerySettings(SettingsModel):
+    """How questions are answered."""
+
+    fusion: Literal["following", "weighted", "reciprocal_rank"] = "following"
+    vector_weight: float = Field(default=0.5, ge=0, le=1)
+    feedback: float = Field(default=0.7, ge=0, le=2)  # of the best prose found, in a second look; 0: none
+    floor: float = Field(default=0.0, ge=0, le=1)  # following: a result below this score is not relevant
+    expansion: Literal["off", "llm"] = "off"
+    decompose: Literal["off", "rules", "llm"] = "off"
+    hyde: bool = False
+    max_related: int = Field(default=3, ge=0, le=100)  # relations shown with a result
+    llm_budget_s: float = Field(default=5.0, gt=0)  # for expansion, decomposition and HyDE together
+    depth: SearchDepths = Field(default=SearchDepths.defaults(), exclude_if=lambda depth: depth.is_default)
+    graph: SearchGraphSettings = SearchGraphSettings.defaults()
+    rerank: RerankSettings = RerankSettings.defaults()
+    cache: CacheSettings = CacheSettings.defaults()
+
+    @property
+    def rewrites_queries(self) -> bool:
+        """Whether questions are rewritten before they are searched for."""
+        return self.hyde or self.expansion == "llm" or self.decompose != "off"
+
+    def list_language_model_keys(self) -> tuple[str, ...]:
+        """Keys whose values need a language model."""
+        uses = {
+            "query.expansion": self.expansion == "llm",
+            "query.decompose": self.decompose == "llm",
+            "query.hyde": self.hyde,
+            "query.rerank.kind": self.rerank.kind == "llm",
+        }
+        return tuple(name for name, used in uses.items() if used)
+
+
+# FOLD config.costs
+# The section `costs`: budgets of language models, prices of models that agents report, texts to keep.
+
+
+class BudgetSettings(SettingsModel):
+    """What models may cost in a day or a month of UTC, in the currency of the prices."""
+
+    per: Literal["total", "tenant", "project", "session"] = "total"  # projects and sessions by tenant
+    name: str | None = Field(default=None, min_length=1)  # of the only one that is meant; None: each
+    window: Literal["day", "month"] = "month"
+    warn_at: float | None = Field(default=None, ge=0)  # said once a window
+    stop_at: float | None = Field(default=None, ge=0)  # from then on, the language model is not called
+    reported: bool = True  # whether calls that agents report count as well
+
+    @model_validator(mode="after")
+    def _require_limits(self) -> BudgetSettings:
+        if self.warn_at is None and self.stop_at is None:
+            raise ValueError("a budget needs warn_at, stop_at, or both")
+        if self.warn_at is not None and self.stop_at is not None and self.warn_at > self.stop_at:
+            raise ValueError(f"warn_at ({self.warn_at:g}) must be at most stop_at ({self.stop_at:g})")
+        if self.name is not None and self.per == "total":
+            raise ValueError("a total has no name: remove name, or set per")
+        return self
+
+
+class ModelPrice(SettingsModel):
+    """What a model costs that agents report calls of without their cost."""
+
+    model: str = Field(min_length=1)
+    price_per_million_input_tokens: float = Field(default=0.0, ge=0)
+    price_per_million_output_tokens: float = Field(default=0.0, ge=0)
+
+
+class CostSettings(SettingsModel):
+    """What models may cost, and how what agents report is recorded."""
+
+    budgets: tuple[BudgetSettings, ...] = ()
+    prices: tuple[ModelPrice, ...] = ()
+    keep_texts: bool = False  # whether reported prompts and responses are kept, without their secrets
+
+
+# FOLD config.federation
+# The section `federation`: the stores that are asked together, as if they were one.
+
+StoreName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+
+
+class FederatedStore(SettingsModel):
+    """One of the stores, by the project that it belongs to."""
+
+    name: StoreName  # in reports: "store:NAME"
+    path: Path  # the project's knowledge.yaml, or its folder
+
+
+class FederationSettings(SettingsModel):
+    """Which stores, and how long each may take."""
+
+    stores: tuple[FederatedStore, ...] = Field(default=(), max_length=100)
+    timeout_s: float = Field(default=10.0, gt=0)  # of each step, for each store; then answers do without it
+
+    @model_validator(mode="after")
+    def _require_unique_names(self) -> FederationSettings:
+        names = [store.name for store in self.stores]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two stores have the name {twice!r}: names must be unique")
+        return self
+
+
+# FOLD config.limits
+# The section `limits`: the most that one question may ask for, by whatever interface it comes.
+
+
+class LimitSettings(SettingsModel):
+    """What one question may cost. `query.limits` refuses what asks for more.
+
+    The smallest values are what interfaces ask for by default, so that no setting refuses those.
+    """
+
+    query_chars: int = Field(default=4_000, ge=100)  # of a question
+    example_chars: int = Field(default=20_000, ge=100)  # of a text to be similar to, or a snippet
+    task_chars: int = Field(default=200_000, ge=100)
+    task_files: int = Field(default=20, ge=1)  # that context is built for
+    name_chars: int = Field(default=1_000, ge=100)  # of a filter's value, a path, a target of the code graph
+    id_chars: int = Field(default=4_000, ge=500)
+    filter_values: int = Field(default=200, ge=10)  # of all filters of a question, those in its text included
+    filter_patterns: int = Field(default=20, ge=5)  # of them, those that are compared with each row
+    filter_chars: int = Field(default=5_000, ge=200)  # of all of them together
+    results: int = Field(default=100, ge=20)
+    context_tokens: int = Field(default=1_000_000, ge=1_000)
+    graph_nodes: int = Field(default=1_000, ge=100)  # in addition to the target
+    graph_depth: int = Field(default=10, ge=5)  # steps from the target
+
 
 Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
 _MAX_NAMED = 50  # sources in a message
@@ -85,8 +278,8 @@ class Settings(SettingsModel):
 
     @model_validator(mode="after")
     def _check_organisations(self) -> Settings:
-        ids = sorted(each.id for each in self.organisations)
-        if both := next((each.id for each in self.sources if each.id in ids), None):
+        ids = sorted(organisation.id for organisation in self.organisations)
+        if both := next((source.id for source in self.sources if source.id in ids), None):
             raise ValueError(f"a source and an organisation have the id {both!r}: ids must be unique")
         for one, other in pairwise(ids):
             if f"{other}-".startswith(f"{one}-"):
@@ -213,3 +406,50 @@ class Settings(SettingsModel):
             contents.setdefault(self.resolve_embedding(source), set()).add(_find_source_content(source))
         chosen = [embedding.choose_query_task(read) for embedding, read in contents.items()]
         return list(dict.fromkeys(chosen)) or [self.embedding.resolve("markdown")]
+
+
+# FOLD config.settings_digests
+# Hashes of the settings that decide a source's rows, to tell whether they changed.
+
+
+def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
+    """A hash of each kind of settings of a source, without secrets."""
+    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings", "wiki"})
+    if isinstance(source.connection, CustomConnection):
+        plain["settings"] = describe_settings(source.connection.use, source.connection.settings)
+    connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
+    own = {"type": source.type, **dump_filters(source)}
+    chunking = {"chunking": source.chunking.to_json(), "metadata": source.metadata.model_dump(mode="json")}
+    embedding = settings.resolve_embedding(source)
+    model = embedding.model_dump(mode="json", include={"provider", "model", "dimensions"})
+    kept = embedding.model_dump(mode="json", include={"document_prompt", "document_task"})
+    model |= {name: value for name, value in kept.items() if value is not None}
+    if embedding.provider != "local":
+        place = _strip_secrets(embedding.base_url)
+        model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}
+    access, tags = source.access.model_dump(mode="json"), source.tags
+    read = {
+        "source": {**own, "connection": connection},
+        "chunking": {**chunking, "sanitize": resolve_sanitize(source).to_json()},
+        "model": model,
+        "access": {"access": access, "tags": tags, "connection": connection},
+    }
+    return {name: hash_strings(json.dumps(values, sort_keys=True))[:16] for name, values in read.items()}
+
+
+def _strip_secrets(url: str) -> str:
+    """Host, port and path of an address; the other parts may hold a token."""
+    parts = urlsplit(url)
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+# FOLD config.dagster_url
+# The address of the Dagster UI, where people open it.
+
+URL_VARIABLE = "KNOWLEDGE_DAGSTER_URL"
+
+
+def build_run_url(run_id: str) -> str | None:
+    """The page of a run; None where the environment does not say where the UI is."""
+    base = os.environ.get(URL_VARIABLE, "").rstrip("/")
+    return f"{base}/runs/{run_id}" if base else None

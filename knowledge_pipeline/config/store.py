@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from knowledge_pipeline.config.connections.buckets import S3Access
+from knowledge_pipeline.config.connections import S3Access
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}")
 _SCHEMES = ("s3", "gs", "az")

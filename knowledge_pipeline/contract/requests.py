@@ -6,23 +6,84 @@ least. How much a question may ask for is a setting: `query.limits` refuses more
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from knowledge_pipeline.contract.chat import ChatTurn
-from knowledge_pipeline.contract.filters import DocumentFilters, Filters, TicketFilters
-from knowledge_pipeline.contract.types import (
+from knowledge_pipeline.contract.filters import (
     CallDirection,
+    ChatRole,
+    DocumentFilters,
+    Filters,
     Judgement,
     Name,
     SearchMode,
     SearchType,
     TaskKind,
+    TicketFilters,
     described,
 )
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.text import is_list, is_object
+
+# FOLD contract.chat
+# Messages of a conversation: those that a caller sends, and those that a context answers with.
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """A message of the conversation so far."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    role: ChatRole
+    content: str = field(metadata={"min_length": 1})
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidQuery` for an unknown role."""
+        if self.role not in get_args(ChatRole):
+            allowed = ", ".join(get_args(ChatRole))
+            raise InvalidQuery(f"found the role {self.role!r} in the history; allowed: {allowed}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """A message for a language model."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+def parse_history(text: str) -> tuple[ChatTurn, ...]:
+    """The messages of a conversation from JSON: one object with a role and a content, or a list of them.
+
+    Raises:
+        InvalidQuery: it is something else.
+    """
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        found = None
+    turns = found if is_list(found) else [found]
+    try:
+        return tuple(_parse_turn(turn) for turn in turns)
+    except (TypeError, ValueError) as error:
+        raise InvalidQuery(
+            'the history is not what it should be: a JSON list of {"role": "user", "content": "…"}, with the '
+            f"roles {' and '.join(get_args(ChatRole))}"
+        ) from error
+
+
+def _parse_turn(value: object) -> ChatTurn:
+    if not is_object(value) or set(value) != {"role", "content"}:
+        raise ValueError(value)
+    content = value["content"]
+    if not isinstance(content, str) or not content:
+        raise ValueError(content)
+    return ChatTurn(value["role"], content)
+
 
 _CLOSED: Mapping[str, Any] = {"extra": "forbid"}  # an unknown key is an error
 _LIMIT: Mapping[str, Any] = {
@@ -315,3 +376,68 @@ class RefreshRequest:
     sources: tuple[Name, ...] = described(
         "By id; empty: all that the caller manages.", default=(), max_length=200
     )
+
+
+# FOLD contract.graph_operations
+# The operations of the code graph, declared once for Python, HTTP, MCP, the client and the page.
+
+GraphMethod = Literal[
+    "find_usages",
+    "find_references",
+    "get_call_graph",
+    "get_class_hierarchy",
+    "get_dependencies",
+    "analyze_dependencies",
+    "find_related_code",
+]
+"""A method of `KnowledgeBase.graph`, and a tool of MCP."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOperation:
+    """One operation; the defaults hold where a request does not say."""
+
+    path: str  # of the HTTP API, below /graph; the name that a response carries
+    title: str
+    summary: str
+    default_depth: int | None = None  # None: it does not follow edges step by step
+    has_direction: bool = False
+    default_limit: int = 100
+
+
+GRAPH_OPERATIONS: Mapping[GraphMethod, GraphOperation] = {
+    "find_usages": GraphOperation(
+        "usages", "Find usages", "What uses a definition, or anything defined in it."
+    ),
+    "find_references": GraphOperation(
+        "references", "Find references", "Every place that names exactly this definition or file."
+    ),
+    "get_call_graph": GraphOperation(
+        "calls",
+        "Show calls",
+        "What calls a function and what it calls, step by step.",
+        default_depth=1,
+        has_direction=True,
+    ),
+    "get_class_hierarchy": GraphOperation(
+        "hierarchy",
+        "Show inheritance",
+        "What a class extends or implements, and what extends or implements it.",
+        default_depth=5,
+    ),
+    "get_dependencies": GraphOperation(
+        "dependencies", "Show dependencies", "What a definition, file or folder depends on.", default_depth=1
+    ),
+    "analyze_dependencies": GraphOperation(
+        "impact",
+        "Show the impact of a change",
+        "What a change could break, directly and indirectly, and what the target depends on.",
+        default_depth=3,
+    ),
+    "find_related_code": GraphOperation(
+        "related",
+        "Find related code",
+        "The definitions most closely related to one, ranked.",
+        default_limit=20,
+    ),
+}

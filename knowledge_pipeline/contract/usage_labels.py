@@ -15,7 +15,7 @@ MAX_LABEL_CHARS = 128
 LABEL_PATTERN = r"^[A-Za-z0-9_.:/@+#=-]([A-Za-z0-9_.:/@+#= -]{0,126}[A-Za-z0-9_.:/@+#=-])?$"
 """Letters and digits of ASCII, as headers carry them, some marks, and spaces between them."""
 
-_LABEL = re.compile(LABEL_PATTERN)
+_LABEL_REGEX = re.compile(LABEL_PATTERN)
 
 HEADER_NAMES = {
     "session": "X-Knowledge-Session",
@@ -41,7 +41,7 @@ META_NAMES = {
 
 def require_label(name: str, value: object) -> None:
     """Raise `InvalidQuery` for what is neither None nor a label."""
-    if value is not None and not (isinstance(value, str) and _LABEL.fullmatch(value)):
+    if value is not None and not (isinstance(value, str) and _LABEL_REGEX.fullmatch(value)):
         raise InvalidQuery(
             f"{name} is not a label: give 1 to {MAX_LABEL_CHARS} ASCII letters, digits, inner spaces and "
             "characters of _.:/@+#=-"

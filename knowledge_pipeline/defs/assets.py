@@ -9,30 +9,31 @@ from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.checks.registry import run_blocking_checks
+from knowledge_pipeline.checks.registry import list_blocking_checks, run_blocking_checks
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.checks import build_check_specs, to_check_result
-from knowledge_pipeline.defs.dagster_internals import STORAGE_KIND, URI
-from knowledge_pipeline.defs.evaluation import EVALUATION
-from knowledge_pipeline.defs.failures import translate_failures
-from knowledge_pipeline.defs.freshness import build_freshness_policy
-from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
-from knowledge_pipeline.defs.metadata.provenance import track_refresh_inputs
-from knowledge_pipeline.defs.names import PLAIN, Names
-from knowledge_pipeline.defs.partitions import source_partitions
-from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.dead_workers import tag_process
-from knowledge_pipeline.defs.runs.event_log import (
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.checks import build_check_specs, to_check_result, translate_failures
+from knowledge_pipeline.defs.dagster_internals import STORAGE_KIND, URI, AssetJob
+from knowledge_pipeline.defs.evaluation import EVALUATION, QUALITY_CHECK
+from knowledge_pipeline.defs.event_log import (
     RELEASE,
     build_early_releases,
     build_release_metadata,
     publish,
     refresh_and_record,
 )
-from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
-from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig, refresh_source
-from knowledge_pipeline.defs.runs.requests import read_sources_per_run
+from knowledge_pipeline.defs.metadata import build_stage_specs
+from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.provenance import track_refresh_inputs
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs import (
+    SOURCE_STEP_TAGS,
+    RefreshConfig,
+    read_sources_per_run,
+    refresh_source,
+    tag_process,
+)
+from knowledge_pipeline.defs.settings_assets import build_freshness_policy, source_partitions
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline.store import schemas
 from knowledge_pipeline.store.lake import Lake
@@ -138,3 +139,38 @@ def build_release_asset(
         )
 
     return release
+
+
+# FOLD defs.asset_jobs
+# The asset jobs: one for each type, launched for a partition, for a backfill, or by a sensor.
+
+
+def build_release_job(names: Names = PLAIN) -> AssetJob:
+    """The job that evaluates and releases."""
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        names.definition("release"),
+        selection=_select_release(names),
+        description="Make live what the index holds, if the checks allow it.",
+    )
+
+
+def build_refresh_job(source_type: SourceType, names: Names = PLAIN) -> AssetJob:
+    """The asset job of one type: its chain for some partitions, the blocking checks, and the release.
+
+    The informational checks have a schedule of their own: they look at the whole store.
+    """
+    keys = stage_asset_keys(source_type, names)
+    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
+    selection = dg.AssetSelection.assets(*keys.values()).without_checks() | dg.AssetSelection.checks(*guards)
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        names.definition(f"refresh_{source_type}"),
+        selection=selection | _select_release(names),
+        description=f"Refresh sources of the type {source_type} and release what changed.",
+        tags={"knowledge/type": source_type},
+    )
+
+
+def _select_release(names: Names) -> dg.AssetSelection:
+    evaluation = names.key(EVALUATION)
+    assets = dg.AssetSelection.assets(evaluation, names.key(RELEASE)).without_checks()
+    return assets | dg.AssetSelection.checks(dg.AssetCheckKey(evaluation, QUALITY_CHECK))

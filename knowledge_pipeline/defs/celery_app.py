@@ -12,7 +12,7 @@ import os
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_task
 
-from knowledge_pipeline.defs.runs.executor import BROKER_VARIABLE, CELERY_SETTINGS
+from knowledge_pipeline.defs.runs import BROKER_VARIABLE, CELERY_SETTINGS
 from knowledge_pipeline.errors import ConfigError
 
 if not os.environ.get(BROKER_VARIABLE):

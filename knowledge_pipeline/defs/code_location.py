@@ -6,40 +6,44 @@ from pathlib import Path
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.alerts.budgets import build_budgets_sensor
-from knowledge_pipeline.defs.alerts.sensor import build_failed_runs_sensor
-from knowledge_pipeline.defs.asset_jobs import build_refresh_job, build_release_job
-from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
-from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.alerts import build_budgets_sensor, build_failed_runs_sensor
+from knowledge_pipeline.defs.assets import (
+    build_refresh_job,
+    build_release_asset,
+    build_release_job,
+    build_stage_assets,
+)
+from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks, translate_load_errors
+from knowledge_pipeline.defs.commit_sensors import build_commits_sensor, build_files_sensor
 from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor
 from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
-from knowledge_pipeline.defs.failures import translate_load_errors
-from knowledge_pipeline.defs.jobs import build_source_jobs
-from knowledge_pipeline.defs.maintenance import build_maintenance_job
-from knowledge_pipeline.defs.migration import build_migration_job
-from knowledge_pipeline.defs.names import Names, build_names
-from knowledge_pipeline.defs.organisations import build_organisations_job, build_organisations_sensor
-from knowledge_pipeline.defs.partitions import list_source_types
-from knowledge_pipeline.defs.publication import (
+from knowledge_pipeline.defs.jobs import (
+    build_maintenance_job,
+    build_migration_job,
+    build_organisations_job,
+    build_organisations_sensor,
     build_publication_asset,
     build_publication_job,
     build_publication_sensor,
+    build_schedules,
+    build_source_jobs,
     is_publishing,
 )
+from knowledge_pipeline.defs.names import Names, build_names
 from knowledge_pipeline.defs.resources import build_project
-from knowledge_pipeline.defs.runs.dead_workers import build_lost_runs_sensor
-from knowledge_pipeline.defs.runs.executor import select_executor
-from knowledge_pipeline.defs.schedules import build_schedules
-from knowledge_pipeline.defs.sensors.changed_files import build_files_sensor
-from knowledge_pipeline.defs.sensors.commits import build_commits_sensor
-from knowledge_pipeline.defs.sensors.configuration import (
+from knowledge_pipeline.defs.runs import build_lost_runs_sensor, select_executor
+from knowledge_pipeline.defs.sensors import (
     build_release_sensor,
     build_removals_sensor,
     build_sources_sensor,
+    build_upstream_sensor,
 )
-from knowledge_pipeline.defs.sensors.upstream import build_upstream_sensor
-from knowledge_pipeline.defs.settings_assets import build_settings_sensor, build_settings_specs
+from knowledge_pipeline.defs.settings_assets import (
+    build_settings_sensor,
+    build_settings_specs,
+    list_source_types,
+)
 from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
 from knowledge_pipeline.defs.tuning import build_tuning_asset, build_tuning_job
 

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandle
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from knowledge_pipeline.config.edit import write_initial_config
 from knowledge_pipeline.config.file import CONFIG_NAME, check_config
+from knowledge_pipeline.config.problems import ConfigProblem
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.template import write_initial_config
-from knowledge_pipeline.config.yaml_lines import ConfigProblem
+from knowledge_pipeline.defs.checks import translate_load_errors
 from knowledge_pipeline.defs.dagster_internals import find_yaml_line
-from knowledge_pipeline.defs.failures import translate_load_errors
 from knowledge_pipeline.errors import ConfigError
 
 _SETTINGS_PATH = ("attributes", "settings")

@@ -6,18 +6,23 @@ from typing import Any
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.checks import Context, translate_failures
 from knowledge_pipeline.defs.dagster_internals import log_check_result
-from knowledge_pipeline.defs.failures import Context, translate_failures
-from knowledge_pipeline.defs.metadata.tables import build_table
 from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.plots import build_table
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.progress import build_progress_report
-from knowledge_pipeline.evaluation.judge import QuestionResponse, judge_by_place
-from knowledge_pipeline.evaluation.scores import ALL, score_questions
+from knowledge_pipeline.defs.runs import build_progress_report
+from knowledge_pipeline.evaluation.scores import (
+    ALL,
+    QUALITY_MEASURE,
+    QuestionResponse,
+    judge_by_place,
+    score_questions,
+)
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages import evaluate
-from knowledge_pipeline.stages.evaluate import QUALITY_MEASURE, EvaluationResult
+from knowledge_pipeline.stages.evaluate import EvaluationResult
 from knowledge_pipeline.store.lake import Lake
 
 EVALUATION = "evaluation"

@@ -7,19 +7,50 @@ ids: one run, one process, one step, whatever the number of sources.
 
 # The signature of `dg.job` has a bare PathLike.
 # pyright: reportUnknownMemberType=false
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
 import dagster as dg
 from pydantic import Field
 
-from knowledge_pipeline.defs.failures import translate_failures
+from knowledge_pipeline import maintenance as maintenance_stage
+from knowledge_pipeline.config.operation import ScheduleSettings
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.defs.checks import skip_on_config_error, translate_failures
+from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND, AssetJob
+from knowledge_pipeline.defs.event_log import RELEASE, log_release, refresh_and_record
 from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.plots import build_list, build_table
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.dead_workers import tag_process
-from knowledge_pipeline.defs.runs.event_log import refresh_and_record
-from knowledge_pipeline.defs.runs.executor import SOURCE_STEP_TAGS
-from knowledge_pipeline.defs.runs.refresh_steps import RefreshConfig
-from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.maintenance.purge import purge_former_types, purge_source
+from knowledge_pipeline.defs.runs import (
+    SOURCE_STEP_TAGS,
+    RefreshConfig,
+    build_progress_report,
+    build_refresh_requests,
+    tag_process,
+)
+from knowledge_pipeline.errors import ConfigError, SourceRefused
+from knowledge_pipeline.extensions import publish
+from knowledge_pipeline.extensions.publish import DSN_VARIABLE, open_target
+from knowledge_pipeline.maintenance import (
+    GRACE_S,
+    MaintenanceOptions,
+    MaintenanceReport,
+    purge_former_types,
+    purge_source,
+)
+from knowledge_pipeline.stages.context import RefreshOptions, Schedule, Stats, list_scheduled_sources
+from knowledge_pipeline.stages.organisations import discover
+from knowledge_pipeline.store import migrate
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import find_live_release
 
 
 class SourcesConfig(RefreshConfig):
@@ -107,3 +138,433 @@ def _build_purge_op(names: Names) -> dg.OpDefinition:
                 context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
 
     return purge_sources
+
+
+# FOLD defs.schedules
+# Schedules: what is due by the clock. `schedules` in `knowledge.yaml` sets their times.
+
+_REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
+    "hourly": ("Refreshes the sources whose trigger is hourly.", "no source has the trigger hourly"),
+    "daily": (
+        "Refreshes the sources whose trigger is daily, and those that commits, changed files or the hour "
+        "refresh, to catch up on what was missed.",
+        "no source is refreshed daily or more often",
+    ),
+    "weekly": ("Refreshes the sources whose trigger is weekly.", "no source has the trigger weekly"),
+    "weekly_reindex": (
+        "Rebuilds all rows, except vectors, of the sources whose full_reindex is weekly.",
+        "no source has full_reindex: weekly",
+    ),
+    "monthly_reindex": (
+        "Rebuilds all rows, except vectors, of the sources whose full_reindex is monthly.",
+        "no source has full_reindex: monthly",
+    ),
+}
+_STORE_SCHEDULES: dict[str, str] = {
+    "organisations": "Lists the members of organisations.",
+    "maintenance": "Compacts the tables, updates their indexes, deletes what is no longer needed.",
+    "checks": "Checks everything that is stored: duplicates, skipped documents, sizes, age, cost.",
+    "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
+    "tuning": "Learns the ranking from the corpus, and releases it if it is better.",
+}
+"""Jobs without sources; each has a schedule of its name."""
+
+
+def build_schedules(
+    settings: Settings, names: Names = PLAIN, *, has_checks: bool = True
+) -> list[dg.ScheduleDefinition]:
+    """All schedules, those of tuning and organisations where asked for; they run unless someone stops them.
+
+    A tick reads the settings again, except the times.
+
+    Raises:
+        ConfigError: a time zone or a cron expression does not exist.
+    """
+    times, name = settings.schedules, settings.schedules.timezone
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:  # zoneinfo raises any of them for unknown names
+        close = get_close_matches(name, available_timezones(), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "use a name like 'Europe/Berlin' or 'UTC'"
+        raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
+    optional = {
+        "organisations": bool(settings.organisations),
+        "checks": has_checks,
+        "tuning": settings.tuning.trigger == "weekly",
+    }
+    return [
+        *(_build_refresh_schedule(schedule, times, names) for schedule in _REFRESH_SCHEDULES),
+        *(_build_job_schedule(job, times, names) for job in _STORE_SCHEDULES if optional.get(job, True)),
+    ]
+
+
+def _build_refresh_schedule(
+    schedule: Schedule, times: ScheduleSettings, names: Names
+) -> dg.ScheduleDefinition:
+    description, nothing_due = _REFRESH_SCHEDULES[schedule]
+    options = RefreshOptions(full=schedule.endswith("_reindex"))
+
+    def tick(
+        context: dg.ScheduleEvaluationContext, project: ProjectResource
+    ) -> Sequence[dg.RunRequest] | dg.SkipReason:
+        sources = list_scheduled_sources(project.load_settings(), schedule)
+        key = context.scheduled_execution_time.isoformat()  # a tick evaluated again starts no second run
+        requests = list(
+            build_refresh_requests(sources, names, trigger=schedule, run_key=key, options=options)
+        )
+        return requests or dg.SkipReason(nothing_due)
+
+    return _build_schedule(names.bind(tick), schedule, times, names, job="refresh", description=description)
+
+
+def _build_job_schedule(job: str, times: ScheduleSettings, names: Names) -> dg.ScheduleDefinition:
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+        key = context.scheduled_execution_time.isoformat()
+        return dg.RunRequest(run_key=key, tags={"knowledge/trigger": job})
+
+    return _build_schedule(tick, job, times, names, job=job, description=_STORE_SCHEDULES[job])
+
+
+def _build_schedule(
+    tick: Callable[..., Sequence[dg.RunRequest] | dg.RunRequest | dg.SkipReason],
+    name: str,
+    times: ScheduleSettings,
+    names: Names,
+    *,
+    job: str,
+    description: str,
+) -> dg.ScheduleDefinition:
+    cron = " ".join(getattr(times, name).split())
+    decorator = dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        cron_schedule=cron,
+        name=names.definition(name),
+        job_name=names.definition(job),
+        execution_timezone=times.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Found a cron schedule")
+            return decorator(tick)
+    except (dg.DagsterInvalidDefinitionError, UserWarning) as error:
+        raise ConfigError(
+            f"schedules.{name}: {cron!r} is not a cron expression, or does not tick as it says: write "
+            "minute, hour, day of month, month and day of week, as in '0 3 * * *'"
+        ) from error
+
+
+# FOLD defs.maintenance
+# The job that keeps the store small and fast: a plain op whose run page shows what it did.
+
+
+class MaintenanceConfig(dg.Config):
+    """What to do; by default everything."""
+
+    collect_vectors: bool = Field(default=True, description="Delete vectors of texts that are long gone.")
+    compact: bool = Field(default=True, description="Merge small fragments and those with deleted rows.")
+    indexes: bool = Field(default=True, description="Build missing indexes, index the rows that are not.")
+    versions: bool = Field(default=True, description="Delete old versions that no release names.")
+    logs: bool = Field(default=True, description="Delete log entries older than logs.keep_days.")
+    leftovers: bool = Field(default=True, description="Remove unused mirrors, spaces and files.")
+    grace_s: float = Field(
+        default=GRACE_S, ge=0, description="How long a version stays after another one took its place."
+    )
+    dry_run: bool = Field(default=False, description="Only report what would be done.")
+
+
+def build_maintenance_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that keeps the store small and fast."""
+
+    @dg.op(
+        name=names.definition("maintain"),
+        description="Collects vectors, merges fragments, updates indexes, deletes versions, logs and "
+        "leftovers.",
+        out=dg.Out(dg.Nothing),
+        tags={COMPUTE_KIND: "lancedb"},
+    )
+    @names.bind
+    def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
+        """Maintain the store. It needs no pool: the store's locks separate it from refreshes."""
+        with translate_failures(context, project.retry_policy()):
+            settings = project.load_settings()
+            options = MaintenanceOptions(**config.model_dump())
+            report = build_progress_report(context.log, "maintenance")
+            maintained = maintenance_stage.refresh(
+                Lake(settings.store), settings, options=options, report=report
+            )
+        for action in maintained.actions.values():
+            context.log.info(
+                f"{action.action}: {action.touched_count} tables, {action.removed} removed, "
+                f"{action.bytes_before} bytes before, {action.bytes_after} after, {action.seconds:.1f} s"
+            )
+        if release := maintained.release:
+            context.log.info(f"release {release.release} is live, with the same rows")
+            log_release(
+                context, Stats("release", "", rows=release.rows, version=release.release), project.names
+            )
+        for name, reason in maintained.skipped.items():
+            context.log.warning(f"{name}: skipped: {reason}")
+        context.add_output_metadata(build_metadata(maintained))
+
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("maintenance"),
+        description="Keep the store small and fast; search gives the same results before, during and after.",
+        tags={"knowledge/kind": "maintenance"},
+    )
+    def maintenance() -> None:
+        """Maintain the store, as `knowledge maintain` does."""
+        maintain.alias("maintain")()  # pyright: ignore[reportUnknownMemberType]  # it has no types
+
+    return maintenance
+
+
+def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
+    """Numbers, a row for each action, and the touched tables."""
+    actions = maintained.actions.values()
+    rows = [action.to_row() for action in actions]
+    touched = [f"{action.action}: `{path}`" for action in actions for path in action.touched]
+    skipped = [f"{name}: {reason}" for name, reason in maintained.skipped.items()]
+    metadata: dict[str, Any] = {
+        "sources": maintained.sources,
+        "freed_bytes": maintained.freed_bytes,
+        "vectors_removed": maintained.actions["vectors"].removed if "vectors" in maintained.actions else 0,
+        "skipped": len(skipped),
+        "seconds": maintained.seconds,
+        "dry_run": maintained.dry_run,
+    }
+    if maintained.release:
+        metadata["release"] = maintained.release.release
+    if rows:
+        metadata["actions"] = build_table(rows)
+        metadata["touched"] = build_list(touched)
+    if skipped:
+        metadata["skipped_because"] = build_list(skipped)
+    return metadata
+
+
+# FOLD defs.migration
+# The job that brings a store of an earlier version up to date: a plain op, as `knowledge migrate`.
+
+
+class MigrationAction(Enum):
+    """What `knowledge migrate` does without an option, and with each."""
+
+    MIGRATE = "migrate"
+    DRY_RUN = "dry_run"
+    UNDO = "undo"
+    COMMIT = "commit"
+
+
+class MigrationConfig(dg.Config):
+    """What to do; by default migrate."""
+
+    action: MigrationAction = Field(
+        default=MigrationAction.MIGRATE,
+        description="Migrate, only report, return to the store from before, or make the migration final.",
+    )
+
+
+def build_migration_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that brings a store of an earlier version up to date."""
+
+    @dg.op(
+        name=names.definition("migrate_tables"),
+        description="Brings the tables that an earlier version wrote to the present schema, in place.",
+        out=dg.Out(dg.Nothing),
+        tags={COMPUTE_KIND: "lancedb"},
+    )
+    @names.bind
+    def migrate_tables(
+        context: dg.OpExecutionContext, config: MigrationConfig, project: ProjectResource
+    ) -> None:
+        """Migrate the store. It needs no pool: the store's locks separate it from refreshes."""
+        with translate_failures(context, project.retry_policy()):
+            lake = Lake(project.load_settings().store)
+            versions = migrate.read_versions(lake)
+            tables = _run_action(lake, config.action, versions, context.log.info)
+            after = migrate.read_versions(lake)
+        context.add_output_metadata(
+            {
+                "action": config.action.value,
+                "from_version": versions.oldest,
+                "state": after.state,
+                "tables": len(tables),
+                "touched": build_list([f"`{name}`" for name in tables]),
+            }
+        )
+
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("migration"),
+        description="Bring a store of an earlier version up to date, in place; nothing is embedded again.",
+        tags={"knowledge/kind": "maintenance"},
+    )
+    def migration() -> None:
+        """Migrate the store, as `knowledge migrate` does."""
+        migrate_tables.alias("migrate_tables")()  # pyright: ignore[reportUnknownMemberType]  # no types
+
+    return migration
+
+
+def _run_action(
+    lake: Lake, action: MigrationAction, versions: migrate.StoreVersions, report: migrate.ReportTable
+) -> list[str]:
+    match action:
+        case MigrationAction.MIGRATE:
+            return migrate.migrate(lake, report=report)
+        case MigrationAction.DRY_RUN:
+            return [table.name for table in versions.tables if table.needs_migration]
+        case MigrationAction.UNDO:
+            return migrate.undo_migration(lake, report=report)
+        case MigrationAction.COMMIT:
+            return migrate.commit_migration(lake)
+
+
+# FOLD defs.publication
+# The released index in PostgreSQL as an asset after the release, where the environment names a database.
+
+PUBLICATION = "publication"
+"""The last part of the asset's key."""
+
+
+def build_publication_job(names: Names = PLAIN) -> AssetJob:
+    """The job that publishes."""
+    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        names.definition("publication"),
+        selection=dg.AssetSelection.assets(names.key(PUBLICATION)),
+        description="Copy the live release to PostgreSQL, by what changed.",
+    )
+
+
+def is_publishing() -> bool:
+    """Whether the environment names a database to publish to."""
+    return bool(os.environ.get(DSN_VARIABLE))
+
+
+def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.AssetsDefinition:
+    """The asset that copies what is live."""
+    spec = dg.AssetSpec(
+        names.key(PUBLICATION),
+        deps=[names.key(RELEASE)],
+        group_name=names.group("release"),
+        kinds={"postgres"},
+        owners=list(owners),
+        description="One row per chunk of the live release, in PostgreSQL with pgvector: what changed is "
+        "copied in one transaction, and a rollback is copied as well: docs/publish.md",
+        code_version=publish.VERSION,
+    )
+
+    @dg.multi_asset(name=names.definition("copy_release"), specs=[spec], pool=names.pool("publication"))
+    @names.bind
+    def publication(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
+        with translate_failures(context, project.retry_policy()):
+            result = publish.refresh(project.open_lake(), project.load_settings(), open_target())
+        return dg.MaterializeResult(
+            metadata=result.as_metadata(), data_version=dg.DataVersion(str(result.release))
+        )
+
+    return publication
+
+
+def build_publication_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that publishes each release."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("new_release"),
+        job_name=names.definition("publication"),
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Publishes each release, whoever made it live: a refresh, a rollback, the command line.",
+    )
+    @names.bind
+    @skip_on_config_error("nothing is published")
+    def new_release(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Request a run where another release is live than the last time."""
+        release = find_live_release(project.open_lake())
+        if release is None:
+            return dg.SkipReason("nothing is released yet")
+        number = str(release.release)
+        if number == context.cursor:
+            return dg.SkipReason(f"release {number} is published, or being published")
+        run_key = f"{number} {release.created_at.isoformat()}"
+        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=number)
+
+    return new_release
+
+
+# FOLD defs.organisations
+# The job that discovers the members of organisations, and the sensor that starts it for a new one.
+#
+# The sensor `sources_in_config` gives what is new a partition and a refresh, since it reads the listings.
+
+JOB = "organisations"
+
+_MAX_NAMED = 50
+
+
+def build_organisations_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that lists all organisations."""
+
+    @dg.op(
+        name=names.definition("discover_members"),
+        description="Lists the repositories, spaces or channels of every organisation; one that cannot be "
+        "listed keeps its last members.",
+        out=dg.Out(dg.Nothing),
+    )
+    @names.bind
+    def discover_members(context: dg.OpExecutionContext, project: ProjectResource) -> None:
+        """Fail at the end if any organisation could not be listed; the others are."""
+        with translate_failures(context, project.retry_policy()):
+            settings = project.load_settings()
+            found = [discover(settings, organisation) for organisation in settings.organisations]
+            rows = [
+                {
+                    "organisation": each.organisation,
+                    "listed": each.listed,
+                    "members": each.taken,
+                    "added": ", ".join(each.added[:_MAX_NAMED]),
+                    "removed": ", ".join(each.removed[:_MAX_NAMED]),
+                    "problem": each.problem,
+                }
+                for each in found
+            ]
+            context.add_output_metadata({"organisations": build_table(rows)})
+            if problems := [each.problem for each in found if each.problem]:
+                raise SourceRefused("; ".join(problems))
+
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition(JOB),
+        description="List the members of organisations, each of which has partitions of its own.",
+    )
+    def organisations() -> None:
+        discover_members.alias("discover_members")()  # pyright: ignore[reportUnknownMemberType]  # no types
+
+    return organisations
+
+
+def build_organisations_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that lists an organisation which has not been listed yet, once an hour if that fails."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("unlisted_organisations"),
+        job_name=names.definition(JOB),
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Lists an organisation that is new in knowledge.yaml, without waiting for the schedule.",
+    )
+    @names.bind
+    @skip_on_config_error("no organisation is listed")
+    def unlisted_organisations(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        """Request a run where a listing is missing."""
+        del context
+        unlisted = project.load_settings().unlisted_organisations
+        if not unlisted:
+            return dg.SkipReason("every organisation is listed")
+        hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+        return dg.RunRequest(run_key=f"{hour} {' '.join(unlisted)}", tags={"knowledge/trigger": "unlisted"})
+
+    return unlisted_organisations

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, get_args
 
 import dagster as dg
 
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.errors import ConfigError
 
 _P = ParamSpec("_P")

@@ -10,7 +10,7 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.organisations.listings import fetch_listings, load_shared_settings
+from knowledge_pipeline.store.listings import fetch_listings, load_shared_settings
 
 
 class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]  # it has no value but itself

@@ -8,24 +8,55 @@ that it is about to use; the sensor reports those that changed since.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import islice
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.settings_digests import compute_settings_digests
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.config.settings import Settings, compute_settings_digests
+from knowledge_pipeline.config.sources import SourceConfig, Trigger, resolve_trigger
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.checks import skip_on_config_error
 from knowledge_pipeline.defs.dagster_internals import (
     DATA_VERSION,
     read_partition_versions,
     report_observations,
 )
-from knowledge_pipeline.defs.failures import skip_on_config_error
 from knowledge_pipeline.defs.names import PLAIN, Names
-from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
+
+# FOLD defs.partitions
+# One source is one partition; each source type has its own set of partitions.
+#
+# With a set for each type, an asset's page shows only the partitions that it can have.
+
+
+def source_partitions(source_type: str, names: Names = PLAIN) -> dg.DynamicPartitionsDefinition:
+    """The partitions of one type: `code_sources`, with a key for every configured source id."""
+    return dg.DynamicPartitionsDefinition(name=names.partitions(source_type))
+
+
+def list_partitions(instance: dg.DagsterInstance, source_type: str, names: Names = PLAIN) -> list[str]:
+    """The ids of one type that have a partition."""
+    return list(instance.get_dynamic_partitions(names.partitions(source_type)))
+
+
+def list_source_types(settings: Settings) -> list[SourceType]:
+    """The configured types, in the order of their first source; then those that members may have."""
+    found: dict[SourceType, None] = dict.fromkeys(source.type for source in settings.sources)
+    for organisation in settings.organisations:
+        found |= dict.fromkeys(source.type for source in organisation.sources)
+    return list(found)
+
+
+def group_ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
+    """The ids of the configured sources of every type, in the order of the file."""
+    found: dict[SourceType, list[str]] = {type_: [] for type_ in list_source_types(settings)}
+    for source in settings.sources:
+        found[source.type].append(source.id)
+    return found
+
 
 STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("source",),
@@ -138,3 +169,27 @@ def build_settings_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
 
     return changed_settings
+
+
+# FOLD defs.freshness
+# How old an asset may become before the UI warns.
+
+_DAILY = (timedelta(hours=26), timedelta(hours=50))
+_WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {
+    "hourly": (timedelta(minutes=75), timedelta(hours=3)),
+    "realtime": _DAILY,  # even without a change, the daily refresh is recorded
+    "on_commit": _DAILY,
+    "daily": _DAILY,
+    "weekly": (timedelta(days=8), timedelta(days=15)),
+}
+"""Warn and fail windows, the tightest first: one missed tick warns, two fail."""
+
+
+def build_freshness_policy(settings: Settings, source_type: SourceType | None = None) -> dg.FreshnessPolicy:
+    """The window for a type's `index`, or for the release: by the tightest trigger among the sources.
+
+    Dagster judges an asset by its newest partition; the check `fresh` finds a single source that is late.
+    """
+    triggers = {resolve_trigger(source) for source in settings.sources if source_type in (source.type, None)}
+    warn, fail = next((window for trigger, window in _WINDOWS.items() if trigger in triggers), _DAILY)
+    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)

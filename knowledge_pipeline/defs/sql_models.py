@@ -10,8 +10,9 @@ from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.assets import stage_asset_keys
+from knowledge_pipeline.defs.checks import translate_failures
 from knowledge_pipeline.defs.dagster_internals import (
     CODE_REFERENCES,
     COLUMN_LINEAGE,
@@ -19,17 +20,15 @@ from knowledge_pipeline.defs.dagster_internals import (
     ROW_COUNT,
     AssetJob,
 )
-from knowledge_pipeline.defs.failures import translate_failures
-from knowledge_pipeline.defs.metadata.plots import render_plot
-from knowledge_pipeline.defs.metadata.tables import build_arrow_table
+from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.plots import build_arrow_table, render_plot
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.event_log import RELEASE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models import run as sql
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
-from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline.sql_models.model import Column, Model
+from knowledge_pipeline.sql_models.parse import FOLDER, load_models
 from knowledge_pipeline.sql_models.run import ModelRun
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 

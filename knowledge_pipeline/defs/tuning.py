@@ -6,20 +6,19 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from knowledge_pipeline.defs.checks import translate_failures
 from knowledge_pipeline.defs.dagster_internals import AssetJob
-from knowledge_pipeline.defs.failures import translate_failures
-from knowledge_pipeline.defs.metadata.plots import render_plot
-from knowledge_pipeline.defs.metadata.tables import build_table
+from knowledge_pipeline.defs.event_log import RELEASE, log_release
 from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.plots import build_table, render_plot
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs.event_log import RELEASE, log_release
-from knowledge_pipeline.defs.runs.progress import build_progress_report
-from knowledge_pipeline.evaluation.compare import MeasureDifference
+from knowledge_pipeline.defs.runs import build_progress_report
+from knowledge_pipeline.evaluation.scores import MeasureDifference
+from knowledge_pipeline.extensions import tuning as tune
+from knowledge_pipeline.extensions.tuning import TuningResult, describe_weights, list_worst_losses
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models.model import Plot
 from knowledge_pipeline.stages.context import Stats
-from knowledge_pipeline.stages.tuning import tune
-from knowledge_pipeline.stages.tuning.tune import TuningResult, describe_weights, list_worst_losses
 
 TUNING = "tuning"
 """The last part of the asset's key."""

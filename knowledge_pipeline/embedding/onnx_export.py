@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import inspect
 import logging
+import struct
 import tempfile
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knowledge_pipeline.embedding.base import space_name
+from knowledge_pipeline.embedding.model_folders import Tensor, read_json, read_tensors
 from knowledge_pipeline.embedding.parallel import open_onnx_session
-from knowledge_pipeline.embedding.spaces import space_name
 from knowledge_pipeline.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
+
 
 _MODEL_TYPES = frozenset({"bert", "distilbert", "mpnet", "roberta", "xlm-roberta"})
 _MAX_WEIGHT_BYTES = 1 << 30  # ONNX holds no more in one file
@@ -188,3 +191,223 @@ def _silence_exporters() -> Generator[None]:
             yield
     finally:
         logger.setLevel(before)
+
+
+# FOLD embedding.onnx_format
+# Writes the few messages of ONNX that a graph needs (https://onnx.ai/onnx/repo-docs/IR.html).
+#
+# Numbers of fields are those of onnx.proto3, which never change. The package `onnx` writes them as well,
+# but importing it takes longer than a search.
+
+FLOAT, INT64 = 1, 7
+"""Types of a tensor's elements."""
+
+_IR_VERSION = 9
+_EXTERNAL = 1
+_ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_INTS = 1, 2, 7
+_LENGTH_DELIMITED, _FIXED_32_BITS = 2, 5  # wire types of protocol buffers; 0 is a varint
+
+AttributeValue = int | float | Sequence[int]
+_Field = tuple[int, int | float | str | bytes]  # its number, and its value: of an inner message, the bytes
+
+
+def write_node(
+    kind: str, inputs: Sequence[str], output: str, attributes: Mapping[str, AttributeValue]
+) -> bytes:
+    """One operation with one output."""
+    written = [(5, _write_attribute(name, value)) for name, value in attributes.items()]
+    return _encode(*((1, name) for name in inputs), (2, output), (4, kind), *written)
+
+
+def write_external_tensor(
+    name: str, element_type: int, shape: Sequence[int], *, file: str, offset: int, length: int
+) -> bytes:
+    """A constant whose bytes lie in another file."""
+    location = {"location": file, "offset": str(offset), "length": str(length)}
+    entries = [(13, _encode((1, key), (2, value))) for key, value in location.items()]
+    return _encode(*((1, size) for size in shape), (2, element_type), (8, name), *entries, (14, _EXTERNAL))
+
+
+def write_tensor(name: str, element_type: int, shape: Sequence[int], content: bytes) -> bytes:
+    """A constant with its bytes, little-endian."""
+    return _encode(*((1, size) for size in shape), (2, element_type), (8, name), (9, content))
+
+
+def write_value(name: str, element_type: int, shape: Sequence[int | str]) -> bytes:
+    """An input or output of the graph; a dimension that varies has a name."""
+    dimensions = [(1, _encode((1 if isinstance(size, int) else 2, size))) for size in shape]
+    tensor = _encode((1, element_type), (2, _encode(*dimensions)))
+    return _encode((1, name), (2, _encode((1, tensor))))
+
+
+def write_model(
+    nodes: Sequence[bytes], constants: Sequence[bytes], model_input: bytes, output: bytes, *, opset: int
+) -> bytes:
+    """A whole model with one input and one output."""
+    inner = [*((1, node) for node in nodes), (2, "encoder"), *((5, constant) for constant in constants)]
+    graph = _encode(*inner, (11, model_input), (12, output))
+    return _encode((1, _IR_VERSION), (7, graph), (8, _encode((1, ""), (2, opset))))
+
+
+def _write_attribute(name: str, value: AttributeValue) -> bytes:
+    if isinstance(value, int):
+        return _encode((1, name), (3, value), (20, _ATTRIBUTE_INT))
+    if isinstance(value, float):
+        return _encode((1, name), (2, value), (20, _ATTRIBUTE_FLOAT))
+    return _encode((1, name), *((8, number) for number in value), (20, _ATTRIBUTE_INTS))
+
+
+def _encode(*fields: _Field) -> bytes:
+    """A message."""
+    return b"".join(_encode_field(*field) for field in fields)
+
+
+def _encode_field(number: int, value: int | float | str | bytes) -> bytes:
+    if isinstance(value, int):
+        return _encode_varint(number << 3) + _encode_varint(value & (1 << 64) - 1)
+    if isinstance(value, float):
+        return _encode_varint(number << 3 | _FIXED_32_BITS) + struct.pack("<f", value)
+    content = value.encode() if isinstance(value, str) else value
+    return _encode_varint(number << 3 | _LENGTH_DELIMITED) + _encode_varint(len(content)) + content
+
+
+def _encode_varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value])
+
+
+# FOLD embedding.bert_graph
+# A BERT encoder (Devlin et al. 2018, https://arxiv.org/abs/1810.04805) as a graph for onnxruntime.
+#
+# The graph is a few kilobytes and is built anew for each process, in milliseconds; the weights stay in the
+# model's own safetensors file, mapped into memory. It reads one text at a time, so that it needs neither
+# padding nor a mask, and computes what `transformers.BertModel` computes, without torch.
+
+TOKEN_IDS = "input_ids"  # noqa: S105 - the input: int64, shape (1, tokens)
+_EXPECTED = {"model_type": "bert", "hidden_act": "gelu"}
+_WORDS = "embeddings.word_embeddings.weight"
+
+
+def is_bert(folder: Path, weights: Path) -> bool:
+    """Whether a folder's `config.json` and a safetensors file are those of a BERT encoder of 32 bits.
+
+    Raises:
+        OSError, ValueError: its files are damaged.
+    """
+    config = read_json(folder / "config.json")
+    if any(config.get(key) != value for key, value in _EXPECTED.items()):
+        return False
+    if config.get("position_embedding_type", "absolute") != "absolute" or config.get("is_decoder"):
+        return False
+    tensors = read_tensors(weights)
+    return _WORDS in tensors and all(
+        tensor.dtype == "F32" for name, tensor in tensors.items() if name.endswith((".weight", ".bias"))
+    )
+
+
+def build_bert_graph(folder: Path, weights: Path) -> bytes:
+    """The serialized graph of a model for which `is_bert` holds; it names the weights' file, not its folder.
+
+    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden).
+
+    Raises:
+        OSError, ValueError, KeyError: the files are damaged.
+    """
+    return _GraphBuilder(read_json(folder / "config.json"), weights.name, read_tensors(weights)).build()
+
+
+class _GraphBuilder:
+    """Operations by their outputs' names. Within the graph, one text is a matrix (tokens, hidden)."""
+
+    def __init__(self, config: Mapping[str, Any], file: str, tensors: Mapping[str, Tensor]) -> None:
+        self._config = config
+        self._file = file
+        self._tensors = tensors
+        self._nodes: list[bytes] = []
+        self._constants: dict[str, bytes] = {}
+
+    def build(self) -> bytes:
+        """The whole model."""
+        hidden = self._build_embeddings()
+        for layer in range(self._config["num_hidden_layers"]):
+            hidden = self._build_layer(hidden, f"encoder.layer.{layer}")
+        output = self._operation("Unsqueeze", hidden, self._integers([0]))
+        given = write_value(TOKEN_IDS, INT64, [1, "tokens"])
+        made = write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
+        constants = list(self._constants.values())
+        return write_model(self._nodes, constants, given, made, opset=_OPSET)
+
+    def _build_embeddings(self) -> str:
+        ids = self._operation("Reshape", TOKEN_IDS, self._integers([-1]))
+        zero, one = self._integers(0), self._integers(1)
+        positions = self._operation("Range", zero, self._operation("Size", ids), one)
+        words = self._operation("Gather", self._weight(_WORDS), ids)
+        places = self._operation("Gather", self._weight("embeddings.position_embeddings.weight"), positions)
+        kind = self._operation("Gather", self._weight("embeddings.token_type_embeddings.weight"), zero)
+        total = self._operation("Add", self._operation("Add", words, kind), places)
+        return self._normalize(total, "embeddings.LayerNorm")
+
+    def _build_layer(self, hidden: str, layer: str) -> str:
+        attended = self._dense(
+            self._attend(hidden, f"{layer}.attention.self"), f"{layer}.attention.output.dense"
+        )
+        total = self._operation("Add", attended, hidden)
+        hidden = self._normalize(total, f"{layer}.attention.output.LayerNorm")
+        inner = self._operation("Gelu", self._dense(hidden, f"{layer}.intermediate.dense"))
+        total = self._operation("Add", self._dense(inner, f"{layer}.output.dense"), hidden)
+        return self._normalize(total, f"{layer}.output.LayerNorm")
+
+    def _attend(self, hidden: str, attention: str) -> str:
+        """Scaled dot products of every pair of tokens, by heads."""
+        heads, width = self._config["num_attention_heads"], self._config["hidden_size"]
+        by_heads = self._integers([0, heads, width // heads])
+        query, key, value = (
+            self._operation("Reshape", self._dense(hidden, f"{attention}.{part}"), by_heads)
+            for part in ("query", "key", "value")
+        )
+        query = self._operation("Transpose", query, perm=[1, 0, 2])
+        scores = self._operation("MatMul", query, self._operation("Transpose", key, perm=[1, 2, 0]))
+        scale = self._float((width // heads) ** -0.5)
+        weights = self._operation("Softmax", self._operation("Mul", scores, scale), axis=-1)
+        mixed = self._operation("MatMul", weights, self._operation("Transpose", value, perm=[1, 0, 2]))
+        together = self._operation("Transpose", mixed, perm=[1, 0, 2])
+        return self._operation("Reshape", together, self._integers([0, width]))
+
+    def _dense(self, given: str, name: str) -> str:
+        weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
+        return self._operation("Gemm", given, weight, bias, transB=1)
+
+    def _normalize(self, given: str, name: str) -> str:
+        weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
+        epsilon = float(self._config.get("layer_norm_eps", 1e-12))
+        return self._operation("LayerNormalization", given, weight, bias, axis=-1, epsilon=epsilon)
+
+    def _operation(self, kind: str, *inputs: str, **attributes: AttributeValue) -> str:
+        output = f"{kind}_{len(self._nodes)}"
+        self._nodes.append(write_node(kind, inputs, output, attributes))
+        return output
+
+    def _weight(self, name: str) -> str:
+        """A tensor that stays in the model's file."""
+        tensor = self._tensors[name]
+        self._constants[name] = write_external_tensor(
+            name, FLOAT, tensor.shape, file=self._file, offset=tensor.offset, length=tensor.length
+        )
+        return name
+
+    def _integers(self, values: int | list[int]) -> str:
+        """One number, or a list of them."""
+        if isinstance(values, int):
+            return self._constant(INT64, [], struct.pack("<q", values))
+        return self._constant(INT64, [len(values)], struct.pack(f"<{len(values)}q", *values))
+
+    def _float(self, value: float) -> str:
+        return self._constant(FLOAT, [], struct.pack("<f", value))
+
+    def _constant(self, element_type: int, shape: list[int], content: bytes) -> str:
+        name = f"constant_{len(self._constants)}"
+        self._constants[name] = write_tensor(name, element_type, shape, content)
+        return name

@@ -28,7 +28,7 @@ def map_on_cores(function: Callable[[Input], Output], inputs: Sequence[Input]) -
     """The function's result for each input, in order; after an error no other input is started."""
     workers = min(count_usable_cores(), len(inputs))
     if workers < 2:
-        return [function(each) for each in inputs]
+        return [function(input_) for input_ in inputs]
     pool = ThreadPoolExecutor(workers, thread_name_prefix="embedding")
     try:
         return list(pool.map(function, inputs))

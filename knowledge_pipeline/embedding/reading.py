@@ -10,13 +10,17 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding.ensemble import is_ensemble, split_member_settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, find_packaged_folder
+from knowledge_pipeline.embedding.ensemble import (
+    is_ensemble,
+    is_outline,
+    remove_outline_suffix,
+    split_member_settings,
+)
 from knowledge_pipeline.embedding.model_folders import find_model_folder
-from knowledge_pipeline.embedding.outline import is_outline, remove_outline_suffix
-from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, find_packaged_folder
 from knowledge_pipeline.embedding.tokenizer import find_tokenizer_file, open_tokenizer
-from knowledge_pipeline.strings import replace_surrogates
+from knowledge_pipeline.text import replace_surrogates
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -45,7 +49,7 @@ def remove_unread(settings: EmbeddingSettings, text: str) -> str:
         return text
     start = replace_surrogates(text[:_MAX_CHARS])
     members = split_member_settings(settings) if is_ensemble(settings) else [settings]
-    unread = set[int].intersection(*(_find_unread(each, start) for each in members))
+    unread = set[int].intersection(*(_find_unread(member, start) for member in members))
     if not unread:
         return text
     kept = "".join(" " if at in unread else letter for at, letter in enumerate(start))

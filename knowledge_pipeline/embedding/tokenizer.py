@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
-from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
-from knowledge_pipeline.strings import replace_surrogates
+from knowledge_pipeline.text import estimate_token_starts, replace_surrogates
 
 SPECIAL_TOKENS = 2  # of every text that a model reads: one before it and one after it
 
@@ -110,7 +109,7 @@ def _reads_words_alone(declared: _Json) -> bool:
     added: list[_Json] = declared["added_tokens"]
     if declared["model"]["type"] != "WordPiece" or cutter["type"] != "BertPreTokenizer":
         return False
-    is_local = all(each["type"] == "BertNormalizer" or each == _CASE_SPLITTER for each in steps)
+    is_local = all(step["type"] == "BertNormalizer" or step == _CASE_SPLITTER for step in steps)
     return is_local and not any(each["normalized"] for each in added)
 
 

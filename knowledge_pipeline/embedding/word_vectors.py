@@ -11,8 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from knowledge_pipeline.embedding.model_folders import find_model_folder
-from knowledge_pipeline.embedding.safetensors_file import read_tensors
+from knowledge_pipeline.embedding.model_folders import find_model_folder, read_tensors
 
 _MODEL = "static-v1"
 _TABLE, _SCALES = "embedding.weight", "embedding.scale"

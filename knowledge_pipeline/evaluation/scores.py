@@ -1,25 +1,108 @@
-"""Retrieval measures over many responses, with the uncertainty that few questions leave.
+"""Compares two ways of answering the same questions, question by question. Pure.
 
-ir-measures, that is trec_eval, computes the measures; this module computes means and intervals.
+The difficulty of a question is the same for both, so a paired interval shows differences that the
+intervals of the two means hide.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.evaluation.judge import (
-    QuestionResponse,
-    RetrievalJudgement,
-    judge_by_file,
-    judge_by_place,
-)
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 from knowledge_pipeline.extras import describe_missing, require_modules
+
+# FOLD evaluation.judge
+# Judges which retrieved chunks answer a golden question: by file, or by the definition if one is named.
+
+_ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedChunk:
+    """What judging needs of a chunk that a search found."""
+
+    id: str
+    source: str
+    uri: str
+    path: str
+    symbols: frozenset[str] = frozenset()  # qualified names that it is, or contains: "Store.get"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionResponse:
+    """The response to a question, best chunk first."""
+
+    question: GoldenQuestion
+    chunks: tuple[RetrievedChunk, ...]
+    took_ms: float = 0.0
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])  # by step of the search
+    degraded: tuple[str, ...] = ()  # steps that were skipped: "rerank"
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalJudgement:
+    """One response in the terms of retrieval measures."""
+
+    qrels: Mapping[str, int]  # place -> how relevant it is
+    run: Mapping[str, float]  # place -> score, higher is earlier
+
+
+def judge_by_file(response: QuestionResponse) -> RetrievalJudgement:
+    """A file's best chunk counts; each file that answers is one thing to find."""
+    relevance: dict[str, int] = {}
+    for answer in response.question.answers:
+        relevance[answer.path] = max(answer.relevance, relevance.get(answer.path, 0))
+    # a chunk's path if an answer names it, else "source:uri", which an answer may name as well
+    files = (
+        chunk.path if chunk.path in relevance else f"{chunk.source}:{chunk.uri}" for chunk in response.chunks
+    )
+    return RetrievalJudgement(relevance, _score_by_rank(files))
+
+
+def judge_by_place(response: QuestionResponse) -> RetrievalJudgement:
+    """If answers name symbols, the first chunk that is or contains one of them; else as `judge_by_file`."""
+    answers = response.question.answers
+    if not any(answer.symbol for answer in answers):
+        return judge_by_file(response)
+    places = (_ANSWER if _matches_any_answer(chunk, answers) else chunk.id for chunk in response.chunks)
+    return RetrievalJudgement({_ANSWER: 1}, _score_by_rank(places))
+
+
+def find_first_rank(judgement: RetrievalJudgement) -> int | None:
+    """The rank of the first place that answers, from 1; None if none was found."""
+    ranks = (rank for rank, place in enumerate(judgement.run, start=1) if place in judgement.qrels)
+    return next(ranks, None)
+
+
+def is_answered(response: QuestionResponse) -> bool:
+    """Whether any of the retrieved chunks answers, by place."""
+    return find_first_rank(judge_by_place(response)) is not None
+
+
+def _score_by_rank(places: Iterable[str]) -> dict[str, float]:
+    """The first occurrence of each place, scored by its rank."""
+    return {place: 1.0 / rank for rank, place in enumerate(dict.fromkeys(places), start=1)}
+
+
+def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:
+    names = chunk.symbols | {name.rsplit(".", 1)[-1] for name in chunk.symbols}
+    return any(
+        answer.path in (chunk.path, f"{chunk.source}:{chunk.uri}")
+        and (answer.symbol is None or answer.symbol in names)
+        for answer in answers
+    )
+
+
+# FOLD evaluation.scores
+# Retrieval measures over many responses, with the uncertainty that few questions leave.
+#
+# ir-measures, that is trec_eval, computes the measures; this module computes means and intervals.
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
 QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
@@ -128,3 +211,124 @@ def _estimate_measures(
 ) -> dict[str, Estimate]:
     values = score_questions([judge(response) for response in responses])
     return {name: estimate_mean(scores) for name, scores in values.items()}
+
+
+Verdict = Literal["better", "worse", "undecided"]
+
+_MIN_CHANGE = 1e-9  # smaller changes are due to rounding
+_MIN_CHANGED_QUESTIONS = 6  # even if all of fewer change one way, a sign test gives no 95 %
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureDifference:
+    """How one measure changed."""
+
+    before: float  # means over the questions, in [0, 1]
+    after: float
+    change: Estimate  # of each question, after - before
+    better: int  # questions
+    worse: int
+    equal: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Undecided where the 95 % interval of the change holds 0, or too few questions changed."""
+        if self.better + self.worse < _MIN_CHANGED_QUESTIONS:
+            return "undecided"
+        if self.change.low > 0:
+            return "better"
+        return "worse" if self.change.high < 0 else "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How the measures of one search type changed."""
+
+    type: str  # a search type, or "all"
+    questions: int
+    by_place: dict[str, MeasureDifference]  # measure ->
+    by_file: dict[str, MeasureDifference]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedQuestion:
+    """A question that is answered better or worse than before, by place."""
+
+    question: GoldenQuestion
+    before: float  # nDCG@10
+    after: float
+    rank_before: int | None  # of the first answer, from 1; None: not found
+    rank_after: int | None
+
+    @property
+    def change(self) -> float:
+        """Above 0: won; below: lost."""
+        return self.after - self.before
+
+
+def compare(before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]) -> list[Comparison]:
+    """A comparison of all questions, then one for each search type, by name; none of no responses.
+
+    Raises:
+        ValueError: they are not responses to the same questions in the same order.
+    """
+    groups = group_by_type(_pair_responses(before, after), lambda pair: pair[0].question.type)
+    return [
+        Comparison(type_, len(pairs), _compare_by(judge_by_place, pairs), _compare_by(judge_by_file, pairs))
+        for type_, pairs in groups.items()
+    ]
+
+
+def list_changed_questions(
+    before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]
+) -> list[ChangedQuestion]:
+    """Every question whose nDCG@10 by place changed, from the largest loss to the largest gain.
+
+    Raises:
+        ValueError: as `compare`.
+    """
+    pairs = _pair_responses(before, after)
+    judged = [[judge_by_place(response) for response in responses] for responses in (before, after)]
+    scores = [score_questions(judgements)[QUALITY_MEASURE].tolist() for judgements in judged]
+    ranks = [[find_first_rank(judgement) for judgement in judgements] for judgements in judged]
+    changed = [
+        ChangedQuestion(first.question, scores[0][at], scores[1][at], ranks[0][at], ranks[1][at])
+        for at, (first, _) in enumerate(pairs)
+    ]
+    return sorted((each for each in changed if abs(each.change) > _MIN_CHANGE), key=lambda each: each.change)
+
+
+def _pair_responses(
+    before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]
+) -> list[tuple[QuestionResponse, QuestionResponse]]:
+    if [response.question for response in before] != [response.question for response in after]:
+        raise ValueError("responses to different questions cannot be compared")
+    return list(zip(before, after, strict=True))
+
+
+def _compare_by(
+    judge: Callable[[QuestionResponse], RetrievalJudgement],
+    pairs: Sequence[tuple[QuestionResponse, QuestionResponse]],
+) -> dict[str, MeasureDifference]:
+    before = score_questions([judge(response) for response, _ in pairs])
+    after = score_questions([judge(response) for _, response in pairs])
+    return {measure: compute_difference(before[measure], after[measure]) for measure in before}
+
+
+def compute_difference(before: np.ndarray, after: np.ndarray) -> MeasureDifference:
+    """The difference of one measure over the same questions: both of shape (questions,), at least one.
+
+    The interval is that of the paired bootstrap: questions are resampled, each with both of its values.
+
+    Source: Sakai 2006, "Evaluating evaluation metrics based on the bootstrap", section 3.
+    """
+    changes = after - before
+    better, worse = int((changes > _MIN_CHANGE).sum()), int((changes < -_MIN_CHANGE).sum())
+    return MeasureDifference(
+        before=float(before.mean()),
+        after=float(after.mean()),
+        change=estimate_mean(changes),
+        better=better,
+        worse=worse,
+        equal=len(changes) - better - worse,
+    )

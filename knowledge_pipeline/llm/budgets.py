@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
-from knowledge_pipeline.config.costs import BudgetSettings
+from knowledge_pipeline.config.settings import BudgetSettings
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable
 from knowledge_pipeline.llm.model_calls import ModelCall, UsageAccount
 from knowledge_pipeline.store.lake import Lake
@@ -114,7 +114,7 @@ class Budgets:
             states = await self.list_states(account)
         except LanguageModelUnavailable as error:
             return {"budget": str(error)} if is_refused else {}
-        if is_refused and (spent := [each for each in states if each.level == "stop"]):
+        if is_refused and (spent := [state for state in states if state.level == "stop"]):
             return {"budget": spent[0].describe_to_caller()}
         for state in states:
             self._warn_once(state)
@@ -220,11 +220,11 @@ def sum_spending(budget: BudgetSettings, spendings: Iterable[Spending], now: dat
     """What each payer of a budget has spent in the current window."""
     sums: dict[Payer, float] = {}
     start = start_of_window(budget, now)
-    for each in spendings:
-        if each.day >= start and (budget.reported or not each.is_reported):
-            payer = find_payer(budget, each)
+    for spending in spendings:
+        if spending.day >= start and (budget.reported or not spending.is_reported):
+            payer = find_payer(budget, spending)
             if payer:
-                sums[payer] = sums.get(payer, 0.0) + each.cost
+                sums[payer] = sums.get(payer, 0.0) + spending.cost
     return sums
 
 

@@ -7,25 +7,28 @@ API: https://platform.openai.com/docs/api-reference/chat/create
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx2
 import tenacity
 
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.endpoints.endpoint import (
+from knowledge_pipeline.endpoints import (
     MAX_RETRY_AFTER_S,
     RETRY_IF_UNAVAILABLE,
+    ConfigSection,
     Endpoint,
+    EndpointRefused,
+    EndpointUnavailable,
     StopWaiting,
     compute_retry_wait_s,
     get_ssl_context,
 )
-from knowledge_pipeline.endpoints.responses import ConfigSection, EndpointRefused, EndpointUnavailable
-from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelError
 from knowledge_pipeline.llm.model_calls import (
     Completion,
@@ -34,8 +37,86 @@ from knowledge_pipeline.llm.model_calls import (
     UsageAccount,
     get_current_account,
 )
-from knowledge_pipeline.llm.responses import RequestDialect, parse_billed_tokens, parse_choice
-from knowledge_pipeline.strings import replace_surrogates
+from knowledge_pipeline.text import estimate_token_starts, is_list, is_object, replace_surrogates
+
+# FOLD llm.responses
+# The text in the response of a `/chat/completions` endpoint, and the tokens that it bills.
+
+_THINKING = re.compile(r"\A\s*<(think|thinking)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_END_OF_THINKING = re.compile(r"\A.*</think>", re.DOTALL)  # templates may put the start into the prompt
+
+
+@dataclass(frozen=True, slots=True)
+class ChatChoice:
+    """One choice of a response."""
+
+    text: str  # without thinking
+    raw_text: str  # with it: it is billed
+    truncated: bool  # `max_tokens` were reached
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDialect:
+    """Which parameters a model takes: what one requires, another refuses.
+
+    Models that think before they answer take `max_completion_tokens` instead of `max_tokens`, and no
+    temperature.
+    """
+
+    limit_key: str = "max_tokens"
+    temperature: bool = True
+    effort: bool = True
+
+    def build_body(self, max_tokens: int, effort: str | None) -> dict[str, Any]:
+        """The fields of a request, other than model and messages."""
+        fields: dict[str, Any] = {self.limit_key: max_tokens}
+        if self.temperature:
+            fields["temperature"] = 0
+        if self.effort and effort:
+            fields["reasoning_effort"] = effort
+        return fields
+
+    def adapt_to(self, refusal: EndpointRefused) -> RequestDialect | None:
+        """The dialect to try next; None where the refusal is about something else."""
+        if self.limit_key == "max_tokens" and refusal.is_about_parameter("max_completion_tokens"):
+            return replace(self, limit_key="max_completion_tokens")
+        if self.temperature and refusal.is_about_parameter("temperature"):
+            return replace(self, temperature=False)
+        if self.effort and refusal.is_about_parameter("reasoning"):
+            return replace(self, effort=False)
+        return None
+
+
+def parse_choice(payload: dict[str, Any]) -> ChatChoice:
+    """The first choice; its text may be empty.
+
+    Raises:
+        EndpointUnavailable: there is no choice, or it has no text.
+    """
+    try:
+        choice = payload["choices"][0]
+        content = choice["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise EndpointUnavailable("answered without a message") from None
+    if is_list(content):  # some endpoints send parts
+        content = "".join(str(part.get("text", "")) for part in content if is_object(part))
+    if not isinstance(content, str | None):
+        raise EndpointUnavailable("answered with a message that is not text")
+    text = content or ""
+    shown = _END_OF_THINKING.sub("", _THINKING.sub("", text)).strip()
+    return ChatChoice(shown, text, choice.get("finish_reason") == "length")
+
+
+def parse_billed_tokens(payload: dict[str, Any]) -> tuple[int, int] | None:
+    """Prompt and completion tokens that the response bills; None where it lacks either."""
+    usage = payload.get("usage")
+    if not is_object(usage):
+        return None
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    return (prompt, completion) if prompt > 0 <= completion else None
+
 
 PAUSE_S = 30.0  # an endpoint that is down, or refuses everything, is left alone for so long
 DEFAULT_MAX_TOKENS = 1000  # of an answer and the thinking before it
@@ -66,7 +147,7 @@ class _CompletionRequest:
     @property
     def estimated_prompt_tokens(self) -> int:
         return sum(
-            _TOKENS_PER_MESSAGE + len(estimate_token_starts(each["content"])) for each in self.messages
+            _TOKENS_PER_MESSAGE + len(estimate_token_starts(message["content"])) for message in self.messages
         )
 
     def compute_cost(self, settings: LanguageModelSettings) -> float:
@@ -142,7 +223,9 @@ class LanguageModel:
             raise type(self._paused[1])(str(self._paused[1]))
         if self._admit:
             await self._admit(get_current_account())
-        sent = [{"role": each.role, "content": replace_surrogates(each.content)} for each in messages]
+        sent = [
+            {"role": message.role, "content": replace_surrogates(message.content)} for message in messages
+        ]
         deadline = float("inf") if budget_s is None else time.monotonic() + budget_s
         request = _CompletionRequest(sent, max_tokens, deadline)
         try:

@@ -1,18 +1,44 @@
-"""What a caller may see.
+"""Which audiences of sources a caller belongs to, as the sources' permissions were last read.
 
-Every function that reads content takes an `Access`; the filter that `build_visibility_filter` makes of it is
-part of the condition that the store evaluates.
+Memberships are read beside the release, at their newest: a rollback or a refused release keeps none. Where a
+released row names another audience than its document has now, the document is withheld from everybody who
+sees it by audience, until a release has the row of now.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
+from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.llm.model_calls import UsageAccount, get_current_account
+from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.audiences import AUDIENCE_PREFIX
-from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.access import (
+    AUDIENCE_PREFIX,
+    Requirements,
+    build_audience_principal,
+    fold_principal,
+    is_member,
+    read_audiences,
+)
+from knowledge_pipeline.store.filters import Filter, is_null, one_of
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.store.reconcile import find_differing_sources
+from knowledge_pipeline.store.tables import Table, split_batches
+
+# FOLD query.access
+# What a caller may see.
+#
+# Every function that reads content takes an `Access`; the filter that `build_visibility_filter` makes of it
+# is part of the condition that the store evaluates.
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +144,172 @@ def _build_audience_filter(access: Access) -> Filter:
         uris = sorted(uri for of, uri in access.withheld_documents if of == source)
         seen &= ~(filters.eq("source", source) & filters.one_of("uri", uris))
     return ~filters.one_of("source", sorted(access.audience_sources)) | seen
+
+
+_log = logging.getLogger(__name__)
+
+_POLL_INTERVAL_S = 1.0  # on an object store, where every look is a request
+_MAX_PAUSE_S = 0.5  # on a disk, between two looks at the tables of so many sources that each takes long
+_PAUSE = 8  # times as long as the look before it
+_SHORT_LOOK_S = 0.002  # is done for each question, and takes less than handing it to a thread
+_MAX_WITHHELD = 1_000  # documents of one source; beyond, the whole source is
+_SOURCES_AT_ONCE = 128  # whose released rows are read together: a look at an index for each takes longer
+
+_TypedSource = tuple[str, str]  # type and id
+_Stamps = Mapping[_TypedSource, tuple[VersionStamp, VersionStamp]]  # of its audiences, of its snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What was read, and what it was read of."""
+
+    stamps: _Stamps = field(default_factory=dict[_TypedSource, tuple[VersionStamp, VersionStamp]])
+    tables: Mapping[str, int] = field(default_factory=dict[str, int])  # of the release
+    indexes: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by space: those, opened
+    by_source: Mapping[_TypedSource, Mapping[str, Requirements]] = field(
+        default_factory=dict[_TypedSource, Mapping[str, Requirements]]
+    )
+    withheld: Mapping[str, frozenset[str]] = field(
+        default_factory=dict[str, frozenset[str]]
+    )  # uris by source
+    by_principals: dict[frozenset[str], frozenset[str]] = field(
+        default_factory=dict[frozenset[str], frozenset[str]]
+    )
+
+    def find_audiences(self, principals: frozenset[str]) -> frozenset[str]:
+        """Those that a caller of these principals belongs to."""
+        if (found := self.by_principals.get(principals)) is None:
+            folded = frozenset(map(fold_principal, principals))
+            every = (each for audiences in self.by_source.values() for each in audiences.items())
+            found = frozenset(name for name, requires in every if is_member(folded, requires))
+            self.by_principals[principals] = found
+        return found
+
+
+class Audiences:
+    """The audiences of a store; used on one event loop."""
+
+    def __init__(self, lake: Lake, index: Index) -> None:
+        self._lake, self._index = lake, index
+        self._looking = asyncio.Lock()
+        self._look_s = 0.0  # of the processor, that the last look took
+        self._next_look_at = float("-inf")
+        self._state = _State()
+
+    async def add(self, access: Access) -> Access:
+        """The access with the audiences of the caller, and what is withheld from it.
+
+        Where the permissions cannot be read, the caller belongs to none, and the log tells.
+        """
+        if access.everything or access.tenant is None:
+            return access
+        try:
+            state = await self._load_state()
+        except (KnowledgeError, OSError, ValueError) as error:
+            _log.warning("nobody sees anything by a source's permissions, which cannot be read: %s", error)
+            return access
+        withheld = {source: state.withheld.get(source, frozenset()) for source in access.audience_sources}
+        too_many = frozenset(source for source, uris in withheld.items() if len(uris) > _MAX_WITHHELD)
+        documents = ((source, uri) for source in withheld.keys() - too_many for uri in withheld[source])
+        return replace(
+            access,
+            audiences=state.find_audiences(access.principals),
+            withheld_sources=access.withheld_sources | too_many,
+            audience_sources=access.audience_sources - too_many,
+            withheld_documents=frozenset(documents),
+        )
+
+    async def _load_state(self) -> _State:
+        async with self._looking:  # one look serves all questions that wait for it
+            if time.monotonic() < self._next_look_at:
+                return self._state
+            is_short = self._lake.is_local and self._look_s < _SHORT_LOOK_S
+            stamps = self._read_stamps() if is_short else await asyncio.to_thread(self._read_stamps)
+            tables: Mapping[str, int] = {}
+            if stamps:
+                try:
+                    tables = (await self._index.open_release()).release.tables
+                except NotFound:
+                    tables = {}  # there is nothing to withhold
+            if stamps != self._state.stamps or dict(tables) != dict(self._state.tables):
+                self._state = await asyncio.to_thread(self._read_state, stamps, tables)
+            self._next_look_at = time.monotonic() + self._choose_pause_s()
+            return self._state
+
+    def _choose_pause_s(self) -> float:
+        """Until the next look: nobody sees for longer what a source has taken away."""
+        if not self._lake.is_local:
+            return _POLL_INTERVAL_S
+        return 0.0 if self._look_s < _SHORT_LOOK_S else min(_PAUSE * self._look_s, _MAX_PAUSE_S)
+
+    def _read_stamps(self) -> _Stamps:
+        started = time.thread_time()
+        stamps = self._lake.list_audience_stamps()
+        self._look_s = time.thread_time() - started
+        return stamps
+
+    def _read_state(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
+        """What differs from the state before is read; a refresh writes a few sources of many."""
+        known = self._state
+        by_source = {
+            each: known.by_source[each]
+            if each in known.stamps and known.stamps[each][0] == stamp
+            else read_audiences(self._lake, *each)
+            for each, (stamp, _) in stamps.items()
+        }
+        spaces = self._lake.list_spaces()
+        indexes = {space: self._lake.index(space, spaces[space]) for space in tables.keys() & spaces.keys()}
+        opened = {space: index.open_version(tables[space]) for space, index in indexes.items()}
+        types: defaultdict[str, list[str]] = defaultdict(list)  # by source; several, where it had others
+        for source_type, source in stamps:
+            types[source].append(source_type)
+        changed = self._find_changed_sources(stamps, opened)
+        stale = [source for source in types if changed is None or source in changed]
+        withheld = {source: known.withheld.get(source, frozenset()) for source in types}
+        for sources in split_batches(stale, _SOURCES_AT_ONCE):
+            released = _read_released_audiences(indexes, tables, sources)
+            for source in sources:
+                withheld[source] = self._find_withheld(types[source], source, released[source])
+        return _State(stamps, dict(tables), opened, by_source, withheld)
+
+    def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
+        """Sources of which a document or a released row may be another one; None: all."""
+        known, changed = self._state, set[str]()
+        if indexes.keys() != known.indexes.keys():
+            return None
+        for each in stamps.keys() | known.stamps.keys():
+            if each not in stamps or each not in known.stamps or stamps[each][1] != known.stamps[each][1]:
+                changed.add(each[1])
+        for space, now in indexes.items():
+            sources = find_differing_sources(known.indexes[space], now)
+            if sources is None:
+                return None
+            changed |= sources
+        return changed
+
+    def _find_withheld(
+        self, source_types: Sequence[str], source: str, released: Mapping[str, set[str]]
+    ) -> frozenset[str]:
+        """Documents of which a released row names another audience than theirs."""
+        current: defaultdict[str, set[str]] = defaultdict(set)
+        for source_type in source_types:
+            snapshot = self._lake.snapshot(source_type, source)
+            rows = snapshot.read_rows(["uri", "audience"], ~is_null("audience")).to_pydict()
+            for uri, audience in zip(rows["uri"], rows["audience"], strict=True):
+                current[uri].add(build_audience_principal(source_type, source, audience))
+        return frozenset(uri for uri, names in released.items() if names - current[uri])
+
+
+def _read_released_audiences(
+    indexes: Mapping[str, Table], tables: Mapping[str, int], sources: Sequence[str]
+) -> Mapping[str, Mapping[str, set[str]]]:
+    """The audiences that the released rows of some sources name, by source and uri."""
+    found: dict[str, defaultdict[str, set[str]]] = {source: defaultdict(set) for source in sources}
+    columns, where = ["source", "uri", "principals"], one_of("source", sources)
+    for space, index in indexes.items():
+        for batch in index.iter_batches(columns, where, version=tables[space]):
+            rows = batch.to_pydict()
+            for source, uri, principals in zip(*(rows[name] for name in columns), strict=True):
+                names = (name for name in principals if name.startswith(AUDIENCE_PREFIX))
+                found[source][uri].update(names)
+    return found

@@ -119,7 +119,7 @@ class BackgroundProcess:
 
     async def _start(self) -> Process:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        module = "knowledge_pipeline.query.background_worker"
+        module = "knowledge_pipeline.background_worker"
         command = [sys.executable, "-P", "-W", "ignore", "-m", module]
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True

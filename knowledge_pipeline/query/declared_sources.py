@@ -15,11 +15,10 @@ from pathlib import Path
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.access import AccessSettings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import AccessSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError, Forbidden, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.store.organisations.listings import fetch_listings
+from knowledge_pipeline.store.listings import fetch_listings
 
 _log = logging.getLogger(__name__)
 

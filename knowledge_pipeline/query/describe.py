@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from knowledge_pipeline.contract.responses import Citation
 from knowledge_pipeline.records import is_variant_uri
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses.documents import Relation
-    from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
-    from knowledge_pipeline.contract.responses.search import BlamedLines, SearchResponse, SearchResult
+    from knowledge_pipeline.contract.responses import (
+        BlamedLines,
+        CodeNeighbour,
+        CodeNeighbours,
+        Relation,
+        SearchResponse,
+        SearchResult,
+    )
+
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
@@ -72,7 +80,12 @@ def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[
     for found in newest[:max_named]:
         lines, first = ", ".join(each.lines.replace("L", "") for each in found), found[0]
         when = f"{first.committed:%Y-%m-%d}" if first.committed else "at an unknown time"
-        where = ", ".join([first.commit[:7], *(each.title or each.path for each in first.pull_requests)])
+        where = ", ".join(
+            [
+                first.commit[:7],
+                *(pull_request.title or pull_request.path for pull_request in first.pull_requests),
+            ]
+        )
         noun = "line" if lines.isdigit() else "lines"
         yield f"{noun} {lines} by {first.author or 'somebody'}, {when}: {first.subject[:120]} ({where})"
     if len(newest) > max_named:
@@ -103,3 +116,31 @@ def describe_branches(result: SearchResult) -> str:
     names = result.metadata.get("branches", ())
     more = len(names) - _MAX_SHOWN_BRANCHES
     return f"in {', '.join(names[:_MAX_SHOWN_BRANCHES])}" + (f" and {more} more" if more > 0 else "")
+
+
+# FOLD query.citations
+# How an answer names lines of a document: "L10-L24", and a link to them. Pure.
+
+
+def format_lines(first: int, last: int) -> str:
+    """Lines counted from 1: "L10-L24", or "L10" for one line."""
+    return f"L{first}-L{last}" if last > first else f"L{first}"
+
+
+def parse_first_line(lines: str) -> int:
+    """The 10 of "L10-L24"."""
+    return int(lines.removeprefix("L").partition("-")[0])
+
+
+def link_to_lines(url: str | None, lines: str) -> str | None:
+    """A web address with the lines as its fragment, unless it has a fragment already."""
+    if url and url.startswith(("http://", "https://")) and "#" not in url:
+        return f"{url}#{lines}"
+    return url
+
+
+def cite_other_lines(citation: Citation, first_line: int, last_line: int) -> Citation:
+    """The citation of other lines of the same document."""
+    lines = format_lines(first_line, last_line)
+    url = citation.url.removesuffix(f"#{citation.lines}") if citation.url else None
+    return replace(citation, lines=lines, url=link_to_lines(url, lines))

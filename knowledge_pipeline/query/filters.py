@@ -7,13 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 
-from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.types import build_namespace_tag
-from knowledge_pipeline.languages import detect_language
+from knowledge_pipeline.contract.filters import Filters, build_namespace_tag
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import ensure_zone
 
 _Compile = Callable[[Sequence[str]], Filter]
@@ -53,7 +52,9 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
 
 def _find_common_types(restrictions: Iterable[Filters]) -> frozenset[str]:
     """The types of sources that all restrictions name which name any."""
-    named = [frozenset[str](each.source_types) for each in restrictions if each.source_types]
+    named = [
+        frozenset[str](restriction.source_types) for restriction in restrictions if restriction.source_types
+    ]
     return reduce(lambda one, other: one & other, named) if named else frozenset()
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from knowledge_pipeline.config.limits import LimitSettings
-from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
-from knowledge_pipeline.contract.types import SearchType
+from knowledge_pipeline.config.settings import LimitSettings
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters, SearchType
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.code_graph.engine import GraphRequest
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
-from knowledge_pipeline.query.search.understand import read_filters
+from knowledge_pipeline.query.graph_queries import GraphRequest
+from knowledge_pipeline.query.understand import read_filters
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
@@ -98,8 +97,13 @@ def _check_results(limits: LimitSettings, limit: int | None) -> None:
 
 
 def _check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
-    values = [value for each in restrictions for _, value in _iter_values(each)]
-    patterns = [name for each in restrictions for name, _ in _iter_values(each) if name in PATTERN_FIELDS]
+    values = [value for restriction in restrictions for _, value in _iter_values(restriction)]
+    patterns = [
+        name
+        for restriction in restrictions
+        for name, _ in _iter_values(restriction)
+        if name in PATTERN_FIELDS
+    ]
     what, by = "the filters together", " and ".join(sorted(set(patterns)))
     _check_names(limits, "the value of a filter", *values)
     _require(limits, "filter_values", what, len(values), "values")

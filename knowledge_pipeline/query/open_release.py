@@ -12,12 +12,12 @@ from typing import Protocol
 
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store import release as releases
-from knowledge_pipeline.store.code_graph.reader import GraphReader, open_graph
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.graph import GraphReader, open_graph
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, Row, SpaceUnreadable, open_index
+from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.release import Release
-from knowledge_pipeline.store.tables import VersionStamp
+from knowledge_pipeline.store.search import IndexReader, Row, SpaceUnreadable, open_index
 
 MAX_CHUNKS = 10_000  # of one document
 RETRY_UNREADABLE_S = 5.0
@@ -137,7 +137,9 @@ async def find_rows(
     readers: Sequence[IndexReader], where: Filter, columns: Sequence[str], *, limit: int = MAX_CHUNKS
 ) -> list[Row]:
     """Rows of all spaces, at most `limit` of each."""
-    found = await asyncio.gather(*(each.find_rows(where, limit=limit, columns=columns) for each in readers))
+    found = await asyncio.gather(
+        *(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
+    )
     return [row for rows in found for row in rows]
 
 

@@ -1,11 +1,13 @@
-"""Tells whether files on this machine have changed since they were indexed.
+"""Tells who last changed the lines of a result, in which commit, when and why.
 
-Only sources that are read from a local folder have such files. A result is compared with its file's text: the
-files of the results alone are read.
+`git blame` is run for the results shown alone, in the checkout or mirror that their source is read from,
+at the newest commit that has their lines as they were indexed. What it found is kept by that commit.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,13 +15,28 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knowledge_pipeline.config.connections.local import LocalConnection
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
-from knowledge_pipeline.contract.types import FileState
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.filters import FileState
+from knowledge_pipeline.contract.responses import BlamedLines, RelatedDocument, SearchResponse, SearchResult
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.describe import format_lines
+from knowledge_pipeline.query.documents import Subject, find_relations
+from knowledge_pipeline.query.filters import compile_filter
+from knowledge_pipeline.query.open_release import Index
+from knowledge_pipeline.relations import DocumentContext, extract_mentions, resolve_name
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses.context import ContextResponse
+    from knowledge_pipeline.connectors.git.blame import BlamedRange, Checkout, CommitSummary
+    from knowledge_pipeline.contract.responses import ContextResponse
+
+
+# FOLD query.working_tree
+# Tells whether files on this machine have changed since they were indexed.
+#
+# Only sources that are read from a local folder have such files. A result is compared with its file's text:
+# the files of the results alone are read.
 
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone
 _REDACTED = "[REDACTED:"  # a line that the index holds without its secret
@@ -41,7 +58,7 @@ class WorkingTree:
     def mark_results(self, results: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
         """Results that say how their files are now; those without a local file as they are."""
         open_file = cache(_open_file)  # a document has many chunks, and a folder many documents
-        return tuple(replace(each, file_state=self._compare(each, open_file)) for each in results)
+        return tuple(replace(result, file_state=self._compare(result, open_file)) for result in results)
 
     def mark_search(self, response: SearchResponse) -> SearchResponse:
         """The response, its results marked."""
@@ -50,10 +67,10 @@ class WorkingTree:
     def mark_context(self, context: ContextResponse) -> ContextResponse:
         """The context, its excerpts marked as the worst of their chunks."""
         results = self.mark_results(context.results)
-        states: dict[str, FileState | None] = {each.id: each.file_state for each in results}
+        states: dict[str, FileState | None] = {result.id: result.file_state for result in results}
         excerpts = tuple(
-            replace(each, file_state=_worst(states.get(id_) for id_ in each.chunks))
-            for each in context.excerpts
+            replace(excerpt, file_state=_worst(states.get(id_) for id_ in excerpt.chunks))
+            for excerpt in context.excerpts
         )
         return replace(context, excerpts=excerpts, results=results)
 
@@ -119,3 +136,159 @@ def has_content(text: str, content: str) -> bool:
 def _worst(states: Iterable[FileState | None]) -> FileState | None:
     found = set(states)
     return next((state for state in ("missing", "changed", "same") if state in found), None)
+
+
+_SOURCE_TYPES = frozenset({"code", "markdown", "openapi", "archive", "files"})  # whose documents are files
+_MAX_RESULTS = 20  # of one response, that git is asked about
+_MAX_KEPT = 2_000  # answers of git
+_MAX_MESSAGE_CHARS = 2_000
+
+_Key = tuple[Path, str, str, int, int]  # repository, commit, path, first and last line
+
+
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    """What git says of one result's lines."""
+
+    ranges: tuple[BlamedRange, ...]
+    commits: Mapping[str, CommitSummary]
+
+
+class Blame:
+    """Asks git about the lines of results. Threads may share one.
+
+    Args:
+        sources: as declared.
+        cache: the folder of the store that has the mirrors.
+        index: where pull requests that changed the lines are looked for.
+    """
+
+    def __init__(self, sources: Sequence[SourceConfig], cache: Path, index: Index) -> None:
+        self._sources = {
+            source.id: source
+            for source in sources
+            if source.type in _SOURCE_TYPES and isinstance(source.connection, LocalConnection | GitConnection)
+        }
+        self._cache, self._index = cache, index
+        self._kept: OrderedDict[_Key, _Blamed] = OrderedDict()
+
+    async def mark_results(
+        self, results: Sequence[SearchResult], access: Access
+    ) -> tuple[tuple[SearchResult, ...], str | None]:
+        """Results that say who changed their lines, and why some do not; those of no repository as they are.
+
+        The first results alone, up to a bound. Pull requests are those that the caller may see.
+        """
+        asked = [result for result in results if result.citation.source in self._sources][:_MAX_RESULTS]
+        blamed, problem = await asyncio.to_thread(self._blame_all, asked)
+        pull_requests = await self._find_pull_requests(asked, blamed, access)
+        marked = {
+            id_: tuple(
+                _to_blamed_lines(range_, found.commits[range_.commit], pull_requests)
+                for range_ in found.ranges
+            )
+            for id_, found in blamed.items()
+        }
+        return tuple(replace(result, blame=marked.get(result.id)) for result in results), problem
+
+    async def mark_search(self, response: SearchResponse, access: Access) -> SearchResponse:
+        """The response with its results marked; degraded by `blame` where git could not be asked of some."""
+        results, problem = await self.mark_results(response.results, access)
+        if problem is None:
+            return replace(response, results=results)
+        explain = {**(response.explain or {})}
+        explain["degraded"] = {**explain.get("degraded", {}), "blame": problem}
+        return replace(
+            response,
+            results=results,
+            degraded=(*response.degraded, "blame"),
+            explain=explain if response.explain is not None else None,
+        )
+
+    async def _find_pull_requests(
+        self, results: Sequence[SearchResult], blamed: Mapping[str, _Blamed], access: Access
+    ) -> Mapping[str, tuple[RelatedDocument, ...]]:
+        """By commit: those that its message names, and those that name it."""
+        subjects: dict[str, Subject] = {}
+        for result in (each for each in results if each.id in blamed):
+            repo = result.metadata.get("repo")
+            context = DocumentContext(result.citation.source, "git_history", "", repo)
+            for commit, said in blamed[result.id].commits.items():
+                names = tuple(filter(None, [resolve_name(commit, context)]))
+                mentions = tuple(extract_mentions(said.message, context))
+                subjects[commit] = Subject(result.citation.source, f"commit/{commit}", names, mentions)
+        if not subjects:
+            return {}
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        related, _ = await find_relations(readers, compile_filter(access), list(subjects.values()))
+        return {
+            commit: tuple(
+                dict.fromkeys(each.document for each in found if each.document.source_type == "github_pr")
+            )
+            for commit, found in zip(subjects, related, strict=True)
+        }
+
+    def _blame_all(self, results: Sequence[SearchResult]) -> tuple[dict[str, _Blamed], str | None]:
+        """By the id of a result, and the last reason why one has no answer."""
+        from knowledge_pipeline.connectors.git.blame import find_checkout  # git, only where it is asked
+        from knowledge_pipeline.connectors.git.command import GitError
+
+        checkouts: dict[str, Checkout | None] = {}
+        found: dict[str, _Blamed] = {}
+        problem: str | None = None
+        for result in results:
+            name = result.citation.source
+            try:
+                if name not in checkouts:
+                    checkouts[name] = find_checkout(self._sources[name], self._cache)
+                checkout = checkouts[name]
+                if checkout is None:
+                    problem = f"{name} has no git repository on this machine"
+                elif blamed := self._blame(checkout, result):
+                    found[result.id] = blamed
+                else:
+                    problem = f"{result.citation.path} is not committed as it was indexed"
+            except (GitError, KnowledgeError) as error:
+                checkouts[name] = None
+                reason = "git took too long" if getattr(error, "timed_out", False) else "git cannot read it"
+                problem = f"the repository of {name} was not asked: {reason}"
+        return found, problem
+
+    def _blame(self, checkout: Checkout, result: SearchResult) -> _Blamed | None:
+        from knowledge_pipeline.connectors.base import uri_to_path
+        from knowledge_pipeline.connectors.git.blame import blame_lines, find_commit_with, read_commits
+
+        path, span = uri_to_path(result.span.uri), result.span
+
+        def matches(text: str) -> bool:
+            lines = text.split("\n")[span.start_line - 1 : span.end_line]
+            return has_content("\n".join(lines), result.content)
+
+        commit = find_commit_with(checkout, path, matches)
+        if commit is None:
+            return None
+        key = (checkout.repository, commit, f"{checkout.prefix}{path}", span.start_line, span.end_line)
+        if key not in self._kept:
+            ranges = tuple(blame_lines(checkout, commit, path, span.start_line, span.end_line))
+            commits = read_commits(checkout, sorted({range_.commit for range_ in ranges}))
+            self._kept[key] = _Blamed(ranges, commits)
+            while len(self._kept) > _MAX_KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+def _to_blamed_lines(
+    blamed: BlamedRange, said: CommitSummary, pull_requests: Mapping[str, tuple[RelatedDocument, ...]]
+) -> BlamedLines:
+    from knowledge_pipeline.config.sources import SanitizeSettings
+    from knowledge_pipeline.sanitizing.sanitize import sanitize
+
+    message = sanitize(said.message, SanitizeSettings()).text  # before the cut, so that no secret is split
+    return BlamedLines(
+        lines=format_lines(blamed.first_line, blamed.last_line),
+        commit=blamed.commit,
+        author=said.author,
+        committed=said.committed,
+        message=message[:_MAX_MESSAGE_CHARS],
+        pull_requests=pull_requests.get(blamed.commit, ()),
+    )

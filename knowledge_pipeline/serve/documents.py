@@ -6,11 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from knowledge_pipeline.contract.responses.documents import DocumentChunk, DocumentResponse
-from knowledge_pipeline.contract.responses.search import Citation, SearchResponse, SearchResult
+from knowledge_pipeline.context.select import build_excerpts
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    DocumentChunk,
+    DocumentResponse,
+    SearchResponse,
+    SearchResult,
+)
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 
 BuiltT = TypeVar("BuiltT")
 
@@ -45,7 +50,7 @@ def _build_document(answer: SearchResponse) -> DocumentResponse:
     shared = {
         name: value
         for name, value in first.metadata.items()
-        if all(each.metadata.get(name) == value for each in results)
+        if all(result.metadata.get(name) == value for result in results)
     }
     return DocumentResponse(
         query_id=answer.query_id,
@@ -63,9 +68,11 @@ def _build_document(answer: SearchResponse) -> DocumentResponse:
         metadata=shared,
         chunks=tuple(
             DocumentChunk(
-                each.id, each.citation.lines, each.metadata.get("section") or each.metadata.get("symbol")
+                result.id,
+                result.citation.lines,
+                result.metadata.get("section") or result.metadata.get("symbol"),
             )
-            for each in results
+            for result in results
         ),
         related=tuple(dict.fromkeys(relation for result in results for relation in result.related)),
     )

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.inventory import Collection, CollectionsResponse
-from knowledge_pipeline.contract.responses.usage import QueryStats, StatsResponse
+from knowledge_pipeline.contract.operation import Collection, CollectionsResponse, QueryStats, StatsResponse
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.serve.source_states import load_states
+from knowledge_pipeline.serve.status import load_states
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log

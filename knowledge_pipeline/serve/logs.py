@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, TextIO, cast
 
 from knowledge_pipeline.config.operation import ServeSettings
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.observers import AnyResponse, Observer
@@ -175,7 +175,7 @@ def build_log_fields(record: logging.LogRecord, *, content: bool) -> dict[str, A
 
 def redact(text: str) -> str:
     """The beginning of a text without its secrets; the whole is searched, so that none is cut in two."""
-    from knowledge_pipeline.config.sources.source import SanitizeSettings
+    from knowledge_pipeline.config.sources import SanitizeSettings
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
     return sanitize(text, SanitizeSettings()).text[:_MAX_CHARS]

@@ -24,11 +24,11 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.observers import AnyResponse, Observer, Outcome
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from knowledge_pipeline import errors
-from knowledge_pipeline.contract.responses.documents import RelationsResponse
-from knowledge_pipeline.contract.responses.graph import GraphResponse
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.query.access import Access, Caller
 
 Outcome = Literal[

@@ -13,12 +13,12 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal
 
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase, KnowledgeBase
-from knowledge_pipeline.serve.text_renderer import render_answer
-from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput, input_schema_of, parse_input
+from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput, input_schema_of, parse_input
+from knowledge_pipeline.serve.mcp.text import render_answer
 
 TOOL_NAME = "search_knowledge_base"
 TOOL_DESCRIPTION = (

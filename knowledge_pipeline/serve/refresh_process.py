@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import filelock
 
-from knowledge_pipeline.json_values import is_object
+from knowledge_pipeline.text import is_object
 
 _MAX_OUTPUT_BYTES = 4_000_000  # read of a refresh's output
 _MAX_ERROR_CHARS = 2_000

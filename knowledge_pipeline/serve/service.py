@@ -9,11 +9,14 @@ import asyncio
 import ipaddress
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
+from weakref import WeakValueDictionary
 
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.config.settings import Settings
@@ -23,28 +26,165 @@ from knowledge_pipeline.errors import (
     IdentityUnavailable,
     KnowledgeError,
     NotFound,
+    Overloaded,
     ResponseTimeout,
+    StoreUnavailable,
     TooManyRequests,
     Unauthenticated,
 )
 from knowledge_pipeline.extras import require_modules
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.log.refusals import RefusalLog
-from knowledge_pipeline.query.search.shared_cache import SharedAnswerCache
-from knowledge_pipeline.serve.admission import Admission
-from knowledge_pipeline.serve.events.targets import parse_targets
+from knowledge_pipeline.query.answer_cache import SharedAnswerCache
+from knowledge_pipeline.query.logs import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
-from knowledge_pipeline.serve.rate_limits import CallerShares, RecentCallers, RequestLimiter
+from knowledge_pipeline.serve.targets import parse_targets
 from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.shared_state import SharedState
+from knowledge_pipeline.store.local_state import WINDOW_S, SharedState
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.metrics import Metrics
-    from knowledge_pipeline.serve.oidc.authenticator import OidcAuthenticator
+    from knowledge_pipeline.serve.sign_in import OidcAuthenticator
     from knowledge_pipeline.serve.tracing import TracingObserver
+
+
+# FOLD serve.rate_limits
+# How often somebody may ask, and how much at once.
+
+
+class RequestLimiter:
+    """Requests of the last minute, by who asked; of one process, or of all that share a state."""
+
+    def __init__(self, state: SharedState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state, self._clock = state, clock
+        self._asked_s: dict[str, deque[float]] = {}  # by key, the one who asked last at the end
+
+    def acquire(self, key: str, *, per_minute: int) -> None:
+        """Count one request.
+
+        Raises:
+            TooManyRequests: there were `per_minute` within the last minute.
+        """
+        wait_s = self._count(key, per_minute)
+        if wait_s is not None:
+            raise TooManyRequests(
+                f"more than {per_minute} requests within a minute: try again in {wait_s:.0f} s", wait_s
+            )
+
+    def _count(self, key: str, per_minute: int) -> float | None:
+        """Count a request; where it is one too many, the seconds until it is not."""
+        if self._state:
+            try:
+                return self._state.count_request(key, per_minute=per_minute)
+            except StoreUnavailable as error:  # a limit for each process, instead of none
+                _log.warning("rates are limited by each worker alone: %s", error)
+        now_s = self._clock()
+        asked_s = self._asked_s[key] = self._asked_s.pop(key, None) or deque[float]()
+        while asked_s and asked_s[0] <= now_s - WINDOW_S:
+            asked_s.popleft()
+        if len(asked_s) >= per_minute:
+            return asked_s[-per_minute] + WINDOW_S - now_s
+        asked_s.append(now_s)
+        self._forget(now_s - WINDOW_S)
+        return None
+
+    def _forget(self, before_s: float) -> None:
+        """Forget who has not asked since then."""
+        while (last := next(iter(self._asked_s.values()))) and last[-1] <= before_s:
+            del self._asked_s[next(iter(self._asked_s))]
+
+
+class CallerShares:
+    """How many requests of one caller run at once: more of the same caller wait, and nobody else for them.
+
+    What a caller asks holds processors, not only time, so a rate alone lets one caller take all of them.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most or max(2, (cpu_count() or 1) // 2)
+        self._slots = WeakValueDictionary[str, asyncio.Semaphore]()  # of the callers that ask now
+
+    @asynccontextmanager
+    async def hold(self, key: str) -> AsyncGenerator[None]:
+        """Wait for one of a caller's slots, and hold it."""
+        slots = self._slots.get(key)
+        if slots is None:
+            slots = self._slots[key] = asyncio.Semaphore(self._most)
+        async with slots:
+            yield
+
+
+class RecentCallers:
+    """Who has asked lately: whether one caller's queries may keep another one waiting."""
+
+    def __init__(self, window_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window_s, self._clock = window_s, clock
+        self._asked_s: dict[str, float] = {}
+
+    def note(self, key: str) -> None:
+        """Somebody asks."""
+        now_s = self._clock()
+        self._asked_s.pop(key, None)
+        self._asked_s[key] = now_s  # the last one, so that the first is the one who asked longest ago
+        while now_s - next(iter(self._asked_s.values())) > self._window_s:
+            del self._asked_s[next(iter(self._asked_s))]
+
+    @property
+    def are_several(self) -> bool:
+        """Whether more than one has asked within the window."""
+        now_s = self._clock()
+        return sum(now_s - asked_s <= self._window_s for asked_s in self._asked_s.values()) > 1
+
+
+# FOLD serve.admission
+# Refuses a query at once when those before it will take longer than it may wait.
+#
+# Who waits for thirty seconds and then gets an error has held a place all the while, and tries again at
+# once; who is told when to come back has cost nothing.
+
+_WEIGHT = 0.05  # of the newest query in the mean: the last fifty or so count
+_MIN_SAMPLES = 20  # before that nothing is refused: the first queries load models
+
+
+class Admission:
+    """The queries that wait for one of the slots of all callers, and how fast they go. For one event loop."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._waiting = 0
+        self._samples = 0
+        self._mean_s = 0.0  # from the end of one query to that of the next, while others wait
+        self._ended_s: float | None = None  # when the last one ended, if others waited then
+
+    @contextmanager
+    def wait(self) -> Generator[None]:
+        """Count a query as waiting, inside. Raises `Overloaded` if its turn would come too late."""
+        wait_s = self.estimate_wait_s()
+        if wait_s > self._timeout_s:
+            raise Overloaded(
+                f"{self._waiting} queries wait already, for about {wait_s:.0f} s: try again later",
+                retry_after_s=wait_s - self._timeout_s / 2,
+            )
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def estimate_wait_s(self) -> float:
+        """How long a query that comes now would wait, in seconds; 0 while little is known."""
+        return self._waiting * self._mean_s if self._samples >= _MIN_SAMPLES else 0.0
+
+    def note_ended(self, now_s: float) -> None:
+        """A query was answered, at a time that only grows."""
+        if self._ended_s is not None:
+            self._samples += 1
+            weight = max(_WEIGHT, 1 / self._samples)
+            self._mean_s += weight * (now_s - self._ended_s - self._mean_s)
+        self._ended_s = now_s if self._waiting else None
+
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +248,7 @@ class Service:
         self.metrics = _create_metrics(settings)
         self.traces = _create_traces(settings)
         observers = (self.metrics, self.traces, LogObserver(settings.serve))
-        self._observers = Observers(each for each in observers if each)
+        self._observers = Observers(observer for observer in observers if observer)
         self._callers = RecentCallers()
         self.base = AsyncKnowledgeBase(
             settings,
@@ -315,7 +455,7 @@ def _create_oidc(settings: Settings, state: SharedState | None) -> OidcAuthentic
     if settings.serve.oidc is None:
         return None
     require_modules("serve.oidc", "jwt")
-    from knowledge_pipeline.serve.oidc.authenticator import OidcAuthenticator
+    from knowledge_pipeline.serve.sign_in import OidcAuthenticator
 
     return OidcAuthenticator(settings.serve.oidc, state)
 

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from knowledge_pipeline.errors import InvalidQuery, NotFound, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.store import tokens as rows
+from knowledge_pipeline.store import access as rows
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.tables import VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp
 
 Scope = Literal["query", "admin", "metrics", "events", "report"]
 SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events", "report")

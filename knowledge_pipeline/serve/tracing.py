@@ -29,10 +29,8 @@ from opentelemetry.trace import StatusCode, set_span_in_context
 from opentelemetry.util.re import parse_env_headers
 
 from knowledge_pipeline.config.operation import TraceSettings
-from knowledge_pipeline.contract.responses.base import Step
-from knowledge_pipeline.contract.responses.documents import RelationsResponse
-from knowledge_pipeline.contract.responses.graph import GraphNode
-from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
+from knowledge_pipeline.contract.base import Step
+from knowledge_pipeline.contract.responses import GraphNode, RelationsResponse, SearchResponse, SearchResult
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.logs import redact

@@ -9,13 +9,13 @@ from functools import cache
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION
-from knowledge_pipeline.config.sources.source import SanitizeSettings, SourceConfig
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.embedding.spaces import TEXT_TEMPLATE
+from knowledge_pipeline.config.sources import SanitizeSettings, SourceConfig
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.embedding.base import TEXT_TEMPLATE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
+from knowledge_pipeline.stages import code_graph as refresh
 from knowledge_pipeline.stages import index
-from knowledge_pipeline.stages.code_graph import refresh
 from knowledge_pipeline.store import schemas
 
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig, Trigger, resolve_trigger
 from knowledge_pipeline.errors import KnowledgeError, TransientError
-from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.text import is_object
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.reconcile import ReconcilePlan
+
 
 SlotClaim = Callable[[str], AbstractContextManager[None]]
 """Waits for a slot of a limited pool: `embedder`, `index`, or the host that a source is read from.
@@ -49,7 +51,7 @@ class RefreshOptions:
 
     def select_uris(self, source: str) -> tuple[str, ...]:
         """The uris of `documents` in a source; none: it is refreshed as a whole."""
-        pairs = (each.partition("/") for each in self.documents)
+        pairs = (document.partition("/") for document in self.documents)
         return tuple(dict.fromkeys(uri for id_, _, uri in pairs if id_ == source))
 
     def as_config(self) -> dict[str, Any]:
@@ -163,15 +165,15 @@ def sum_stats(parts: Sequence[Stats]) -> Stats:
     *former, last = parts
     if not former:
         return last
-    added = sum(each.added for each in parts)
-    changed = min(sum(each.changed for each in parts), last.seen - min(added, last.seen))
+    added = sum(part.added for part in parts)
+    changed = min(sum(part.changed for part in parts), last.seen - min(added, last.seen))
     return replace(
         last,
         added=added,
         changed=changed,
-        removed=sum(each.removed for each in parts),
+        removed=sum(part.removed for part in parts),
         unchanged=max(0, last.seen - added - changed),
-        seconds=round(sum(each.seconds for each in parts), 4),
+        seconds=round(sum(part.seconds for part in parts), 4),
     )
 
 
@@ -181,3 +183,38 @@ def measure_stage(stage: str, source: str) -> Generator[Stats]:
     stats, started = Stats(stage, source), time.perf_counter()
     yield stats
     stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)
+
+
+# FOLD stages.schedules
+# The sources that a schedule refreshes, by `knowledge.yaml` alone.
+
+Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
+
+_TRIGGERS: dict[Schedule, frozenset[Trigger]] = {
+    "hourly": frozenset({"hourly"}),
+    # The last three catch up on an overlooked commit, or a file that changed while nothing watched.
+    "daily": frozenset({"daily", "on_commit", "realtime", "hourly"}),
+    "weekly": frozenset({"weekly"}),
+}
+_REINDEX_INTERVALS: dict[Schedule, str] = {"weekly_reindex": "weekly", "monthly_reindex": "monthly"}
+
+
+def list_scheduled_sources(settings: Settings, schedule: Schedule) -> list[SourceConfig]:
+    """The sources that a schedule refreshes, those of one repository together."""
+    if interval := _REINDEX_INTERVALS.get(schedule):
+        sources = [source for source in settings.sources if source.refresh.full_reindex == interval]
+    else:
+        sources = [source for source in settings.sources if resolve_trigger(source) in _TRIGGERS[schedule]]
+    return sort_by_repository(sources)
+
+
+def sort_by_repository(sources: Iterable[SourceConfig]) -> list[SourceConfig]:
+    """Sort sources by address and branch, or by folder, so that those of one repository are adjacent."""
+
+    def key(source: SourceConfig) -> tuple[str, str]:
+        connection = source.connection
+        if isinstance(connection, GitConnection):
+            return connection.url.removesuffix("/").removesuffix(".git"), connection.branch or ""
+        return connection.location, ""
+
+    return sorted(sources, key=key)

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import EmbeddingUnavailable, StoreError
-from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
-from knowledge_pipeline.evaluation.golden_files import load_golden_set
-from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
+from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet, load_golden_set
 from knowledge_pipeline.evaluation.scores import (
     ALL,
     JUDGED_DEPTH,
     QUALITY_MEASURE,
+    QuestionResponse,
+    RetrievedChunk,
     Summary,
     require_measures,
     summarize,
@@ -36,8 +36,8 @@ from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline.store.release import find_live_release, newest_index_versions
 
 if TYPE_CHECKING:  # what asks is imported where it is: a refresh without a change evaluates nothing
-    from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
-    from knowledge_pipeline.query.search.engine import Engine
+    from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
+    from knowledge_pipeline.query.search import Engine
 
 VERSION = "1"  # of how questions are asked and judged; scores of different versions do not compare
 
@@ -140,9 +140,9 @@ def run_questions(
         StoreError: a version cannot be opened.
     """
     require_measures()
-    from knowledge_pipeline.query.log.model_calls import ModelCallLog
+    from knowledge_pipeline.query.logs import ModelCallLog
     from knowledge_pipeline.query.open_release import PinnedIndex
-    from knowledge_pipeline.query.search.engine import Engine
+    from knowledge_pipeline.query.search import Engine
 
     async def run() -> list[QuestionResponse]:
         spaces = {resolve_space(settings.resolve_embedding(source)).name for source in settings.sources}

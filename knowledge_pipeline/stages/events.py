@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.events.log import record_event
+from knowledge_pipeline.store.logs import record_event
 
 _MAX_ERROR_CHARS = 500
 _COUNTS = ("added", "changed", "removed")
@@ -16,7 +16,7 @@ _COUNTS = ("added", "changed", "removed")
 
 def record_refreshed(ctx: RefreshContext, stages: Sequence[Stats]) -> None:
     """Record that the index of a source has changed; nothing where it has not."""
-    by_stage = {each.stage: each for each in stages}
+    by_stage = {stage.stage: stage for stage in stages}
     index, snapshot = by_stage.get("index"), by_stage.get("snapshot")
     if index is None or not index.has_changes:
         return
@@ -25,7 +25,7 @@ def record_refreshed(ctx: RefreshContext, stages: Sequence[Stats]) -> None:
         "source_type": ctx.source.type,
         "documents": {name: getattr(snapshot, name) if snapshot else 0 for name in _COUNTS},
         "chunks": {**{name: getattr(index, name) for name in _COUNTS}, "total": index.rows},
-        "seconds": round(sum(each.seconds for each in stages), 3),
+        "seconds": round(sum(stage.seconds for stage in stages), 3),
     }
     record_event(ctx.lake, "index.refreshed", content, at=index.at, source=ctx.source.id)
 

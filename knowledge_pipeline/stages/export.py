@@ -18,10 +18,10 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Literal
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.connectors.base import uri_to_path
+from knowledge_pipeline.connectors.files import restore_original_bytes
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.records import is_variant_uri
-from knowledge_pipeline.sources.files.original import restore_original_bytes
-from knowledge_pipeline.sources.path_encoding import uri_to_path
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table

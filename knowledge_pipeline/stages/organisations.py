@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config.organisations.listing import (
+from knowledge_pipeline.config.organisation import OrganisationSettings
+from knowledge_pipeline.config.organisations import (
     LISTINGS,
     OrganisationListing,
+    OrganisationMember,
     read_listing,
     write_listing,
 )
-from knowledge_pipeline.config.organisations.members import OrganisationMember
-from knowledge_pipeline.config.organisations.organisation import OrganisationSettings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.registry import list_members
 from knowledge_pipeline.errors import KnowledgeError, NotFound, SourceRefused, StoreError
-from knowledge_pipeline.sources.base import Sleep
-from knowledge_pipeline.sources.organisations.registry import list_members
-from knowledge_pipeline.store.organisations.listings import fetch_listings, publish_listing
+from knowledge_pipeline.store.listings import fetch_listings, publish_listing
 
 ListProgress = Callable[[str, int], None]
 """Takes the id of an organisation, and how many members are listed so far."""
@@ -47,7 +47,7 @@ class Discovery:
 
 def select_organisations(settings: Settings, ids: Sequence[str] = ()) -> list[OrganisationSettings]:
     """Those of some ids; all without any. Raises NotFound."""
-    by_id = {each.id: each for each in settings.organisations}
+    by_id = {organisation.id: organisation for organisation in settings.organisations}
     if unknown := [id_ for id_ in ids if id_ not in by_id]:
         raise NotFound(f"there is no organisation {unknown[0]!r}; declared: {', '.join(by_id) or 'none'}")
     return [by_id[id_] for id_ in ids or by_id]
@@ -131,4 +131,4 @@ def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep
 
 def _index(organisation: OrganisationSettings, members: Iterable[OrganisationMember]) -> _Members:
     """The members that are taken, by name."""
-    return {each.name: each for each in members if organisation.takes(each)}
+    return {member.name: member for member in members if organisation.takes(member)}

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.sources.access import AccessSettings
-from knowledge_pipeline.sources.attachments.reading import find_owner_uri
-from knowledge_pipeline.sources.permission_readers import read_permissions
-from knowledge_pipeline.sources.permissions import GROUP_PREFIX, Member
+from knowledge_pipeline.config.sources import AccessSettings
+from knowledge_pipeline.connectors.attachments import find_owner_uri
+from knowledge_pipeline.connectors.permissions import GROUP_PREFIX, Member
+from knowledge_pipeline.connectors.registry import read_permissions
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.audiences import (
+from knowledge_pipeline.store.access import (
     AUDIENCE_PREFIX,
     EVERYONE,
     build_audience_principal,

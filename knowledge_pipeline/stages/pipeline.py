@@ -12,13 +12,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from knowledge_pipeline.checks.integrity import CheckResult, list_unreleased_types
+from knowledge_pipeline.checks.registry import list_blocking_checks
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.embedding.base import Space
+from knowledge_pipeline.embedding.registry import resolve_space
+from knowledge_pipeline.errors import Busy, KnowledgeError, ReleaseRefused
 from knowledge_pipeline.garbage import collect_less_often
-from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, release, snapshot
-from knowledge_pipeline.stages.code_graph import refresh as graph
+from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, snapshot
+from knowledge_pipeline.stages import code_graph as graph
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
     Listing,
@@ -26,15 +30,174 @@ from knowledge_pipeline.stages.context import (
     RefreshOptions,
     RefreshOutcome,
     Stats,
+    measure_stage,
     sum_stats,
 )
-from knowledge_pipeline.stages.early_release import EarlyReleases, index_vectors, index_words
+from knowledge_pipeline.stages.embeddings import estimate_seconds, track_texts
 from knowledge_pipeline.stages.events import record_failure, record_refreshed
 from knowledge_pipeline.stages.progress import ProgressCallback, PublishedProgress, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
+from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.store.logs import record_release
+from knowledge_pipeline.store.reconcile import exclude_keys
+from knowledge_pipeline.store.release import (
+    Release,
+    find_live_release,
+    newest_graph_versions,
+    newest_index_versions,
+    publish_release,
+    restore_release,
+)
+
+# FOLD stages.early_release
+# Releases sources before all their texts are embedded: words answer at once, vectors follow as they come.
+
+MIN_LOCAL_TEXTS, MIN_REMOTE_TEXTS = 64, 2048  # without a vector; fewer are embedded in seconds
+MAX_WAIT_S = 1.0  # of words for vectors that a model of this machine makes so soon
+INTERVAL_S = 60.0  # between two releases of vectors
+MAX_TIME_SHARE = 0.1  # of a refresh, spent on them
+MIN_KEPT_SHARE = 0.9  # of the rows with a vector that are in the index
+
+
+class EarlyReleases:
+    """Releases what is indexed so far, in at most `MAX_TIME_SHARE` of the time."""
+
+    def __init__(self, release: Callable[[], object]) -> None:
+        self._release = release
+        self._is_waiting = False
+        self._released_at = self._next_at = float("-inf")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last release is long enough ago for one with more vectors."""
+        return time.monotonic() >= max(self._next_at, self._released_at + INTERVAL_S)
+
+    def start_interval(self) -> None:
+        """Count the interval from now, where nothing was released yet."""
+        self._released_at = max(self._released_at, time.monotonic())
+
+    def release(self) -> None:
+        """Release now, or with the next one where the last took long."""
+        self._is_waiting = True
+        if time.monotonic() >= self._next_at:
+            self.flush()
+
+    def flush(self) -> None:
+        """Release now, if anything waits for it."""
+        if self._is_waiting:
+            started = time.monotonic()
+            self._release()
+            self._is_waiting, self._released_at = False, time.monotonic()
+            self._next_at = self._released_at + (self._released_at - started) / MAX_TIME_SHARE
+
+
+def index_words(ctx: RefreshContext) -> Stats | None:
+    """Index a source before it is embedded; None where that is soon done, or live vectors would go."""
+    embedding = ctx.settings.resolve_embedding(ctx.source)
+    is_local = embedding.provider == "local"
+    few = MIN_LOCAL_TEXTS if is_local else MIN_REMOTE_TEXTS
+    space = resolve_space(embedding)
+    changed = track_texts(ctx, space).find_changed_values("text_key", "text_key")
+    if changed is not None and (len(changed) <= few or _count_without_vector(ctx, space, changed) <= few):
+        return None
+    missing = _count_texts_to_embed(ctx)
+    if missing is None or missing <= few:
+        return None
+    seconds = estimate_seconds(ctx, missing) if is_local else None
+    return None if seconds is not None and seconds <= MAX_WAIT_S else index.refresh(ctx, more_vectors=True)
+
+
+def index_vectors(ctx: RefreshContext) -> Stats | None:
+    """Index the vectors that came since; None where live vectors would go."""
+    return None if _count_texts_to_embed(ctx) is None else index.refresh(ctx, more_vectors=True)
+
+
+def _count_without_vector(ctx: RefreshContext, space: Space, keys: Collection[str]) -> int:
+    table = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
+    return len(keys) - table.count_rows(one_of("text_key", sorted(keys))) if keys else 0
+
+
+def _count_texts_to_embed(ctx: RefreshContext) -> int | None:
+    """Chunks without a vector; None where their rows would replace many that have one.
+
+    That is where a source has got another model, or its chunks another form: what is live then answers
+    until the new vectors are complete.
+    """
+    space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
+    if index.find_stale_tables(ctx, space.name):
+        return None
+    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id).read_rows(["text_key"], is_null("skipped"))
+    vectors = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions).read_rows(["text_key"])
+    missing = len(exclude_keys(chunks["text_key"], vectors["text_key"]))
+    table, mine = ctx.lake.index(space.name, space.dimensions), eq("source", ctx.source.id)
+    live = table.count_rows(mine) - table.count_rows(mine & UNEMBEDDED)
+    return missing if len(chunks) - missing >= MIN_KEPT_SHARE * live else None
+
+
+# FOLD stages.release
+# Release: makes what the index stage wrote live, if the blocking checks pass.
+
+
+def release_newest(lake: Lake, settings: Settings, *, unpin: bool = False) -> Stats:
+    """Release the newest index versions of all spaces together, unless they already are live.
+
+    While a pinned release is live nothing is released, and a note says so; `unpin` ends the pin.
+
+    Raises:
+        ReleaseRefused: a check failed; the last release stays live, and pinned if it was.
+        Busy: another process writes the index, or refreshes what is missing there.
+    """
+    with measure_stage("release", "") as stats, lake.lock_index():
+        last, published = find_live_release(lake), None
+        if last and last.pin and not unpin:
+            stats.notes[f"{last.pin}: refreshes publish nothing until `knowledge releases --unpin`"] += 1
+        else:
+            _require_sound_index(lake, settings, last)
+            published = publish_release(lake, keep=settings.releases.keep)
+            if published:
+                record_release(lake, published)
+        stats.added, stats.unchanged = (1, 0) if published else (0, 1)
+        if live := published or last:
+            stats.seen, stats.rows, stats.version = len(live.tables), live.rows, live.release
+            stats.unembedded = live.unembedded
+    return stats
+
+
+def _require_sound_index(lake: Lake, settings: Settings, last: Release | None) -> None:
+    newest = newest_index_versions(lake), newest_graph_versions(lake)
+    if last and (last.tables, last.graph) == newest:
+        return
+    for problem in iter_release_problems(lake, settings):
+        live = "the last release stays live"
+        if problem.may_recover:
+            raise Busy(f"{problem.message}: release again when it is done; {live}")
+        raise ReleaseRefused(f"{problem.message}; {live}: docs/checks.md says what to do")
+
+
+def roll_back_release(lake: Lake, settings: Settings, release: int, *, pin: bool = True) -> Release:
+    """Make an earlier release live again; pinned, refreshes publish nothing until someone unpins it.
+
+    Raises:
+        NotFound: there is no such release any more.
+    """
+    with lake.lock_index():
+        return restore_release(lake, release, keep=settings.releases.keep, pin=pin)
+
+
+def iter_release_problems(lake: Lake, settings: Settings) -> Iterator[CheckResult]:
+    """What forbids a release, one check after the other; the caller holds the index lock."""
+    types: list[SourceType] = [*(source.type for source in settings.sources), *list_unreleased_types(lake)]
+    for check in list_blocking_checks():
+        for source_type in check.source_types or dict.fromkeys(types):
+            result = check.run(lake, settings, source_type)
+            if not result.passed:
+                yield result
+    if problem := evaluate.find_release_problem(lake, settings):
+        yield CheckResult(False, problem)
+
 
 STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "snapshot": snapshot.refresh,
@@ -124,7 +287,7 @@ class SourceRefresh:
         """
         with self._begin_step():
             for name in ("snapshot", "chunks"):
-                if name in self._stages and name not in {each.stage for each in self.stats}:
+                if name in self._stages and name not in {stat.stage for stat in self.stats}:
                     yield self._run(name)
                 if name == "snapshot" and self._idle:
                     self._version_stamps = self.ctx.lake.version_stamps(self.ctx.source.id)
@@ -177,7 +340,7 @@ class SourceRefresh:
 
     def _remember_if_idle(self) -> None:
         stamps = self._version_stamps
-        if not self._idle or not stamps or any(each.has_changes for each in self.stats):
+        if not self._idle or not stamps or any(stat.has_changes for stat in self.stats):
             return
         if self.ctx.lake.version_stamps(self.ctx.source.id) == stamps:
             self._idle.add(self.ctx, stamps, self.stats[1:])
@@ -318,9 +481,9 @@ def refresh_release(lake: Lake, settings: Settings, *, unpin: bool = False) -> S
     for _ in range(_RELEASE_ATTEMPTS - 1):
         evaluate.refresh(lake, settings)
         try:
-            return release.refresh(lake, settings, unpin=unpin)
+            return release_newest(lake, settings, unpin=unpin)
         except ReleaseRefused:
             if not evaluate.needs_evaluation(lake, settings):  # the refused index is the evaluated one
                 raise
     evaluate.refresh(lake, settings)
-    return release.refresh(lake, settings, unpin=unpin)
+    return release_newest(lake, settings, unpin=unpin)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from knowledge_pipeline.store.events.progress import ProgressFile
+from knowledge_pipeline.store.progress import ProgressFile
 
 
 class ProgressCallback(Protocol):

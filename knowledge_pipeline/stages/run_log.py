@@ -10,10 +10,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.pending_rows import add_pending_rows
+from knowledge_pipeline.store.lake import Lake, add_pending_rows
 
 if TYPE_CHECKING:
     from knowledge_pipeline.embedding.base import Usage
@@ -50,16 +49,16 @@ def _build_rows(
     versions = _StageVersions(settings)
     return [
         {
-            "at": each.at,
-            "source": each.source,
-            "source_type": sources[each.source].type,
-            "stage": each.stage,
-            **{name: getattr(each, name) for name in _LOGGED_COUNTS},
-            "skipped": each.skipped.total(),
+            "at": stat.at,
+            "source": stat.source,
+            "source_type": sources[stat.source].type,
+            "stage": stat.stage,
+            **{name: getattr(stat, name) for name in _LOGGED_COUNTS},
+            "skipped": stat.skipped.total(),
             "run": run_id,
-            **versions.describe(sources[each.source], each),
+            **versions.describe(sources[stat.source], stat),
         }
-        for each in stats
+        for stat in stats
     ]
 
 
@@ -75,7 +74,7 @@ class _StageVersions:
         if not stats.has_changes:
             return {"code": None, "settings": None}
         if source.id not in self._known:
-            from knowledge_pipeline.config.settings_digests import compute_settings_digests
+            from knowledge_pipeline.config.settings import compute_settings_digests
             from knowledge_pipeline.stages.code_versions import compute_code_versions
 
             digests = compute_settings_digests(self._settings, source)

@@ -8,10 +8,9 @@ from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null
-from knowledge_pipeline.store.indexes import count_unindexed_rows
+from knowledge_pipeline.store.indexes import count_unindexed_rows, newest_version_time
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import compute_size
-from knowledge_pipeline.store.table_files import newest_version_time
 from knowledge_pipeline.store.tables import Table
 
 

@@ -22,15 +22,13 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from knowledge_pipeline.config.connections.local import LocalConnection
-from knowledge_pipeline.config.connections.repositories import GitConnection
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.registry import list_branches, open_source
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.json_values import is_object
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.sources.registry import list_branches, open_source
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
     Listing,
@@ -41,6 +39,7 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.run_log import log_idle_refreshes
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.text import is_object
 
 _CARRIED_MODELS = {"all-MiniLM-L6-v2", "bge-small-en-v1.5", "static-v1"}
 _COUNTERS = ("skipped", "found", "notes")
@@ -81,7 +80,7 @@ class UnchangedRefresh:
             return
         if self._mark["tables"] != self._load_version_stamps():  # another process wrote meanwhile
             return
-        stats = [each.as_metadata() | {"at": None} for each in outcome.stats]
+        stats = [stat.as_metadata() | {"at": None} for stat in outcome.stats]
         kept = {"mark": self._mark, "stats": stats, "release": release.as_metadata() | {"at": None}}
         with suppress(OSError):
             self._file.parent.mkdir(exist_ok=True)
@@ -158,7 +157,7 @@ def _depends_on_files_alone(settings: Settings, sources: Sequence[SourceConfig])
 
 def _list_models(embeddings: Iterable[EmbeddingSettings]) -> set[str]:
     """Names, or folders, of the models of this machine."""
-    local = (each.model for each in embeddings if each.provider == "local")
+    local = (embedding.model for embedding in embeddings if embedding.provider == "local")
     return {part.strip().removesuffix(":outline") for model in local for part in model.split("+")}
 
 

@@ -82,7 +82,7 @@ class PostponedUpkeep(Upkeep):
 @contextmanager
 def _carry_over(table: Table) -> Generator[None]:
     """Let what is done inside, which changes no row, be no reason to compare all rows again."""
-    from knowledge_pipeline.store.changes.change_tracker import carry_over
+    from knowledge_pipeline.store.held_terms import carry_over
 
     before = table.open_version()
     yield

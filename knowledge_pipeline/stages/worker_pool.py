@@ -17,9 +17,9 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
+from knowledge_pipeline.child_process import ChildProcess
 from knowledge_pipeline.embedding.parallel import count_usable_cores
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.sources.child_process import ChildProcess
 
 Portion = TypeVar("Portion")
 Answer = TypeVar("Answer")

@@ -14,12 +14,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.store.lance_storage import (
@@ -32,10 +34,11 @@ from knowledge_pipeline.store.lance_storage import (
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.object_store import ObjectPath
 
-if TYPE_CHECKING:  # Arrow is imported where a table is opened: a refresh without a change opens none
+if TYPE_CHECKING:
     import pyarrow as pa
 
     from knowledge_pipeline.store.tables import Table
+
 
 LOCK_TIMEOUT_S = 600.0
 _SOURCE_STAGES = ("snapshot", "chunks", "embeddings", "facts", "audiences")
@@ -207,3 +210,61 @@ def _read_dimensions(path: StorePath, name: str, stamp: VersionStamp) -> int:
     """In an object store a space's name stands for its dimensions."""
     del name, stamp  # paths in different buckets are equal
     return open_dataset(path).schema.field("vector").type.list_size
+
+
+# FOLD store.pending_rows
+# Rows of a log that wait in a file beside its table, because the process that adds them opens no table.
+#
+# Who appends to the table next, or reads it, moves them there. A kill between the two may write them twice.
+
+MAX_PENDING_BYTES = 256 * 1024  # more are worth a commit
+LOG_TIMEOUT_S = 30.0
+
+
+def add_pending_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> bool:
+    """Leave rows of JSON values, and the time `at`, for the next writer of a log; False where many wait.
+
+    Only in a folder of this machine. Raises `Busy`: others held the log for 30 s.
+    """
+    path = _pending_path(lake, name)
+    with lock_log(lake, name):
+        if path.exists() and path.stat().st_size > MAX_PENDING_BYTES:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The break comes first: what a kill has cut off before does not spoil what follows.
+        lines = ("\n" + json.dumps({**row, "at": row["at"].isoformat()}) for row in rows)
+        with path.open("a", encoding="utf-8") as file:
+            file.write("".join(lines))
+    return True
+
+
+def read_pending_rows(lake: Lake, name: str) -> list[dict[str, Any]]:
+    """The rows that wait; the caller holds the log's lock. A line that a kill cut off is left out."""
+    path = _pending_path(lake, name)
+    if not lake.is_local or not path.exists():
+        return []
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError, KeyError):
+            row = json.loads(line)
+            rows.append({**row, "at": datetime.fromisoformat(row["at"])})
+    return rows
+
+
+def remove_pending_rows(lake: Lake, name: str) -> None:
+    """Forget the rows that wait: they are in the table. The caller holds the log's lock."""
+    _pending_path(lake, name).unlink(missing_ok=True)
+
+
+def has_pending_rows(lake: Lake, name: str) -> bool:
+    """Whether any wait."""
+    return lake.is_local and _pending_path(lake, name).exists()
+
+
+def lock_log(lake: Lake, name: str) -> AbstractContextManager[None]:
+    """A log has one writer at a time. Raises `Busy`."""
+    return acquire_lock(lake.root / "locks", f"log-{name}", timeout_s=LOG_TIMEOUT_S)
+
+
+def _pending_path(lake: Lake, name: str) -> Path:
+    return lake.folder / "logs" / f"{name}.pending.jsonl"

@@ -205,7 +205,7 @@ def has_version(table: StorePath) -> bool:
         return versions.is_dir()
     try:
         with os.scandir(versions) as entries:
-            return any(each.name.endswith(".manifest") for each in entries)
+            return any(entry.name.endswith(".manifest") for entry in entries)
     except (FileNotFoundError, NotADirectoryError):
         return False
 

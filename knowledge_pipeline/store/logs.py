@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.events.positions import number_new_events
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import bound_cache
-from knowledge_pipeline.store.pending_rows import (
+from knowledge_pipeline.contract.filters import EventType
+from knowledge_pipeline.errors import Busy, KnowledgeError
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.filters import at_least, eq
+from knowledge_pipeline.store.lake import (
+    Lake,
+    add_pending_rows,
     has_pending_rows,
     lock_log,
     read_pending_rows,
     remove_pending_rows,
 )
+from knowledge_pipeline.store.lance_storage import VersionStamp, bound_cache
+from knowledge_pipeline.store.release import Release, list_releases
 from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES
 from knowledge_pipeline.store.tables import Table
+
+# FOLD store.events.positions
+# Positions of events: numbers that grow with every row, so that whoever knows the last one misses none.
+#
+# A position is the time at which its row was committed, in microseconds, or one more than the position
+# before. Numbers that only count would start anew where all rows are older than `logs.keep_days`.
+
+QUIET = timedelta(hours=1)
+"""A source that fails for the same reason again within this time is no new event."""
+
+_COLUMNS = ("position", "id", "at", "type", "source", "content")
+
+
+def number_new_events(table: Table, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that are new, with their positions; the caller holds the log's lock."""
+    now_us = time.time_ns() // 1000
+    recent: list[dict[str, Any]] = []
+    if table.exists:
+        since_us = now_us - 2 * int(QUIET.total_seconds() * 1e6)
+        recent = table.read_rows(_COLUMNS, at_least("position", since_us)).to_pylist()
+    position = max([now_us, *(row["position"] + 1 for row in recent)])
+    known = {row["id"] for row in recent}
+    latest: dict[str, dict[str, Any]] = {}  # of each source
+    for row in sorted(recent, key=lambda row: row["position"]):
+        latest[row["source"]] = row
+    new: list[dict[str, Any]] = []
+    for row in rows:
+        if row["id"] in known or _is_repeated(row, latest.get(row["source"])):
+            continue
+        known.add(row["id"])
+        latest[row["source"]] = row
+        new.append({**row, "position": position})
+        position += 1
+    return new
+
+
+def _is_repeated(row: dict[str, Any], last: dict[str, Any] | None) -> bool:
+    if last is None or row["type"] != "source.failed" or last["type"] != row["type"]:
+        return False
+    return last["content"] == row["content"] and row["at"] - last["at"] < QUIET
+
 
 _CACHE_BYTES = 4 << 20  # of what Lance reads of a log, and as much of its indexes
 
@@ -57,3 +107,115 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
     remove_pending_rows(lake, name)
+
+
+# FOLD store.events.log
+# Events: what subscribers of a store are told, recorded by whichever process made it happen.
+#
+# The process that refreshes a source or publishes a release records it. In a folder of this machine that is
+# a line in a file, which the next reader moves into the table; on an object store it is a commit. A release
+# whose process was killed in between, or that maintenance published, is recorded by the next reader.
+
+EVENTS = "events"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a store."""
+
+    position: int  # greater than that of every event recorded before
+    id: str  # the same for all who are told of it
+    type: EventType
+    at: datetime
+    source: str | None  # None: it concerns the whole store
+    release: int | None
+    content: Mapping[str, Any]  # JSON values
+
+    def as_json(self, content: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What subscribers are sent; the names are those of Standard Webhooks."""
+        data = dict(self.content if content is None else content)
+        return {"id": self.id, "type": self.type, "timestamp": self.at.isoformat(), "data": data}
+
+
+def record_event(
+    lake: Lake,
+    type: EventType,
+    content: Mapping[str, Any],
+    *,
+    at: datetime,
+    source: str | None = None,
+    release: int | None = None,
+) -> None:
+    """Record an event. It never raises: nothing that happened is undone because nobody is told of it."""
+    id_ = "evt_" + hash_strings(type, source or "", str(release or ""), at.isoformat())[:32]
+    row = {
+        **{"id": id_, "at": at, "type": type, "source": source, "release": release},
+        "content": json.dumps(content, sort_keys=True),
+    }
+    try:
+        if not (lake.is_local and add_pending_rows(lake, EVENTS, [row])):
+            append_rows(lake, EVENTS, [row])
+    except (KnowledgeError, OSError, RuntimeError) as error:
+        _log.warning("subscribers are not told of %s: %s", type, error)
+
+
+def record_release(lake: Lake, release: Release) -> None:
+    """Record that a release is live."""
+    content = {
+        **{"release": release.release, "spaces": sorted(release.tables), "rows": release.rows},
+        **{"embedded_share": round(release.embedded_share, 4), "restores": release.restores},
+    }
+    number = release.release
+    record_event(lake, "release.published", content, at=release.created_at, release=number)
+
+
+def record_missing_releases(lake: Lake) -> None:
+    """Record the releases that nobody has recorded; of a store without any event, the live one."""
+    releases = list_releases(lake)
+    table = open_log(lake, EVENTS)
+    recorded: set[int] = set()
+    if table.exists:
+        rows: list[dict[str, Any]] = table.read_rows(["release"], eq("type", "release.published")).to_pylist()
+        recorded = {row["release"] for row in rows}
+    first = min(recorded, default=releases[-1].release if releases else 0)
+    for release in releases:
+        if release.release >= first and release.release not in recorded:
+            record_release(lake, release)
+
+
+def read_events(lake: Lake, *, after: int) -> list[Event]:
+    """The events after a position, in order."""
+    table = open_log(lake, EVENTS)
+    if not table.exists:
+        return []
+    rows = table.read_rows(table.schema.names, at_least("position", after + 1)).to_pylist()
+    events = (
+        Event(
+            row["position"],
+            row["id"],
+            row["type"],
+            row["at"].astimezone(UTC),
+            row["source"],
+            row["release"],
+            json.loads(row["content"]),
+        )
+        for row in rows
+    )
+    return sorted(events, key=lambda event: event.position)
+
+
+def find_newest_position(lake: Lake) -> int:
+    """The position of the newest event; 0 where there is none."""
+    table = open_log(lake, EVENTS)
+    if not table.exists:
+        return 0
+    rows: list[dict[str, Any]] = table.read_rows(["position"]).to_pylist()
+    return max((row["position"] for row in rows), default=0)
+
+
+def read_event_stamp(lake: Lake) -> tuple[bool, VersionStamp, VersionStamp]:
+    """Equal as long as no event was recorded, and nothing released: a few file names, or two listings."""
+    pending = has_pending_rows(lake, EVENTS)
+    return pending, lake.log_table(EVENTS).version_stamp, lake.releases().version_stamp

@@ -97,11 +97,11 @@ class ObjectPath:
             children = [ObjectPath(prefix, self.store) for prefix in listed["common_prefixes"]]
             children += [self._from_meta(each) for each in listed["objects"]]
             children = [each for each in children if fnmatchcase(each.name, part)]
-        for each in children:
+        for child in children:
             if rest:
-                yield from each.glob(rest)
-            elif wild or each.is_dir():
-                yield each
+                yield from child.glob(rest)
+            elif wild or child.is_dir():
+                yield child
 
     def remove(self) -> None:
         """Remove what lies below; the versions first, so that a kill leaves no half of a table."""

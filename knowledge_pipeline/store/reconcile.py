@@ -11,20 +11,55 @@ leaves too much rather than too little, and the next run finishes the rest.
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
 # pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from datetime import datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.store.background_writer import open_background_writer
-from knowledge_pipeline.store.changes.row_replacement import StaleRows
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.fragments import ADDRESS
+from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.row_replacement import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.tables import Table
+
+# FOLD store.background_writer
+# Writes in the background: one thread commits what is ready while the caller builds the next.
+
+WriteTask = Callable[[], None]
+
+
+@contextmanager
+def open_background_writer() -> Generator[Callable[[WriteTask], None]]:
+    """Yields a function that runs a task in another thread, one at a time and in order.
+
+    The function waits for the task before and raises its error, so that at most one task runs while the
+    caller builds the next, and none starts after one that failed. When the block ends, even by an error,
+    every task has ended.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="writing") as pool:
+        running: Future[None] | None = None
+
+        def submit(task: WriteTask) -> None:
+            nonlocal running
+            if running:
+                running.result()
+            running = pool.submit(task)
+
+        yield submit
+        if running:
+            running.result()
+
 
 MERGE_MAX_ROWS = 16_384  # of an index with 768 dimensions some 200 MB, which a merge holds in memory
 
@@ -144,3 +179,167 @@ def _find_held_groups(batch: pa.RecordBatch, column: str, changed: frozenset[str
     """The groups of a batch of which the table holds rows."""
     groups: Any = batch[column]  # pyright: ignore[reportUnknownVariableType]  # no column has a type in the stubs
     return sorted(changed.intersection(groups.to_pylist())) if changed else []
+
+
+# FOLD store.changes.changed_sources
+# Finds which sources changed in a shared table since a kept version of it.
+#
+# An edit in a million rows costs what the edit costs. Where fragments were merged, all their rows are
+# compared.
+
+TypedSource = tuple[str, str]
+"""Type and id of a source."""
+
+_COMPARED_COLUMNS = ("id", "source_type", "source", "archived")
+
+
+def find_changed_sources(
+    table: Table, version: int | None, since: datetime | None, *, time_column: str
+) -> frozenset[TypedSource]:
+    """Sources whose rows differ from those of a kept version, in number or by a later time of writing.
+
+    Args:
+        version: the kept one; None: all rows are new.
+        since: rows that the kept version lacks are this old, or newer; None: of any age.
+        time_column: when a row was written.
+    """
+    return _find_changed_sources(
+        table.path, str(table.path), table.schema, table.version_stamp, version, since, time_column
+    )
+
+
+@lru_cache(maxsize=16)
+def _find_changed_sources(
+    path: StorePath,
+    name: str,
+    schema: pa.Schema,
+    stamp: VersionStamp,
+    version: int | None,
+    since: datetime | None,
+    time_column: str,
+) -> frozenset[TypedSource]:
+    """Cached: every check of a release needs the sources of each type."""
+    table, columns = Table(path, schema), ["source_type", "source", time_column]
+    changes = _diff_rows(path, name, schema, stamp, version, time_column)
+    former, rows = (change.select(columns) for change in changes)
+    now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
+    arrow: Any = pc  # whose stubs leave types out
+    recent = rows.filter(arrow.greater_equal(rows[time_column], since)) if since else table.read_rows(columns)
+    differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
+    return frozenset(differing | _count_rows_by_source(recent).keys())
+
+
+def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
+    """Ids of rows that a kept version lacks, or has elsewhere; of an index table."""
+    ids: list[Any] = _diff_index_rows(table, version).after["id"].to_pylist()
+    return frozenset(ids)
+
+
+def find_new_rows(table: Table, version: int, since: datetime, **values: str) -> pa.Table:
+    """`id`, `archived` and `ADDRESS` of index rows that a kept version lacks and that are this old, or newer.
+
+    Args:
+        values: of columns; rows with others are left out.
+    """
+    rows, arrow = _diff_index_rows(table, version).after, cast("Any", pc)  # whose stubs leave types out
+    rows = rows.filter(arrow.greater_equal(rows["updated_at"], since))
+    for column, value in values.items():
+        rows = rows.filter(arrow.equal(rows[column], value))
+    return rows.select(["id", "archived", ADDRESS])
+
+
+def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
+    return _diff_rows(table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at")
+
+
+def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
+    """Ids of the sources whose rows may differ between two versions of a shared table.
+
+    Args:
+        then: Lance's dataset at a version.
+        now: the same at another one.
+
+    Returns:
+        None where that is not known: files of the earlier version are gone.
+    """
+    try:
+        changes = find_changed_rows(then, now, ["source"])
+    except (OSError, ValueError):
+        return None
+    assert changes is not None  # without a limit
+    ids: list[Any] = pa.concat_tables(changes)["source"].unique().to_pylist()
+    return frozenset(ids)
+
+
+@lru_cache(maxsize=4)
+def _diff_rows(
+    path: StorePath,
+    name: str,
+    schema: pa.Schema,
+    stamp: VersionStamp,
+    version: int | None,
+    time_column: str,
+) -> RowChanges:
+    """Cached: each check of a release looks at the same rows."""
+    del name, stamp  # paths in different buckets are equal
+    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in schema.names]
+    return Table(path, schema).diff_rows([*columns, ADDRESS], version)
+
+
+def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:
+    """How many rows each source has."""
+    counted = rows.group_by(["source_type", "source"], use_threads=False).aggregate([([], "count_all")])
+    return {(row["source_type"], row["source"]): row["count_all"] for row in counted.to_pylist()}
+
+
+# FOLD store.spool
+# Keeps rows on disk until they may be written, so that memory stays bounded.
+#
+# The file has no name, so that the operating system frees it even after a kill.
+
+_BATCH_ROWS = 4096
+
+
+class Spool:
+    """Takes rows of one schema and returns them in the same order; a context manager."""
+
+    def __init__(self, schema: pa.Schema, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.schema, self.rows = schema, 0
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end of the context
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._writer: Any = pa.ipc.new_stream(self._file, schema, options=options)
+        self._pending: list[Mapping[str, Any]] = []
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows."""
+        self.rows += len(rows)
+        self._pending += rows
+        if len(self._pending) >= _BATCH_ROWS:
+            self._flush()
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows that are a batch already."""
+        self._flush()
+        self.rows += batch.num_rows
+        self._writer.write_batch(batch)
+
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, each time that it is called; none can be added after."""
+        if self._writer:
+            self._flush()
+            self._writer.close()
+            self._writer = None
+        self._file.seek(0)
+        yield from pa.ipc.open_stream(self._file)
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._writer.write_batch(pa.RecordBatch.from_pylist(self._pending, schema=self.schema))
+            self._pending = []

@@ -26,12 +26,12 @@ from operator import itemgetter
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.store.changes.row_replacement import StaleRows
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
-from knowledge_pipeline.store.index.locations import read_locations
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.schemas import RELEASES
+from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 
 _log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def find_live_release(lake: Lake) -> Release | None:
 
 def first_released_at(lake: Lake, release: Release | None) -> datetime | None:
     """When the tables of a release were released first, which is earlier for a rollback; None if unknown."""
-    known = {each.release: each for each in list_releases(lake)}
+    known = {release.release: release for release in list_releases(lake)}
     while release and release.restores is not None:
         release = known.get(release.restores)
     return release.created_at if release else None
@@ -192,7 +192,7 @@ def restore_release(lake: Lake, release: int, *, keep: int, pin: bool = False) -
     Raises:
         NotFound: no such release, or its versions are gone.
     """
-    kept = {each.release: each for each in list_releases(lake)}
+    kept = {release.release: release for release in list_releases(lake)}
     if (found := kept.get(release)) is None:
         numbers = ", ".join(map(str, kept)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {numbers}")
@@ -244,7 +244,7 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
 def select_kept_releases(releases: Sequence[Release], keep: int) -> list[int]:
     """Numbers of the newest `keep` releases, and of no unfinished one that another has replaced."""
     live = releases[-1:]
-    kept = [each.release for each in releases if not each.unembedded or each in live]
+    kept = [release.release for release in releases if not release.unembedded or release in live]
     return kept[-keep:]
 
 
@@ -264,7 +264,7 @@ def delete_old_releases(lake: Lake, *, keep: int) -> None:
 def _split_kept(releases: Sequence[Release], keep: int) -> tuple[list[int], list[int]]:
     """Numbers of the releases that are kept, and of the others."""
     kept = select_kept_releases(releases, keep)
-    return kept, [each.release for each in releases if each.release not in kept]
+    return kept, [release.release for release in releases if release.release not in kept]
 
 
 def _delete_stray_tags(lake: Lake, kept: Collection[int]) -> None:

@@ -11,7 +11,7 @@ import importlib
 import sys
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -20,7 +20,7 @@ from operator import attrgetter
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from knowledge_pipeline.languages import GRAPH_LANGUAGES
+from knowledge_pipeline.text import GRAPH_LANGUAGES
 
 # The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
 # one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
@@ -92,7 +92,7 @@ GRAMMARS = {
     "terraform": Grammar("tree_sitter_hcl", ("hcl",), opened=frozenset({"body"})),
     "dockerfile": Grammar("tree_sitter_containerfile", ("dockerfile",)),
 }
-"""By the names of `knowledge_pipeline.languages`, and `ocaml_interface` for OCaml's `.mli`."""
+"""By the names of `knowledge_pipeline.text`, and `ocaml_interface` for OCaml's `.mli`."""
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ def _is_sound(root: Node) -> bool:
         if node.is_error:
             if len(children) > _MAX_ERROR_CHILDREN:
                 return False
-            kept = (each for each in children if each.child_count or each.type.endswith("comment"))
+            kept = (child for child in children if child.child_count or child.type.endswith("comment"))
             loose += node.end_byte - node.start_byte - sum(each.end_byte - each.start_byte for each in kept)
         waiting.extend(child for child in children if child.has_error and child.child_count)
     return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
@@ -251,3 +251,45 @@ def _load_query(name: str, package: str) -> Query:
     folder = resources.files(package) / "queries"
     sources = ((folder / f"{query}.scm").read_text("utf-8") for query in GRAMMARS[name].queries)
     return Query(_load_grammar(name), "\n".join(sources))
+
+
+# FOLD syntax.nodes
+# Steps through a syntax tree; a missing node has no parts.
+
+
+def part_of(node: Node | None, part: str | int) -> Node | None:
+    """A part of a node, by its field or by its position among the named children."""
+    if node is None:
+        return None
+    if isinstance(part, str):
+        return node.child_by_field_name(part)
+    named = node.named_children
+    return named[part] if -len(named) <= part < len(named) else None
+
+
+def children_of(node: Node | None) -> list[Node]:
+    """The named children of a node."""
+    return node.named_children if node is not None else []
+
+
+def children_of_type(node: Node | None, *types: str) -> Iterator[Node]:
+    """The named children of some types."""
+    return (each for each in children_of(node) if each.type in types)
+
+
+def first_of_type(node: Node | None, *types: str) -> Node | None:
+    """The first named child of some types."""
+    return next(children_of_type(node, *types), None)
+
+
+def has_child(node: Node | None, *types: str) -> bool:
+    """Whether a node has a child of some types, keywords and signs included."""
+    return node is not None and any(child.type in types for child in node.children)
+
+
+def ancestor_of_type(node: Node | None, *types: str) -> Node | None:
+    """The nearest node of some types around a node."""
+    around = node.parent if node is not None else None
+    while around is not None and around.type not in types:
+        around = around.parent
+    return around

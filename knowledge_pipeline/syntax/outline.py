@@ -12,10 +12,222 @@ from itertools import chain
 from cachetools import LRUCache
 from tree_sitter import Node
 
-from knowledge_pipeline.languages import GRAPH_LANGUAGES
-from knowledge_pipeline.syntax.definition_names import body_start, head_start, name_of
 from knowledge_pipeline.syntax.grammars import SyntaxTree, parse
-from knowledge_pipeline.syntax.imports import parse_import
+from knowledge_pipeline.text import GRAPH_LANGUAGES
+
+# FOLD syntax.definition_names
+# What a definition's node is called, where its body starts, and whom it belongs to.
+#
+# Most grammars say it with a field `name` and a field `body`; the rest is here, or in queries whose
+# patterns capture `@name` and `@body` beside the definition.
+
+_NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
+_NAME_TYPES = frozenset(
+    {"identifier", "name", "simple_identifier", "type_identifier", "variable_declaration"}
+)
+_IMPLICIT_NAMES = {
+    "init_declaration": "init", "deinit_declaration": "deinit", "subscript_declaration": "subscript",
+    "secondary_constructor": "constructor", "companion_object": "Companion", "indexer_declaration": "this",
+    "given_definition": "given", "extension_definition": "extension",
+    "conversion_operator_declaration": "operator", "package_object": "package",
+}  # fmt: skip
+_BODY_TYPES = frozenset(
+    {"class_body", "enum_class_body", "function_body", "field_declaration_list", "block", "getter"}
+)
+_ANNOTATIONS = frozenset({"annotation", "attribute", "attribute_list", "decorator", "marker_annotation"})
+_MAX_ATTRIBUTES = 20
+_NOT_OWNERS = frozenset({"prototype", "exports", "module", "this", "window", "self", "globalThis"})
+_OWNED_NAMES = frozenset({"dot_index_expression", "method_index_expression"})
+_GENERICS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
+_WORDS = re.compile(r"[^\W\d]\w*")
+
+
+def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
+    """The owner and the name of a definition: `("Circle", "area")` for `double Circle::area()`.
+
+    The owner is empty unless it is written into the definition itself; the name is
+    empty for what has none.
+    """
+    if (parts := tree.named.get(node.id)) is not None:
+        return _join_names(tree, parts.names)
+    named = _find_name_node(node)
+    if named is None:
+        return "", _IMPLICIT_NAMES.get(node.type, "default" if _is_default(tree, node) else "")
+    text = " ".join(tree.slice(named)[:200].split()).strip("\"'`")
+    if named.type == "computed_property_name":  # [Symbol.iterator]
+        return "", text
+    if named.type == "member_expression":
+        # `Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody
+        *owners, name = text.split(".")
+        owners = [owner for owner in owners if owner not in _NOT_OWNERS]
+        return (owners[-1] if owners else ""), name
+    if text.startswith("operator"):
+        return "", text
+    owner, _, name = _strip_generics(text).rpartition("::")
+    return owner or _receiver_type(tree, node), name.strip("&*")
+
+
+def head_start(tree: SyntaxTree, node: Node) -> int:
+    """Character at which a definition starts, its attributes and annotations left off."""
+    for child in node.children[:_MAX_ATTRIBUTES]:
+        if child.type == "modifiers":
+            inner = next((each for each in child.children if each.type not in _ANNOTATIONS), None)
+            if inner is not None:
+                return tree.start(inner)
+        elif child.type not in _ANNOTATIONS:
+            return tree.start(child)
+    return tree.start(node)
+
+
+def body_start(tree: SyntaxTree, node: Node) -> int | None:
+    """Character at which the body of a definition starts, if it has one."""
+    if (parts := tree.named.get(node.id)) is not None and parts.body is not None:
+        return tree.start(parts.body)
+    body = node.child_by_field_name("body") or node.child_by_field_name("computed_value")
+    for key in ("value", "right", "type"):
+        inner = None if body else node.child_by_field_name(key)
+        body = body or (inner and (inner.child_by_field_name("body") or _find_body_child(inner)))
+    body = body or _find_body_child(node)
+    return tree.start(body) if body else None
+
+
+def _join_names(tree: SyntaxTree, names: list[Node]) -> tuple[str, str]:
+    """The owner and the name that a pattern captured: `("Session", "add")` for Lua's `Session:add`."""
+    texts = (" ".join(tree.slice(name)[:200].split()).strip("\"'`") for name in names)
+    name = ".".join(text for text in texts if text)
+    if len(names) == 1 and names[0].type in _OWNED_NAMES:
+        owner, _, name = name.replace(":", ".").rpartition(".")
+        return owner, name
+    return "", name
+
+
+def _find_body_child(node: Node) -> Node | None:
+    return next((child for child in node.children if child.type in _BODY_TYPES), None)
+
+
+def _find_name_node(node: Node) -> Node | None:
+    for key in _NAME_FIELDS:
+        found = node.child_by_field_name(key)
+        if found is not None:
+            return _unwrap_declarator(found) if key == "declarator" else found
+    if node.type in _IMPLICIT_NAMES:
+        return None
+    return next((child for child in node.named_children if child.type in _NAME_TYPES), None)
+
+
+def _unwrap_declarator(node: Node) -> Node:
+    """The name inside C's declarators: `*name(void)`, `(&name)[3]`."""
+    for _ in range(20):
+        inner = node.child_by_field_name("declarator")
+        if inner is None and node.type.endswith("_declarator"):
+            inner = next(iter(node.named_children), None)
+        if inner is None:
+            return node
+        node = inner
+    return node
+
+
+def _receiver_type(tree: SyntaxTree, node: Node) -> str:
+    """`Server` of Go's `func (s *Server) Listen()`."""
+    receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
+    words = _WORDS.findall(_strip_generics(tree.slice(receiver))) if receiver else []
+    return words[-1] if words else ""
+
+
+def _strip_generics(text: str) -> str:
+    for _ in range(10):
+        shorter = _GENERICS.sub("", text)
+        if shorter == text:
+            break
+        text = shorter
+    return text.strip()
+
+
+def _is_default(tree: SyntaxTree, node: Node) -> bool:
+    start = tree.start(node)
+    return tree.text[max(0, start - 20) : start].rstrip().endswith("default")
+
+
+# FOLD syntax.imports
+# Which modules an import statement names, and which names it brings into its file.
+
+_QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
+_GO = re.compile(r"""(?:(?<![\w.])([\w.]++)[ \t]+)?["`]([^"`\n]+)["`]""")
+_VERSION = re.compile(r"v\d+$")
+_PYTHON_FROM = re.compile(r"from\s+(\S+)\s+import\b(.*)", re.DOTALL)
+_BOUND_NAME = re.compile(r"[^\W\d]\w*(?!\w)(?!\s*(?:\.|::|\\|=>|as\b))")
+_PATH = re.compile(r"[^\W\d]\w*(?:(?:\.|::|\\)[^\W\d]\w*)*|\\[\w\\]+")
+_KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        import from use using as static type typeof pub crate self super require const let
+        var namespace default extern open function global func class struct enum protocol
+        include define require_once include_once require_relative load source mod in given
+        async await
+        """,
+    )
+)
+_QUOTED_MODULE_LANGUAGES = frozenset(
+    {"javascript", "typescript", "tsx", "c", "cpp", "ruby", "php", "bash", "lua", "zig"}
+)
+_LUA_SCOPE = re.compile(r"^\s*local\s+")
+_BARE_LANGUAGES = frozenset({"elixir", "haskell", "powershell"})
+_BARE = re.compile(
+    r"""\s*(?:using\s+\w+|[\w.-]+)\s+(?:qualified\s+|-Name\s+)?["']?([^\s"'{(,;]+)""", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportBinding:
+    """One imported module and the names by which a file uses it; none where they cannot be told."""
+
+    module: str
+    names: frozenset[str]
+
+
+def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
+    """The modules of one import statement, as they are written there.
+
+    Without a name where the language does not say which ones an import brings (C's
+    headers, wildcards, Ruby's and Bash's files).
+    """
+    if language == "go":
+        for alias, path in _GO.findall(statement):
+            parts = [part for part in path.split("/") if not _VERSION.match(part)]
+            name = parts[-1] if parts else path
+            yield ImportBinding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
+    elif language == "python":
+        yield from _parse_python(statement)
+    elif language == "bash":
+        yield from (ImportBinding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
+    elif language in _BARE_LANGUAGES:  # `alias Shop.{Item, Price}`, `import qualified Data.Map as Map`
+        if found := _BARE.match(statement):
+            names = _find_bound_names(statement[found.start(1) :]) | {found[1].rpartition(".")[2]}
+            yield ImportBinding(found[1].rstrip("."), names - {"as", "hiding", "qualified", ""})
+    elif language in _QUOTED_MODULE_LANGUAGES and (quoted := _QUOTED.search(statement)):
+        clause = _LUA_SCOPE.sub("", statement) if language == "lua" else statement
+        yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", clause)))
+    else:
+        # `use std::fmt;`, `import java.util.List;`, `using Json = System.Text.Json;`
+        clause = statement.split("=", 1)[-1] if re.search(r"\w\s*=\s", statement) else statement
+        paths = (path for path in _PATH.findall(clause) if path not in _KEYWORDS)
+        if (module := next(paths, None)) is not None:
+            yield ImportBinding(module, _find_bound_names(statement))
+
+
+def _find_bound_names(clause: str) -> frozenset[str]:
+    return frozenset(name for name in _BOUND_NAME.findall(clause) if name not in _KEYWORDS)
+
+
+def _parse_python(statement: str) -> Iterator[ImportBinding]:
+    if found := _PYTHON_FROM.match(statement):
+        yield ImportBinding(found[1], _find_bound_names(found[2]))
+        return
+    for clause in statement.removeprefix("import").split(","):
+        if words := clause.split():
+            yield ImportBinding(words[0], frozenset({words[-1] if "as" in words else words[0].split(".")[0]}))
+
 
 TYPE_KINDS = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "object", "extension"})
 """Kinds whose functions are methods."""
@@ -110,7 +322,9 @@ class Outline:
         self.attribute_ids = {node.id for node in tree.captures.get("attribute", ())}
         self.import_starts = {tree.start(node) for node in tree.captures.get("import", ())}
         statements = (tree.slice(node) for node in tree.captures.get("import", ()))
-        self.bindings = tuple(chain.from_iterable(parse_import(each, tree.language) for each in statements))
+        self.bindings = tuple(
+            chain.from_iterable(parse_import(statement, tree.language) for statement in statements)
+        )
         self.export_list = frozenset(
             chain.from_iterable(map(self._exported_names, tree.captures.get("export", ())))
         )

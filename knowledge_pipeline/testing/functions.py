@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from knowledge_pipeline.chunking.base import Chunker, ChunkSpan, MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.custom_extractors import CustomExtractor
-from knowledge_pipeline.config.sources.chunking import ChunkingSettings
+from knowledge_pipeline.chunking.registry import CustomExtractor
+from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sanitizing.custom import CustomSanitizer
 from knowledge_pipeline.sanitizing.findings import merge_overlapping, redact
+from knowledge_pipeline.sanitizing.sanitize import CustomSanitizer
 
 
 def check_chunker(

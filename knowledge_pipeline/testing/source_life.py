@@ -189,7 +189,7 @@ class _Life:
     def require_no_change(self, when: str) -> None:
         """Refresh; no stage has anything to do."""
         self.refresh()
-        busy = [each.stage for each in self._stats if each.has_changes]
+        busy = [stat.stage for stat in self._stats if stat.has_changes]
         assert not busy, f"{when}: {busy} changed rows; a revision stays while its document does"
 
     def require_full_is_the_same(self) -> None:
@@ -206,7 +206,7 @@ class _Life:
     def read_tables(self, *, live: bool = False) -> dict[str, list[dict[str, Any]]]:
         """The rows of the documents, the chunks and the index, but for times of writing."""
         stages = (self._lake.snapshot, self._lake.chunks)
-        found = {each.__name__: each(self._source.type, _ID) for each in stages}
+        found = {stage.__name__: stage(self._source.type, _ID) for stage in stages}
         found |= {
             f"index {name}": self._lake.index(name, size) for name, size in self._lake.list_spaces().items()
         }

@@ -11,11 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.checks.canary_sentences import MAX_SENTENCES, MAX_WORDS, choose_sentences
-from knowledge_pipeline.checks.check_canaries import MAX_OTHER_SOURCES, check_canaries, take_turn
+from knowledge_pipeline.checks.canaries import (
+    MAX_OTHER_SOURCES,
+    MAX_SENTENCES,
+    MAX_WORDS,
+    check_canaries,
+    choose_sentences,
+    take_turn,
+)
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ReleaseRefused
-from knowledge_pipeline.stages import release
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.indexes import rebuild_indexes
 from knowledge_pipeline.store.logs import open_log
@@ -99,7 +105,7 @@ def test_what_is_indexed_and_not_found_by_its_readers_alone_keeps_the_release_ba
     )
     assert {row["uri"] for row in found.sample_rows.to_pylist()} == {"a.md"}
     with pytest.raises(ReleaseRefused, match=r"last release stays live: docs/checks\.md"):
-        release.refresh(indexed.lake, indexed.settings)
+        release.release_newest(indexed.lake, indexed.settings)
     assert find_live_release(indexed.lake) == before
     indexed.refresh(full=True)  # what the message says
     assert find_live_release(indexed.lake) != before

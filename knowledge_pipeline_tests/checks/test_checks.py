@@ -11,17 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.checks.check_types import SAMPLE_ROWS, Check, CheckResult
+from knowledge_pipeline.checks.integrity import SAMPLE_ROWS, Check, CheckResult
 from knowledge_pipeline.checks.registry import CHECKS, list_blocking_checks, run_blocking_checks
-from knowledge_pipeline.config.costs import CostSettings
 from knowledge_pipeline.config.operation import CheckSettings
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.settings import CostSettings, Settings
 from knowledge_pipeline.errors import Busy, ReleaseRefused
-from knowledge_pipeline.sql_models import files, run
-from knowledge_pipeline.stages import chunks, pipeline, release, snapshot
+from knowledge_pipeline.sql_models import parse as files
+from knowledge_pipeline.sql_models import run
+from knowledge_pipeline.stages import chunks, pipeline, snapshot
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.run_log import log_refreshes
-from knowledge_pipeline.store.changes import held_columns
+from knowledge_pipeline.store import fragments as held_columns
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.logs import append_rows, open_log
 from knowledge_pipeline.store.release import find_live_release
@@ -167,7 +168,7 @@ def test_damage_is_found_where_it_is_and_keeps_the_release_back(
     assert found.sample_rows.num_rows >= 1
     before = find_live_release(project.lake)
     with pytest.raises(ReleaseRefused) as refused:
-        release.refresh(project.lake, project.settings)
+        release.release_newest(project.lake, project.settings)
     assert found.message in str(refused.value)
     assert find_live_release(project.lake) == before
 
@@ -219,7 +220,7 @@ def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
     pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[1]))
     del project.sources["other"]
     assert find(project, "index_matches_chunks").passed
-    assert release.refresh(project.lake, project.settings).added == 1
+    assert release.release_newest(project.lake, project.settings).added == 1
 
 
 def test_rows_of_a_source_of_which_nothing_is_stored_are_left_over(project: Project, indexed: None) -> None:
@@ -245,9 +246,9 @@ def test_a_source_that_is_written_and_refreshed_again_is_waited_for_and_not_call
         found = find(project, "index_matches_chunks")
         assert (found.passed, found.may_recover) == (False, True)
         with pytest.raises(Busy, match="a refresh of it is running"):
-            release.refresh(project.lake, project.settings)
+            release.release_newest(project.lake, project.settings)
     with pytest.raises(ReleaseRefused, match="has 3 chunks but 3 rows"):
-        release.refresh(project.lake, project.settings)
+        release.release_newest(project.lake, project.settings)
     assert project.refresh().failures == {}
 
 
@@ -256,7 +257,7 @@ def test_only_what_changed_since_the_live_release_is_looked_at(project: Project,
     pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     assert find(project, "vectors_are_sound").figures["new_rows"] == 1
     assert find(project, "index_matches_chunks").figures["changed_sources"] == 1
-    release.refresh(project.lake, project.settings)
+    release.release_newest(project.lake, project.settings)
     assert find(project, "vectors_are_sound").figures["new_rows"] == 0
     assert find(project, "index_matches_chunks").figures["changed_sources"] == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.checks.check_code_graph import check_dangling_edges, check_unresolved
+from knowledge_pipeline.checks.thresholds import check_dangling_edges, check_unresolved
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.conftest import Project

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.chunking.base import MeasuredDocument, TokenLimits
-from knowledge_pipeline.chunking.code.chunk import chunk_code
-from knowledge_pipeline.chunking.lines import chunk_lines
-from knowledge_pipeline.config.sources.chunking import ChunkingSettings
+from knowledge_pipeline.chunking.code import chunk_code
+from knowledge_pipeline.chunking.pack import chunk_lines
+from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "code"

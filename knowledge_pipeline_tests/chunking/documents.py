@@ -10,10 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.base import MeasuredDocument
-from knowledge_pipeline.config.connections.local import LocalConnection
-from knowledge_pipeline.config.sources.chunking import ChunkingSettings, MetadataSettings
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.config.connections import LocalConnection
+from knowledge_pipeline.config.sources import ChunkingSettings, MetadataSettings, SourceConfig
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.records import Chunk, Document
 
 _TOKEN = re.compile(r"\w{1,6}|[^\w\s]")

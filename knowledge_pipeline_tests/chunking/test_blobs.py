@@ -7,7 +7,7 @@ import hashlib
 
 import pytest
 
-from knowledge_pipeline.chunking.blobs import is_blob
+from knowledge_pipeline.chunking.blocks import is_blob
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline_tests.chunking.documents import document, source, tokenize

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from knowledge_pipeline.chunking.code.metadata import CODE_METADATA_KEYS
+from knowledge_pipeline.chunking.code import CODE_METADATA_KEYS
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline.syntax import grammars
 from knowledge_pipeline_tests.chunking.code_samples import (

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.registry import chunk_document
+from knowledge_pipeline.connectors.conversations import Turn, format_conversation
 from knowledge_pipeline.records import Document
-from knowledge_pipeline.sources.conversation import Turn, format_conversation
 from knowledge_pipeline_tests.chunking.documents import assert_sound, source, texts, tokenize
 from knowledge_pipeline_tests.thoroughness import examples
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.merging import PieceGroup, ScrapJoiner, merge_small_groups
+from knowledge_pipeline.chunking.pack import PieceGroup, ScrapJoiner, merge_small_groups
 
 LEAST, MOST = 4, 12
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.chunking.document_metadata import extract_links
-from knowledge_pipeline.chunking.registry import chunk_document, fingerprint
-from knowledge_pipeline.config.sources.chunking import MetadataSettings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.chunking.registry import chunk_document, extract_links, fingerprint
+from knowledge_pipeline.config.sources import MetadataSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Chunk, Document
 from knowledge_pipeline_tests.chunking.documents import document, source, tokenize

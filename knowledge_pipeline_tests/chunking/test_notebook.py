@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.extraction.extraction import extract
+from knowledge_pipeline.extraction.notebook import read_notebook
 from knowledge_pipeline.records import Chunk, Document
-from knowledge_pipeline.sources.files.extraction import extract
-from knowledge_pipeline.sources.files.notebook import read_notebook
 from knowledge_pipeline_tests.chunking.documents import assert_sound, source, texts, tokenize
 from knowledge_pipeline_tests.thoroughness import examples
 

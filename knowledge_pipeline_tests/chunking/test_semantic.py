@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.chunking.base import parse_blocks
 from knowledge_pipeline.chunking.blocks import split_sections
-from knowledge_pipeline.chunking.headings import parse_blocks
 from knowledge_pipeline.chunking.registry import chunk_document
 from knowledge_pipeline.records import Chunk
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.openapi.yaml_positions import parse_yaml
+from knowledge_pipeline.chunking.yaml_positions import parse_yaml
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline_tests.chunking.documents import texts
 from knowledge_pipeline_tests.thoroughness import examples

@@ -26,7 +26,7 @@ def test_questions_of_the_demo_are_answered_rightly_by_words_alone(home: Path, r
     answers = {
         secrets: "knowledge_pipeline/sanitizing/sanitize.py",
         crash: "knowledge_pipeline/store/reconcile.py",
-        release: "knowledge_pipeline/cli/commands/rollback.py",
+        release: "knowledge_pipeline/cli/releases.py",
     }
     for question, path in answers.items():
         (first, *_) = run("search", question, "--mode", "words", "--json").json["results"]

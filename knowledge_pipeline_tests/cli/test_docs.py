@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from knowledge_pipeline.cli.app import SUMMARIES, app
-from knowledge_pipeline.contract.types import SearchType, SourceType, TaskKind
+from knowledge_pipeline.contract.filters import SearchType, SourceType, TaskKind
 from knowledge_pipeline_tests.cli.conftest import Run
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"

@@ -49,7 +49,9 @@ def test_the_list_of_commands_imports_none_of_them():
     program = (
         "import sys\nfrom typer.testing import CliRunner\nfrom knowledge_pipeline.cli.app import app\n"
         "CliRunner().invoke(app, [sys.argv[1]])\n"
-        "print([name for name in sys.modules if '.cli.commands.' in name])"
+        "commands = 'context graph quality refresh releases search serve sources sql'.split()\n"
+        "commands += 'status store watch'.split()\n"
+        "print([name for name in commands if f'knowledge_pipeline.cli.{name}' in sys.modules])"
     )
     names = [
         subprocess.run(
@@ -57,7 +59,7 @@ def test_the_list_of_commands_imports_none_of_them():
         ).stdout
         for option in ("--help", "status")
     ]
-    assert names == ["[]\n", "['knowledge_pipeline.cli.commands.status']\n"]
+    assert names == ["[]\n", "['status']\n"]
 
 
 def test_the_version_is_printed(run: Run):

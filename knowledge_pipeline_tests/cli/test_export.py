@@ -13,8 +13,8 @@ import pytest
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.sources.archive.records import read_record
-from knowledge_pipeline.sources.path_encoding import path_to_uri
+from knowledge_pipeline.connectors.base import path_to_uri
+from knowledge_pipeline.connectors.records import read_record
 from knowledge_pipeline.stages.export import ExportedDocument, export_path, iter_documents, write_document
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import GUIDE, Run

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.cli.hooks.scripts import HOOKS, build_script, remove_command, write_script
+from knowledge_pipeline.cli.hooks import HOOKS, build_script, remove_command, write_script
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.sources.repositories import Repository
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.cli.render.refresh_outcome import describe_words
-from knowledge_pipeline.cli.sources.source_entries import RepositoryLocation
+from knowledge_pipeline.cli.refresh import describe_words
+from knowledge_pipeline.cli.source_entries import RepositoryLocation
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.stages import early_release
+from knowledge_pipeline.stages import pipeline as early_release
 from knowledge_pipeline_tests.cli.conftest import CODE, Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 

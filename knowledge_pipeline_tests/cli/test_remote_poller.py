@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.cli.watch.remotes import RemoteChanges, RemotePoller
+from knowledge_pipeline.cli.watch import RemoteChanges, RemotePoller
+from knowledge_pipeline_tests.connectors.repositories import Repository, over_git
 from knowledge_pipeline_tests.fakes.git_server import GitFault, GitServer
-from knowledge_pipeline_tests.sources.repositories import Repository, over_git
 
 
 def wait_for_changes(poller: RemotePoller) -> RemoteChanges:

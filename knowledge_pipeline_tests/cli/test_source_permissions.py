@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
-from knowledge_pipeline_tests.sources.repositories import Repository
 
 
 @pytest.fixture

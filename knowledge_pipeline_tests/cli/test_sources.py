@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.sources.filters import FILTER_TYPES
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import FILTER_TYPES, SourceConfig
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.fakes.archives import pack
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.cli.render.progress import ProgressLines
-from knowledge_pipeline.cli.render.screen import format_cell
-from knowledge_pipeline.cli.render.terminal_text import (
+from knowledge_pipeline.cli.progress import ProgressLines
+from knowledge_pipeline.cli.screen import (
     escape_controls,
     escape_json,
+    format_cell,
     format_count,
     one_line,
     truncate,

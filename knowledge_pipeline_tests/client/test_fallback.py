@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from knowledge_pipeline import errors
-from knowledge_pipeline.client import KnowledgeClient, fallback
+from knowledge_pipeline.client import KnowledgeClient
+from knowledge_pipeline.client import transport as fallback
 from knowledge_pipeline_tests.client.scripted_server import Scripted, ScriptedServer
 
 QUESTIONS = {

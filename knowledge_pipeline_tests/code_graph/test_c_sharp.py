@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 from knowledge_pipeline_tests.thoroughness import examples

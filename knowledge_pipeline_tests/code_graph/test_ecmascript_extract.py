@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
-from knowledge_pipeline.code_graph.languages.words import split_words
+from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline_tests.code_graph.files import targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 from knowledge_pipeline_tests.thoroughness import examples

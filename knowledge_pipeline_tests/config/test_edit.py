@@ -11,9 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.edit import add_source, remove_source
-from knowledge_pipeline.config.yaml_edit import insert_entry, remove_entry
-from knowledge_pipeline.config.yaml_lines import parse_config
+from knowledge_pipeline.config.edit import add_source, insert_entry, remove_entry, remove_source
+from knowledge_pipeline.config.problems import parse_config
 from knowledge_pipeline.errors import ConfigError, NotFound
 from knowledge_pipeline_tests.thoroughness import examples
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.config.operation import OidcSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "identity.md"
 MINIMAL = {

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.edit import add_source, remove_source
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.config.template import render_initial_config, write_initial_config
+from knowledge_pipeline.config.edit import (
+    add_source,
+    remove_source,
+    render_initial_config,
+    write_initial_config,
+)
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import ConfigError
 
 

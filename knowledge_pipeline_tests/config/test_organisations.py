@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.connections.repositories import GitConnection, GithubConnection
+from knowledge_pipeline.config.connections import GitConnection, GithubConnection
 from knowledge_pipeline.config.file import load_settings, read_stamp
-from knowledge_pipeline.config.organisations.listing import LISTINGS, OrganisationListing, write_listing
-from knowledge_pipeline.config.organisations.members import OrganisationMember
-from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.settings_digests import compute_settings_digests
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.organisations import (
+    LISTINGS,
+    OrganisationListing,
+    OrganisationMember,
+    write_listing,
+)
+from knowledge_pipeline.config.settings import Settings, compute_settings_digests
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import ConfigError
 
 GITHUB = {"type": "github_organisation", "organisation": "Acme", "token": "${ACME_TOKEN}"}

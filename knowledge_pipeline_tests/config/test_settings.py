@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.organisations.organisation import MemberSource, OrganisationSettings
+from knowledge_pipeline.config.organisation import MemberSource, OrganisationSettings
 from knowledge_pipeline.config.problems import list_models
-from knowledge_pipeline.config.query import RerankSettings
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.settings import RerankSettings, Settings
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline_tests.config.sources.entries import source
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"

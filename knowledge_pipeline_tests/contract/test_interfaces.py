@@ -17,26 +17,32 @@ from knowledge_pipeline.client import responses as client_responses
 from knowledge_pipeline.config import file
 from knowledge_pipeline.contract import requests
 from knowledge_pipeline.contract.filters import FILTER_NAMES
-from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS
-from knowledge_pipeline.contract.responses.context import (
+from knowledge_pipeline.contract.operation import Collection, LastEvent, SourceState, StatusResponse
+from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS
+from knowledge_pipeline.contract.responses import (
+    Citation,
     ContextExcerpt,
     ContextResponse,
     ContextSection,
+    GraphEdge,
+    GraphNode,
+    GraphResponse,
     OmittedChunk,
+    RelatedDocument,
+    Relation,
+    RelationsResponse,
+    SearchResponse,
+    SearchResult,
     SearchRun,
 )
-from knowledge_pipeline.contract.responses.documents import RelatedDocument, Relation, RelationsResponse
-from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
-from knowledge_pipeline.contract.responses.inventory import Collection, LastEvent, SourceState, StatusResponse
-from knowledge_pipeline.contract.responses.search import Citation, SearchResponse, SearchResult
-from knowledge_pipeline.evaluation.golden_files import GoldenFilters
-from knowledge_pipeline.query.code_graph.interface import AsyncGraph
+from knowledge_pipeline.evaluation.golden import GoldenFilters
+from knowledge_pipeline.query.graph_queries import AsyncGraph
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.serve.http.app import create_app
+from knowledge_pipeline.serve.mcp.inputs import input_schema_of, output_schema_of
 from knowledge_pipeline.serve.mcp.tools import TOOLS
-from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.page.results import PageQuery
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.tool_inputs import input_schema_of, output_schema_of
 
 NOT_FOR_MODELS = {
     *("extensions", "branches", "tags", "channels", "include_archived"),

@@ -23,7 +23,7 @@ from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from dagster._core.utils import make_new_backfill_id
 
 from knowledge_pipeline.defs.assets import stage_asset_keys
-from knowledge_pipeline.defs.partitions import source_partitions
+from knowledge_pipeline.defs.settings_assets import source_partitions
 from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.daemon import Daemon, running

@@ -13,13 +13,16 @@ from dagster._core.storage.defs_state.base import DefsStateStorage
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.asset_jobs import build_refresh_job, build_release_job
-from knowledge_pipeline.defs.assets import build_release_asset, build_stage_assets
+from knowledge_pipeline.defs.assets import (
+    build_refresh_job,
+    build_release_asset,
+    build_release_job,
+    build_stage_assets,
+)
 from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
 from knowledge_pipeline.defs.jobs import build_source_jobs
-from knowledge_pipeline.defs.partitions import list_source_types, source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_assets import build_settings_specs
+from knowledge_pipeline.defs.settings_assets import build_settings_specs, list_source_types, source_partitions
 from knowledge_pipeline.defs.sql_models import build_model_assets
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

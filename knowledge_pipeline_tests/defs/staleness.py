@@ -7,11 +7,15 @@ import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
-from knowledge_pipeline.defs.metadata.provenance import data_version, track_refresh_inputs
-from knowledge_pipeline.defs.partitions import group_ids_by_type, list_source_types, source_partitions
-from knowledge_pipeline.defs.settings_assets import build_settings_specs
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.defs.metadata import build_stage_specs
+from knowledge_pipeline.defs.provenance import data_version, track_refresh_inputs
+from knowledge_pipeline.defs.settings_assets import (
+    build_settings_specs,
+    group_ids_by_type,
+    list_source_types,
+    source_partitions,
+)
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project

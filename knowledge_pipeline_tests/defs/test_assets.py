@@ -3,8 +3,9 @@
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.stages import early_release, pipeline
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages import pipeline as early_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.conftest import Workplace, errors

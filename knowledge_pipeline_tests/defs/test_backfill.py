@@ -9,7 +9,7 @@ import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
-from knowledge_pipeline.defs.runs.event_log import RELEASE
+from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import STAGES

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
-from knowledge_pipeline.defs.runs.event_log import RELEASE
+from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.defs.backfilling import KEYS, Partitions, daemon_of
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.checks.check_types import CheckResult, build_sample
+from knowledge_pipeline.checks.integrity import CheckResult, build_sample
 from knowledge_pipeline.checks.registry import (
     CHECKS,
     list_blocking_checks,
@@ -18,12 +18,13 @@ from knowledge_pipeline.defs.checks import (
     build_checks_job,
     build_informational_checks,
     to_check_result,
+    translate_failures,
 )
 from knowledge_pipeline.defs.dagster_internals import log_check_result
-from knowledge_pipeline.defs.failures import translate_failures
-from knowledge_pipeline.defs.partitions import source_partitions
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.stages import pipeline, release
+from knowledge_pipeline.defs.settings_assets import source_partitions
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -67,7 +68,7 @@ def indexing(project: ProjectResource) -> Iterator[dg.MaterializeResult | dg.Ass
 @dg.asset(deps=[INDEX], name="release")
 def publish(context: dg.AssetExecutionContext, project: ProjectResource) -> None:
     with translate_failures(context, project.retry_policy()):
-        release.refresh(project.open_lake(), project.load_settings())
+        release.release_newest(project.open_lake(), project.load_settings())
 
 
 STAGES = [

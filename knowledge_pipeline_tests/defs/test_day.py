@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
+from knowledge_pipeline.defs.commit_sensors import CommitCursor
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.store.lake import Lake

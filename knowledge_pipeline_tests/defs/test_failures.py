@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from knowledge_pipeline.defs.failures import translate_failures
+from knowledge_pipeline.defs.checks import translate_failures
 from knowledge_pipeline.errors import PermanentError, SourceUnavailable
 
 POLICY = dg.RetryPolicy(max_retries=2, delay=0.0)

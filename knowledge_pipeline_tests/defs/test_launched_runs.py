@@ -15,8 +15,8 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
 from knowledge_pipeline.defs.assets import stage_asset_keys
-from knowledge_pipeline.defs.runs.event_log import RELEASE
-from knowledge_pipeline.defs.runs.requests import read_sources_per_run
+from knowledge_pipeline.defs.event_log import RELEASE
+from knowledge_pipeline.defs.runs import read_sources_per_run
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.test_assets import content
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.maintenance import build_maintenance_job
+from knowledge_pipeline.defs.jobs import build_maintenance_job
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline_tests.defs.conftest import Workplace

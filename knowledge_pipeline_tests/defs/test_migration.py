@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from knowledge_pipeline.defs.migration import build_migration_job
+from knowledge_pipeline.defs.jobs import build_migration_job
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline_tests.store.migration.conftest import OpenStore
 from knowledge_pipeline_tests.store.migration.conftest import open_store as open_store  # a fixture

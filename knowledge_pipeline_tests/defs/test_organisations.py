@@ -6,9 +6,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.organisations import build_organisations_job, build_organisations_sensor
-from knowledge_pipeline.defs.partitions import list_source_types
-from knowledge_pipeline.defs.sensors.configuration import build_removals_sensor, build_sources_sensor
+from knowledge_pipeline.defs.jobs import build_organisations_job, build_organisations_sensor
+from knowledge_pipeline.defs.sensors import build_removals_sensor, build_sources_sensor
+from knowledge_pipeline.defs.settings_assets import list_source_types
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
 ADDED, REMOVED, UNLISTED = range(3)

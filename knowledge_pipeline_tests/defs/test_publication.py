@@ -8,10 +8,10 @@ import sys
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.publication import PUBLICATION, build_publication_asset, build_publication_sensor
+from knowledge_pipeline.defs.jobs import PUBLICATION, build_publication_asset, build_publication_sensor
+from knowledge_pipeline.extensions.publish import DSN_VARIABLE
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.publish.postgres import DSN_VARIABLE
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.stages.publish.conftest import Query
 from knowledge_pipeline_tests.stages.publish.conftest import dsn as dsn  # fixtures

@@ -17,10 +17,10 @@ import dagster as dg
 import httpx2
 import pytest
 
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.knowledge_base import KnowledgeBase
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.daemon import Daemon, running
-from knowledge_pipeline_tests.sources.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

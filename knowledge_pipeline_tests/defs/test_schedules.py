@@ -9,8 +9,8 @@ import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.schedules import build_schedules
-from knowledge_pipeline.defs.sensors.commits import build_commits_sensor
+from knowledge_pipeline.defs.commit_sensors import build_commits_sensor
+from knowledge_pipeline.defs.jobs import build_schedules
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.defs.watching import Watch, how_of_run, sources_of_run
 

@@ -7,13 +7,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.defs import settings_assets
 from knowledge_pipeline.defs.settings_assets import (
     STAGE_SETTINGS,
     build_settings_sensor,
     build_settings_specs,
-    compute_settings_digests,
     report_settings,
 )
 from knowledge_pipeline.stages.pipeline import STAGES

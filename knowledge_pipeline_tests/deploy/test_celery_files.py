@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from knowledge_pipeline.defs.runs.executor import BROKER_VARIABLE, CELERY_SETTINGS, SOURCE_STEP_TAGS
+from knowledge_pipeline.defs.runs import BROKER_VARIABLE, CELERY_SETTINGS, SOURCE_STEP_TAGS
 from knowledge_pipeline_tests.fakes.storage import ROOT
 
 CELERY = ROOT / "deploy" / "celery"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import knowledge_pipeline
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding import local
 from knowledge_pipeline.embedding.model_folders import find_model_folder
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.embedding.remote.batching import split_batches
+from knowledge_pipeline.embedding.endpoints import split_batches
 
 
 @settings(deadline=None)

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding import packaged_onnx
-from knowledge_pipeline.embedding.carriers import verify_carried_files
-from knowledge_pipeline.embedding.model_folders import find_model_folder, find_package_folder
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.embedding import encoders as packaged_onnx
+from knowledge_pipeline.embedding.model_folders import (
+    find_model_folder,
+    find_package_folder,
+    verify_carried_files,
+)
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import ModelError
 

@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding.bert_graph import build_bert_graph
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.encoders import is_encoder
-from knowledge_pipeline.embedding.model_folders import find_model_folder
+from knowledge_pipeline.embedding.model_folders import find_model_folder, read_tensors
+from knowledge_pipeline.embedding.onnx_export import build_bert_graph
 from knowledge_pipeline.embedding.registry import open_embedder
-from knowledge_pipeline.embedding.safetensors_file import read_tensors
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_bert import WINDOW, build_tiny_bert
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.fakes.tiny_model import DIMENSIONS, build_tiny_model

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.embedding import loaded_model
-from knowledge_pipeline.embedding.loaded_model import LoadedModel
+from knowledge_pipeline.embedding import local as loaded_model
+from knowledge_pipeline.embedding.local import LoadedModel
 
 
 class _Transformer:

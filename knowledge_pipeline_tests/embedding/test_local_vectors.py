@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.registry import open_embedder
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline_tests.fakes.tiny_model import build_tiny_model

@@ -9,7 +9,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.registry import check_endpoint, open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 from knowledge_pipeline_tests.fakes.ollama_server import OllamaServer

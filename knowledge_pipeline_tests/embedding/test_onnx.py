@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS
-from knowledge_pipeline.embedding.prompts import find_known_prompts
-from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS
+from knowledge_pipeline.embedding.registry import find_known_prompts, open_embedder, resolve_space
 from knowledge_pipeline.errors import ModelError
 
 NAME = "bge-small-en-v1.5"

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector

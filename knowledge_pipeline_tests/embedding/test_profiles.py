@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from knowledge_pipeline.config.embedding import PROFILES
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
-from knowledge_pipeline.embedding.outline import OUTLINE_TOKENS, build_outline
+from knowledge_pipeline.config.embedding import PROFILES, EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.embedding.ensemble import OUTLINE_TOKENS, build_outline
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release

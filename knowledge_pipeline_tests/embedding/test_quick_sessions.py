@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.embedding import packaged_onnx
-from knowledge_pipeline.embedding.encoders import POOLING, OnnxEncoder
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.embedding import encoders as packaged_onnx
+from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, POOLING, OnnxEncoder, PackagedEmbedder
 from knowledge_pipeline.embedding.model_folders import find_package_folder
-from knowledge_pipeline.embedding.packaged_onnx import PACKAGED_MODELS, PackagedEmbedder
 from knowledge_pipeline.embedding.parallel import open_onnx_session
 from knowledge_pipeline.embedding.registry import open_embedder
 
@@ -28,9 +27,9 @@ TEXTS = ["how is a payment retried", "def f(x): return x", "", "a long text " * 
 
 @pytest.fixture(autouse=True)
 def _loaded_by_no_other_test() -> Iterator[None]:
-    packaged_onnx._load_encoder.cache_clear()
+    packaged_onnx._load_packaged_encoder.cache_clear()
     yield
-    packaged_onnx._load_encoder.cache_clear()
+    packaged_onnx._load_packaged_encoder.cache_clear()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.reading import is_mostly_kept, remove_unread
 
 

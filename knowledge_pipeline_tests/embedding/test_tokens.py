@@ -10,9 +10,8 @@ from tokenizers.models import BPE
 
 from knowledge_pipeline.embedding.model_folders import find_model_folder, find_package_folder
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer, open_tokenizer
-from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
 from knowledge_pipeline.records import Tokenize
-from knowledge_pipeline.strings import replace_surrogates
+from knowledge_pipeline.text import estimate_token_starts, replace_surrogates
 from knowledge_pipeline_tests.thoroughness import examples
 
 _TEXTS = st.text(st.characters(), max_size=200)  # lone surrogates included

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import check_endpoint, open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 from knowledge_pipeline_tests.fakes.google.vertex_server import EMAIL, Fault, VertexServer
@@ -225,7 +226,7 @@ def test_questions_to_code_alone_are_questions_to_code():
 
 def test_without_its_extra_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "google.auth", None)
-    monkeypatch.delitem(sys.modules, "knowledge_pipeline.embedding.remote.google_identity", raising=False)
+    monkeypatch.delitem(sys.modules, "knowledge_pipeline.embedding.google_identity", raising=False)
     settings = EmbeddingSettings(provider="vertex", model="text-embedding-005", project="p")
     with pytest.raises(ConfigError, match=r"pip install 'knowledge-pipeline\[vertex\]'"):
         open_embedder(settings)

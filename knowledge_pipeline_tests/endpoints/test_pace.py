@@ -1,4 +1,4 @@
-from knowledge_pipeline.endpoints.rate_limit import RateLimiter
+from knowledge_pipeline.endpoints import RateLimiter
 
 
 def test_a_rate_of_60_a_minute_lets_one_start_a_second_even_after_a_pause():

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 import scipy  # whose parts are imported when they are used
 
-from knowledge_pipeline.evaluation.compare import compare, compute_difference, list_changed_questions
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.evaluation.judge import QuestionResponse, RetrievedChunk
-from knowledge_pipeline.evaluation.scores import estimate_mean
+from knowledge_pipeline.evaluation.scores import (
+    QuestionResponse,
+    RetrievedChunk,
+    compare,
+    compute_difference,
+    estimate_mean,
+    list_changed_questions,
+)
 
 
 def response(text: str, *paths: str, type: str = "code") -> QuestionResponse:

@@ -8,12 +8,10 @@ from typing import get_args
 
 import pytest
 
-from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.filters import Filters, SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation import golden
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.evaluation.golden_files import GoldenFilters, load_golden_set
-from knowledge_pipeline.query.search.engine import SearchType
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenFilters, GoldenQuestion, load_golden_set
 
 
 def write(path: Path, text: str) -> Path:

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.evaluation.judge import (
+from knowledge_pipeline.evaluation.scores import (
     QuestionResponse,
     RetrievedChunk,
+    estimate_mean,
     is_answered,
     judge_by_file,
     judge_by_place,
+    score_questions,
+    summarize,
 )
-from knowledge_pipeline.evaluation.scores import estimate_mean, score_questions, summarize
 
 
 def found(path: str, *symbols: str, source: str = "app", line: int = 1) -> RetrievedChunk:

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.sources.organisations.registry import list_members
-from knowledge_pipeline.sources.permission_readers import read_permissions
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.registry import list_members, read_permissions
+from knowledge_pipeline_tests.connectors.repositories import read
 from knowledge_pipeline_tests.fakes.organisation import Organisation
 from knowledge_pipeline_tests.fakes.organisation_services import HOLDERS, MemberKind
-from knowledge_pipeline_tests.sources.repositories import read
 
 LISTED: dict[str, MemberKind] = {
     "code": "repository",

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.costs import BudgetSettings
+from knowledge_pipeline.config.settings import BudgetSettings
 from knowledge_pipeline.errors import LanguageModelUnavailable
 from knowledge_pipeline.llm.budgets import Budgets, list_reached, sum_spending
 from knowledge_pipeline.llm.model_calls import CallReport, ModelCall, UsageAccount
-from knowledge_pipeline.query.log.model_calls import ModelCallLog
+from knowledge_pipeline.query.logs import ModelCallLog
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.spending import Spending
 

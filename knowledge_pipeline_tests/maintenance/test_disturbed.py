@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.maintenance import maintain as maintenance
-from knowledge_pipeline.maintenance.work import MaintenanceOptions
-from knowledge_pipeline.stages import pipeline, release
+from knowledge_pipeline import maintenance
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.maintenance import MaintenanceOptions
+from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.release import find_live_release, list_releases
 from knowledge_pipeline_tests.conftest import Project, tables

@@ -15,21 +15,22 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.connections.archive_file import ArchiveFileConnection
-from knowledge_pipeline.config.connections.repositories import GitConnection
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline import maintenance
+from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.connectors.archive_file import ARCHIVE_LISTINGS, build_listing_name
+from knowledge_pipeline.connectors.git.command import build_remote
+from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.maintenance import maintain as maintenance
-from knowledge_pipeline.maintenance.work import MaintenanceOptions, MaintenanceReport
-from knowledge_pipeline.sources.archive_file.kept_listing import ARCHIVE_LISTINGS, build_listing_name
-from knowledge_pipeline.sources.git.mirror import Mirror
-from knowledge_pipeline.sources.git.remote import build_remote
-from knowledge_pipeline.stages import release
-from knowledge_pipeline.store import lance_storage, logs, table_files
+from knowledge_pipeline.maintenance import MaintenanceOptions, MaintenanceReport
+from knowledge_pipeline.stages import pipeline as release
+from knowledge_pipeline.store import indexes as table_files
+from knowledge_pipeline.store import lance_storage, logs
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.locks import acquire_lock
-from knowledge_pipeline.store.readers import open_index
 from knowledge_pipeline.store.release import find_live_release, list_releases, restore_release
+from knowledge_pipeline.store.search import open_index
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

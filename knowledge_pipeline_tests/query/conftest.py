@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

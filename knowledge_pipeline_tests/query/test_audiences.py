@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query import audiences
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.audiences import Audiences
+from knowledge_pipeline.query import access as audiences
+from knowledge_pipeline.query.access import Access, Audiences
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.store import release
-from knowledge_pipeline.store.audiences import build_audience_principal, write_audiences
+from knowledge_pipeline.store.access import build_audience_principal, write_audiences
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import remove_path

@@ -10,13 +10,13 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.contract.requests import Task
-from knowledge_pipeline.contract.responses.search import BlamedLines
+from knowledge_pipeline.contract.responses import BlamedLines
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.git_server import GitServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.serve.running import Running
-from knowledge_pipeline_tests.sources.repositories import Repository
 
 PAY = "def pay(order):\n    amount = order.total\n    return amount\n"
 PAY_TWICE = PAY.replace("order.total\n", "order.total\n    charge(amount)\n")

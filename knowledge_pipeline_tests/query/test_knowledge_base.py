@@ -13,7 +13,7 @@ import pytest
 from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.query.code_graph.interface import AsyncGraph, Graph
+from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 

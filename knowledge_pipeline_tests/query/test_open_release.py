@@ -9,7 +9,7 @@ import pytest
 from knowledge_pipeline.query import open_release
 from knowledge_pipeline.query.open_release import LiveIndex
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, SpaceUnreadable
+from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 from knowledge_pipeline_tests.query.search import rows
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.query.working_tree import has_content
-from knowledge_pipeline.serve.text_renderer import render_answer
+from knowledge_pipeline.serve.mcp.text import render_answer
 from knowledge_pipeline_tests.conftest import Project
 
 PAY = "def pay(order):\n    return order.total\n"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.relations.mentions import (
+from knowledge_pipeline.relations import (
     KINDS,
+    DocumentContext,
     extract_front_matter_mentions,
     extract_mentions,
     extract_metadata_mentions,
 )
-from knowledge_pipeline.relations.names import DocumentContext
 from knowledge_pipeline_tests.counted import steps
 
 PULL = DocumentContext("pulls", "github_pr", "pull/40", repo="ann/app")

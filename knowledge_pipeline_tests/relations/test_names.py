@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.relations.names import DocumentContext, list_names, resolve_name
+from knowledge_pipeline.relations import DocumentContext, list_names, resolve_name
 
 DOCS = DocumentContext("docs", "markdown", "docs/guide/start.md", repo="Ann/app")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.sources.source import SanitizeSettings
+from knowledge_pipeline.config.sources import SanitizeSettings
 from knowledge_pipeline.sanitizing import personal_data
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.sources.source import SanitizeSettings
+from knowledge_pipeline.config.sources import SanitizeSettings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizedText, fingerprint, sanitize
 from knowledge_pipeline_tests.counted import steps

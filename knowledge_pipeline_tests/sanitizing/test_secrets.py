@@ -12,7 +12,7 @@ from detect_secrets.plugins.slack import SlackDetector
 from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from knowledge_pipeline.config.sources.source import SanitizeSettings
+from knowledge_pipeline.config.sources import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline_tests.sanitizing.fake_secrets import TOKENS, hexadecimal, letters, private_key
 

@@ -26,7 +26,7 @@ import httpx2
 from knowledge_pipeline import AsyncKnowledgeBase, Filters, KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.maintenance.purge import purge_source
+from knowledge_pipeline.maintenance import purge_source
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.errors import Forbidden, NotFound
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query import access as accesses
+from knowledge_pipeline.query import logs as query_ids
+from knowledge_pipeline.query import plan
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
+from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.declared_sources import DeclaredSources
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.log import query_ids
-from knowledge_pipeline.query.search import plan
-from knowledge_pipeline.query.search.cache import AnswerCache
+from knowledge_pipeline.query.visible_graph import VisibleGraph
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 from knowledge_pipeline.serve.tokens import Token
 from knowledge_pipeline.store import filters

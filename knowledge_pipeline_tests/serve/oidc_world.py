@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.config.operation import OidcSettings
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.serve.world import SEERS
 

@@ -17,12 +17,12 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.isolation_attempts import Secret
 from knowledge_pipeline_tests.serve.world import CODE, GUIDE, STORE, Held
-from knowledge_pipeline_tests.sources.repositories import Repository
 
 SOURCE = Held("secretcode", "code", "acme", ("ada@example.org",))
 CANARY = SOURCE.canary

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import httpx2
 
-from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.config.operation import OidcSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.endpoints.endpoint import get_ssl_context
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
-from knowledge_pipeline.serve.server import build_server
+from knowledge_pipeline.endpoints import get_ssl_context
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
+from knowledge_pipeline.serve.workers import build_server
 
 PATIENCE_S = 200.0  # for an answer: on a busy machine, a process of lower priority starts slowly
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from knowledge_pipeline.errors import Overloaded
-from knowledge_pipeline.serve.admission import Admission
+from knowledge_pipeline.serve.service import Admission
 
 
 def test_queries_are_refused_once_those_before_them_take_longer_than_they_may_wait() -> None:

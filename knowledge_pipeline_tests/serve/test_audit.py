@@ -10,10 +10,9 @@ import pytest
 from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.errors import Unauthenticated
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.log.refusals import RefusalLog
+from knowledge_pipeline.query.logs import RefusalLog
 from knowledge_pipeline.serve.service import Origin
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import lock_log
+from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
 

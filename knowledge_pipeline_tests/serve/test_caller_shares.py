@@ -9,8 +9,7 @@ import anyio
 import pytest
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.serve.rate_limits import CallerShares
-from knowledge_pipeline.serve.service import Origin, Service
+from knowledge_pipeline.serve.service import CallerShares, Origin, Service
 
 LOCAL = Origin("http", "127.0.0.1", host="127.0.0.1")
 

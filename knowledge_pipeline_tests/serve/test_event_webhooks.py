@@ -16,13 +16,11 @@ import pytest
 
 from knowledge_pipeline.config.operation import EventSettings
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.serve.events import deliveries as module
-from knowledge_pipeline.serve.events.deliveries import WebhookDeliveries
-from knowledge_pipeline.serve.events.follower import EventFollower
-from knowledge_pipeline.serve.events.signatures import build_headers, parse_key
-from knowledge_pipeline.serve.events.targets import Target
-from knowledge_pipeline.store.events.log import record_event
+from knowledge_pipeline.serve import events as module
+from knowledge_pipeline.serve.events import EventFollower, WebhookDeliveries
+from knowledge_pipeline.serve.targets import Target, build_headers, parse_key
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import record_event
 from knowledge_pipeline_tests.fakes.served import Sent
 from knowledge_pipeline_tests.fakes.webhook_receiver import WebhookReceiver
 
@@ -33,7 +31,7 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookReceiver]:
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(module, "TURN_S", 0.02)
-    monkeypatch.setattr("knowledge_pipeline.serve.events.follower.LOCAL_INTERVAL_S", 0.02)
+    monkeypatch.setattr("knowledge_pipeline.serve.events.LOCAL_INTERVAL_S", 0.02)
     with WebhookReceiver(SECRET) as made:
         yield made
 

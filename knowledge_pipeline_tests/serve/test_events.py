@@ -16,11 +16,11 @@ import pytest
 from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.config import file
 from knowledge_pipeline.errors import Forbidden
-from knowledge_pipeline.serve.events import streams
+from knowledge_pipeline.serve import events as streams
 from knowledge_pipeline.serve.tokens import TokenStore
-from knowledge_pipeline.store.events.log import record_event
-from knowledge_pipeline.store.events.progress import ProgressFile
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import record_event
+from knowledge_pipeline.store.progress import ProgressFile
 from knowledge_pipeline_tests.serve.running import Running
 
 EVENTS = "/api/v1/knowledge/events"

@@ -17,8 +17,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from knowledge_pipeline.config.operation import WebhookSettings
-from knowledge_pipeline.serve import health, server
-from knowledge_pipeline.serve.http.connection_limits import MAX_HEADER_BYTES, create_protocol_class
+from knowledge_pipeline.serve import status as health
+from knowledge_pipeline.serve import workers as server
+from knowledge_pipeline.serve.http.limits import MAX_HEADER_BYTES, create_protocol_class
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, refused
 from knowledge_pipeline_tests.serve.world import World

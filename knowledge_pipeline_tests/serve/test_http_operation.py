@@ -16,9 +16,9 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import WebhookSettings
-from knowledge_pipeline.serve import refresh_queue
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.serve import refreshes as refresh_queue
+from knowledge_pipeline.serve.refreshes import RefreshQueue
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.jira.events import ticket_event
 from knowledge_pipeline_tests.fakes.webhook_sender import sign_jira

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode, checks
 
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.watch.heartbeat import HeartbeatFile, create_heartbeat
+from knowledge_pipeline.store.local_state import HeartbeatFile, create_heartbeat
 from knowledge_pipeline_tests.serve.running import Running
 
 # `positive_data_acceptance` is left out: no schema can say which templates, sources and dates there are.

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.config import file
-from knowledge_pipeline.config.limits import LimitSettings
+from knowledge_pipeline.config.settings import LimitSettings
 from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
-from knowledge_pipeline.query.search.plan import PROFILES
+from knowledge_pipeline.query.plan import PROFILES
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
 

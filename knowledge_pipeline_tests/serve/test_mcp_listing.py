@@ -8,9 +8,8 @@ import anyio
 import pytest
 from mcp.client.client import Client
 
-from knowledge_pipeline.serve.mcp.descriptions import build_instructions
 from knowledge_pipeline.serve.mcp.server import create_server
-from knowledge_pipeline.serve.mcp.tools import CORE_TOOLS, TOOLS, select_tools
+from knowledge_pipeline.serve.mcp.tools import CORE_TOOLS, TOOLS, build_instructions, select_tools
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline_tests.serve.world import World
 

@@ -9,11 +9,11 @@ import pytest
 from mcp.client.client import Client
 from mcp_types import CallToolResult
 
-from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphResponse
+from knowledge_pipeline.context.tokens import estimate_tokens
+from knowledge_pipeline.contract.responses import GraphEdge, GraphResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
-from knowledge_pipeline.serve.mcp.answer_pages import page_document, page_graph, page_search
 from knowledge_pipeline.serve.mcp.server import create_server
+from knowledge_pipeline.serve.mcp.tools import page_document, page_graph, page_search
 from knowledge_pipeline.serve.service import Identity, Service
 from knowledge_pipeline_tests.serve.mcp_calls import RIGHT
 from knowledge_pipeline_tests.serve.test_texts import answer, node, result

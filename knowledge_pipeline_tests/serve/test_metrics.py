@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running

@@ -14,8 +14,8 @@ import anyio
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull
 
-from knowledge_pipeline.config.identity import OidcSettings
-from knowledge_pipeline.serve.oidc import provider
+from knowledge_pipeline.config.operation import OidcSettings
+from knowledge_pipeline.serve import oidc as provider
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.serve.oidc_clients import CALLBACK, signed_in_over_mcp, walk
 from knowledge_pipeline_tests.serve.oidc_world import CLIENT, SECRET, claims_of, people, trusting

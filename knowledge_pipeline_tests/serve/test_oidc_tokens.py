@@ -18,8 +18,8 @@ import jwt
 import pytest
 
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.serve.oidc import provider
-from knowledge_pipeline.serve.oidc.principals import resolve_subject
+from knowledge_pipeline.serve import oidc as provider
+from knowledge_pipeline.serve.oidc import resolve_subject
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer, create_pair
 from knowledge_pipeline_tests.serve.isolation import Doors, Watch, hidden_from, secrets_of

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import SEERS, World

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from knowledge_pipeline.config import file
-from knowledge_pipeline.store.events.log import record_event
-from knowledge_pipeline.store.events.progress import ProgressFile
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import record_event
+from knowledge_pipeline.store.progress import ProgressFile
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.serve.axe import find_violations, load_axe
 from knowledge_pipeline_tests.serve.oidc_world import trusting

@@ -12,9 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.serve.page.code_html import render_lines, render_marked
-from knowledge_pipeline.serve.page.markdown_html import render_markdown
-from knowledge_pipeline.serve.page.term_matching import TermMatcher, split_at_ranges
+from knowledge_pipeline.serve.page.markdown_html import (
+    TermMatcher,
+    render_lines,
+    render_markdown,
+    render_marked,
+    split_at_ranges,
+)
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.attacks import ATTACK, attacked_by
 from knowledge_pipeline_tests.serve.running import Running

@@ -8,16 +8,13 @@ from itertools import pairwise
 import pytest
 from starlette.datastructures import QueryParams
 
-from knowledge_pipeline.contract.responses.graph import CodeNeighbour, GraphEdge, GraphNode, GraphResponse
-from knowledge_pipeline.contract.responses.search import Citation
+from knowledge_pipeline.contract.responses import Citation, CodeNeighbour, GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.graph import group_edges
-from knowledge_pipeline.serve.page.graph_drawing import MAX_BOXES, draw_graph
-from knowledge_pipeline.serve.page.markdown_html import render_markdown
-from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.page import results as links
+from knowledge_pipeline.serve.page.graph import MAX_BOXES, draw_graph, group_edges
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher, render_markdown
 from knowledge_pipeline.serve.page.rendering import format_age
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
+from knowledge_pipeline.serve.page.results import PageQuery
 
 WEB = "https://forge.example/o/r/blob/main/a.py"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher
 from knowledge_pipeline.serve.page.results import build_result_views
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
 from knowledge_pipeline_tests.query.agent_context.cited import result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge_pipeline.errors import TooManyRequests
-from knowledge_pipeline.serve.rate_limits import RequestLimiter
+from knowledge_pipeline.serve.service import RequestLimiter
 
 
 class Clock:

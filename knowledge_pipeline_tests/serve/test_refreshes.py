@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
-from knowledge_pipeline.serve import refresh_queue as module
-from knowledge_pipeline.serve.last_events import list_last_events
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve import refreshes as module
+from knowledge_pipeline.serve.refreshes import RefreshQueue, list_last_events
 from knowledge_pipeline_tests.full_disk import limited_files
 
 # Stands in for the command line: notes its number and with what it was called, waits until it may go
@@ -493,7 +492,7 @@ def test_erasing_is_never_taken_for_a_refresh(program):
 
 KILLED = """
 import asyncio, os, pathlib, sys
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline_tests.full_disk import limited_files
 root = pathlib.Path(sys.argv[1])
 async def scenario():

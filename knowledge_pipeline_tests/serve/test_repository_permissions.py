@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline.connectors import http_retry
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
-from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.serve.isolation import EVERY_DOOR, Doors, list_leaking_doors
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret

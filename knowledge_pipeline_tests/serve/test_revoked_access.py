@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.serve.isolation import Doors, Watch, secrets_of

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors import http_retry
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.sources import http_retry
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline.store.lake import Lake

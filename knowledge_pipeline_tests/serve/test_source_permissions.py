@@ -13,15 +13,14 @@ import pytest
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.maintenance.purge import purge_source
-from knowledge_pipeline.query import audiences
+from knowledge_pipeline.maintenance import purge_source
+from knowledge_pipeline.query import access as audiences
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
-from knowledge_pipeline.stages.pipeline import refresh_source
-from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.audiences import write_audiences
+from knowledge_pipeline.stages.pipeline import refresh_source, roll_back_release
+from knowledge_pipeline.store.access import write_audiences
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer

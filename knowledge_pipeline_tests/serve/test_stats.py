@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.contract.responses.usage import QueryStats
+from knowledge_pipeline.contract.operation import QueryStats
 from knowledge_pipeline.serve.inventory import compute_stats
 from knowledge_pipeline_tests.conftest import Project
 

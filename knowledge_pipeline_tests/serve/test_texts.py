@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from knowledge_pipeline.contract.responses.graph import GraphEdge, GraphNode, GraphResponse
-from knowledge_pipeline.contract.responses.search import Citation, ResultSpan, SearchResponse, SearchResult
-from knowledge_pipeline.serve.mcp.graph_text_renderer import render_graph_answer
-from knowledge_pipeline.serve.text_renderer import fence_block, render_answer, render_document
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    GraphEdge,
+    GraphNode,
+    GraphResponse,
+    ResultSpan,
+    SearchResponse,
+    SearchResult,
+)
+from knowledge_pipeline.serve.mcp.text import fence_block, render_answer, render_document, render_graph_answer
 
 
 def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> SearchResult:

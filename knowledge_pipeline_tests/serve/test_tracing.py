@@ -192,7 +192,7 @@ def test_a_receiver_that_does_not_answer_holds_up_neither_answers_nor_the_end(wo
 def test_nothing_of_it_is_imported_where_it_is_not_configured():
     program = (
         "import sys\n"
-        "import knowledge_pipeline.serve.server\n"
+        "import knowledge_pipeline.serve.workers\n"
         "names = ('opentelemetry.sdk', 'opentelemetry.exporter', 'openinference', 'prometheus_client')\n"
         "print([name for name in sys.modules if name.startswith(names)])"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.client import KnowledgeClient
-from knowledge_pipeline.config.costs import CostSettings
+from knowledge_pipeline.config.settings import CostSettings
 from knowledge_pipeline.contract.usage_labels import HEADER_NAMES, META_NAMES, UsageLabels, read_labels
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.serve.tokens import TokenStore

@@ -9,10 +9,15 @@ from urllib.parse import urlencode
 
 import pytest
 
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.serve.webhooks.deliveries import MAX_AGE_S, SeenDeliveries, parse_payload
-from knowledge_pipeline.serve.webhooks.pushes import parse_push, repository_key
+from knowledge_pipeline.serve.webhook_verification import (
+    MAX_AGE_S,
+    SeenDeliveries,
+    parse_payload,
+    parse_push,
+    repository_key,
+)
 
 
 def github(**changes: Any) -> dict[str, Any]:

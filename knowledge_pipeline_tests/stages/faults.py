@@ -28,11 +28,11 @@ import lance
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline import maintenance as maintain
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.maintenance import maintain
-from knowledge_pipeline.maintenance.work import MaintenanceOptions
-from knowledge_pipeline.store import leases
+from knowledge_pipeline.maintenance import MaintenanceOptions
+from knowledge_pipeline.store import locks as leases
 from knowledge_pipeline.store.lance_storage import open_dataset
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.tables import Table

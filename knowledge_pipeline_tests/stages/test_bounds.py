@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
 from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline.store.search import IndexReader, ScoredRow, open_index
 from knowledge_pipeline_tests.conftest import Project
 
 REFRESHES = 24  # of which each adds a version or two to every table

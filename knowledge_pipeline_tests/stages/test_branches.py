@@ -10,23 +10,25 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline import maintenance as purge
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.maintenance import purge
+from knowledge_pipeline.extensions.publish import (
+    PublishedSpace,
+    _Rows,  # pyright: ignore[reportPrivateUsage]
+)
 from knowledge_pipeline.sql_models.run import run_query
-from knowledge_pipeline.stages import release
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.pipeline import refresh_source
-from knowledge_pipeline.stages.publish.publish import _Rows  # pyright: ignore[reportPrivateUsage]
-from knowledge_pipeline.stages.publish.target import PublishedSpace
-from knowledge_pipeline.store.code_graph import symbol_payload
+from knowledge_pipeline.store import graph as symbol_payload
+from knowledge_pipeline.store import search as payload
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.index import payload
-from knowledge_pipeline.store.index.locations import SourceLocation, write_location
 from knowledge_pipeline.store.reconcile import plan_changes
 from knowledge_pipeline.store.release import publish_if_same_rows
+from knowledge_pipeline.store.search import SourceLocation, write_location
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
-from knowledge_pipeline_tests.sources.repositories import Repository
+from knowledge_pipeline_tests.connectors.repositories import Repository
 
 URL = "https://github.com/ann/shop.git"
 PAGES = "https://github.com/ann/shop/blob/"
@@ -131,7 +133,7 @@ def test_answers_name_the_branch_of_their_release(shop: Project, base: Knowledge
     require_answers(base, "main", other="next/one")
     with shop.lake.lock_index():
         assert publish_if_same_rows(shop.lake, keep=5) is None, "no check has seen the branch yet"
-    release.refresh(shop.lake, shop.settings)
+    release.release_newest(shop.lake, shop.settings)
     require_answers(base, "next/one", other="main")
     release.roll_back_release(shop.lake, shop.settings, 1, pin=False)
     require_answers(base, "main", other="next/one")
@@ -175,7 +177,7 @@ def earlier(shop: Project) -> Project:
     shop.lake.graph_table("edges").update_where(eq("source", "shop"), branch="main")
     for table in (index_table(shop), *shop.lake.graph_tables().values()):
         write_location(table, "shop", SourceLocation())
-    release.refresh(shop.lake, shop.settings)
+    release.release_newest(shop.lake, shop.settings)
     return shop
 
 

@@ -13,14 +13,18 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.maintenance import maintain
-from knowledge_pipeline.maintenance.purge import purge_documents, purge_former_types, purge_source
-from knowledge_pipeline.maintenance.work import MaintenanceOptions
+from knowledge_pipeline import maintenance as maintain
+from knowledge_pipeline.maintenance import (
+    MaintenanceOptions,
+    purge_documents,
+    purge_former_types,
+    purge_source,
+)
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.stages.code_graph import refresh
+from knowledge_pipeline.stages import code_graph as refresh
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
-from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.changes import held_terms
+from knowledge_pipeline.stages.pipeline import roll_back_release
+from knowledge_pipeline.store import held_terms
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.tables import Table

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.errors import NotFound, StoreError
+from knowledge_pipeline.stages import code_graph as refresh
+from knowledge_pipeline.stages import code_graph_rows as facts
+from knowledge_pipeline.stages import code_graph_rows as portions
 from knowledge_pipeline.stages import worker_pool
-from knowledge_pipeline.stages.code_graph import facts, portions, refresh
-from knowledge_pipeline.stages.code_graph.batches import BatchBuilder
+from knowledge_pipeline.stages.code_graph_rows import BatchBuilder
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.snapshot import refresh as refresh_snapshot
 from knowledge_pipeline.stages.worker_pool import WorkerPool

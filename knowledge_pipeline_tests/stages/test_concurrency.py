@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline_tests.conftest import Project, tables
 

@@ -12,12 +12,13 @@ import pytest
 from knowledge_pipeline.checks.registry import CHECKS
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.errors import EmbeddingUnavailable
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.stages import early_release, embeddings, pipeline
+from knowledge_pipeline.knowledge_base import KnowledgeBase
+from knowledge_pipeline.stages import embeddings, pipeline
+from knowledge_pipeline.stages import pipeline as early_release
 from knowledge_pipeline.stages.context import RefreshContext
-from knowledge_pipeline.stages.embedding_work import estimate_rest_s, order_texts
+from knowledge_pipeline.stages.embeddings import estimate_rest_s, order_texts
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.stages.progress import ProgressCallback
-from knowledge_pipeline.stages.release import roll_back_release
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import UNEMBEDDED, Filter
 from knowledge_pipeline.store.release import Release, find_live_release, list_releases

@@ -10,8 +10,8 @@ import pytest
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.events import record_failure
-from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.events.log import read_events, record_missing_releases
+from knowledge_pipeline.stages.pipeline import roll_back_release
+from knowledge_pipeline.store.logs import read_events, record_missing_releases
 from knowledge_pipeline_tests.conftest import Project
 
 

@@ -12,9 +12,10 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.stages import index_words, pipeline
+from knowledge_pipeline.stages import index as index_words
+from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions, RefreshOutcome
-from knowledge_pipeline.stages.index_words import has_former_words
+from knowledge_pipeline.stages.index import has_former_words
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

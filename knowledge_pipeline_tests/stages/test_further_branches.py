@@ -14,21 +14,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline import maintenance as purge
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.maintenance import purge
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.records import is_variant_uri
-from knowledge_pipeline.serve.text_renderer import render_answer
+from knowledge_pipeline.serve.mcp.text import render_answer
 from knowledge_pipeline.sql_models.run import run_query
-from knowledge_pipeline.stages import release
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.export import iter_documents
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.index.locations import read_locations
+from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.sources.repositories import Repository
 from knowledge_pipeline_tests.stages.test_reconciliation import Crash, crash_before_write
 from knowledge_pipeline_tests.thoroughness import examples
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

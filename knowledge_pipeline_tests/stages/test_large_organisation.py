@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.file import load_settings, read_stamp
-from knowledge_pipeline.defs.sensors.source_changes import RemovalCursor, plan_additions, plan_removals
-from knowledge_pipeline.sources.git.remote_heads import build_queries, group_by_watched_branch
+from knowledge_pipeline.connectors.git.remote_heads import build_queries, group_by_watched_branch
+from knowledge_pipeline.defs.sensors import RemovalCursor, plan_additions, plan_removals
+from knowledge_pipeline.stages.context import list_scheduled_sources
 from knowledge_pipeline.stages.organisations import discover, select_organisations
-from knowledge_pipeline.stages.schedules import list_scheduled_sources
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 
 REPOSITORIES = 2_000

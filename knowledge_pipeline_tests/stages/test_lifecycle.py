@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import pytest
 
+from knowledge_pipeline.connectors.registry import open_api_source
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.sources.api_sources import open_api_source
-from knowledge_pipeline.stages.pipeline import RefreshOutcome
+from knowledge_pipeline.knowledge_base import KnowledgeBase
+from knowledge_pipeline.stages.context import RefreshOutcome
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer

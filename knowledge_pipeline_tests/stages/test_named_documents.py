@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.store.audiences import read_audiences
+from knowledge_pipeline.store.access import read_audiences
 from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

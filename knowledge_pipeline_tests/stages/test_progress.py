@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_pipeline.stages import embeddings
 from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
-from knowledge_pipeline.store.events.progress import ProgressFile, RefreshProgress, list_running_refreshes
+from knowledge_pipeline.store.progress import ProgressFile, RefreshProgress, list_running_refreshes
 from knowledge_pipeline_tests.conftest import Project
 
 

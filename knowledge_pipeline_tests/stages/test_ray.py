@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.stages.embeddings import TEXTS_PER_COMMIT
 from knowledge_pipeline.store.tables import Table

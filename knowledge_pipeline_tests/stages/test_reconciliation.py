@@ -20,7 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.stages import chunk_rows, early_release, embeddings
+from knowledge_pipeline.stages import chunks as chunk_rows
+from knowledge_pipeline.stages import embeddings
+from knowledge_pipeline.stages import pipeline as early_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.contract.responses.documents import RelationsResponse
+from knowledge_pipeline.contract.responses import RelationsResponse
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from knowledge_pipeline import maintenance as purge
 from knowledge_pipeline.errors import NotFound, ReleaseRefused
-from knowledge_pipeline.maintenance import purge
-from knowledge_pipeline.stages import release
+from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.store.filters import Filter, eq, one_of
-from knowledge_pipeline.store.readers import open_index
 from knowledge_pipeline.store.release import find_live_release, list_releases, publish_if_same_rows
+from knowledge_pipeline.store.search import open_index
 from knowledge_pipeline_tests.conftest import Project
 
 EVERYTHING = Filter("true")
@@ -59,7 +59,7 @@ def test_readers_see_what_was_released_and_nothing_else(project: Project, folder
 
     refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     assert found(project) == ["first = 1"]
-    release.refresh(project.lake, project.settings)
+    release.release_newest(project.lake, project.settings)
     assert found(project) == ["second = 2"]
 
 
@@ -103,7 +103,7 @@ def test_refreshes_after_a_rollback_write_and_publish_nothing_until_it_is_unpinn
         (note,) = outcome.release.notes
         assert note.startswith("release 3 is pinned (content of release 1, since 20")
         assert (found(pinned), outcome.release.version) == (["first = 1"], 3)
-    stats = release.refresh(pinned.lake, pinned.settings, unpin=True)
+    stats = release.release_newest(pinned.lake, pinned.settings, unpin=True)
     assert (found(pinned), stats.version, stats.added, dict(stats.notes)) == (["third = 3"], 4, 1, {})
     (folder / "a.py").write_text("fourth = 4\n")
     pinned.refresh()
@@ -115,13 +115,13 @@ def test_the_pin_stays_where_the_checks_refuse_the_newest(pinned: Project) -> No
     table = pinned.lake.index(space, dimensions)
     table.delete_where(eq("source", "main"))
     with pytest.raises(ReleaseRefused, match="has 1 chunks but 0 rows in the index"):
-        release.refresh(pinned.lake, pinned.settings, unpin=True)
+        release.release_newest(pinned.lake, pinned.settings, unpin=True)
     assert find_live_release(pinned.lake).pin and found(pinned) == ["first = 1"]  # type: ignore[union-attr]
 
 
 def test_a_pin_on_the_newest_rows_can_be_ended(project: Project, folder: Path) -> None:
     release.roll_back_release(project.lake, project.settings, 1)
-    assert release.refresh(project.lake, project.settings, unpin=True).version == 3
+    assert release.release_newest(project.lake, project.settings, unpin=True).version == 3
     assert find_live_release(project.lake).pin is None  # type: ignore[union-attr]
 
 
@@ -148,7 +148,7 @@ def test_a_purge_erases_from_a_pinned_release_which_stays_pinned_with_the_rest(
     assert found(project) == ["first = 1"] and traces(project, secret) == 0
     assert project.refresh().failures == {}
     assert found(project) == ["first = 1"]
-    release.refresh(project.lake, project.settings, unpin=True)
+    release.release_newest(project.lake, project.settings, unpin=True)
     assert found(project) == ["second = 2"]
 
 
@@ -161,7 +161,7 @@ def test_a_purge_publishes_nothing_that_the_checks_refuse(
     ((space, dimensions),) = project.lake.list_spaces().items()
     project.lake.index(space, dimensions).delete_where(eq("uri", "a.py"))
     with pytest.raises(ReleaseRefused, match="has 2 chunks but 1 rows in the index"):
-        release.refresh(project.lake, project.settings)
+        release.release_newest(project.lake, project.settings)
     (folder / "b.py").unlink()
     assert purge.purge_documents(project.lake, project.settings, "main", uri="b.py") == 1
     assert found(project) == ["first = 1"] and traces(project, secret) == 0
@@ -223,7 +223,7 @@ def test_only_the_configured_number_of_releases_is_kept(project: Project, folder
     for number in range(6):
         (folder / "a.py").write_text(f"number = {number}\n")
         project.refresh()
-        release.refresh(project.lake, settings)
+        release.release_newest(project.lake, settings)
     project.sources["main"]["metadata"] = {"tags": ["x"]}
     with_keep = settings.model_copy(update={"sources": project.settings.sources})
     from knowledge_pipeline.stages import pipeline
@@ -259,7 +259,7 @@ def test_a_damaged_index_is_not_released(project: Project, folder: Path, damage:
         "unsound": "not finite or not of length 1",
     }
     with pytest.raises(ReleaseRefused, match=problem[damage]):
-        release.refresh(project.lake, project.settings)
+        release.release_newest(project.lake, project.settings)
     assert find_live_release(project.lake) == before
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from knowledge_pipeline.config.sources.source import SanitizeSettings
+from knowledge_pipeline.config.sources import SanitizeSettings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline_tests.conftest import Project, tables
+from knowledge_pipeline_tests.connectors.files.test_extraction import pdf
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.sources.files.test_extraction import pdf
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.stages.schedules import Schedule, list_scheduled_sources
+from knowledge_pipeline.stages.context import Schedule, list_scheduled_sources
 
 TRIGGERS = ["realtime", "on_commit", "hourly", "daily", "weekly"]
 

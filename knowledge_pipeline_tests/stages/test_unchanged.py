@@ -15,11 +15,11 @@ import pytest
 from knowledge_pipeline.stages import pipeline, unchanged
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions, RefreshOutcome
 from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.lake import has_pending_rows
 from knowledge_pipeline.store.logs import open_log
-from knowledge_pipeline.store.pending_rows import has_pending_rows
 from knowledge_pipeline.store.release import restore_release
 from knowledge_pipeline_tests.conftest import Project
-from knowledge_pipeline_tests.sources.repositories import Repository
+from knowledge_pipeline_tests.connectors.repositories import Repository
 
 Comparable = list[tuple[Any, ...]]
 
@@ -90,7 +90,8 @@ def test_it_imports_neither_arrow_nor_what_other_types_of_sources_need(processes
     program = (
         "import atexit, sys\n"
         "heavy = ('numpy', 'pyarrow', 'lance', 'lancedb', 'torch', 'onnxruntime', 'tree_sitter')\n"
-        "heavy += ('requests', 'urllib3', 'httpx2', 'yaml', 'lxml', 'knowledge_pipeline.sources.code_host')\n"
+        "heavy += ('requests', 'urllib3', 'httpx2', 'yaml', 'lxml')\n"
+        "heavy += ('knowledge_pipeline.connectors.conversations',)\n"
         "atexit.register(lambda: print([name for name in heavy if name in sys.modules], file=sys.stderr))\n"
         f"sys.argv = ['knowledge', '--config', {str(config)!r}, 'refresh', '--json']\n"
         "from knowledge_pipeline.cli import main\n"
@@ -256,7 +257,7 @@ def test_who_reads_the_log_finds_the_refreshes_that_were_recalled(processes: Pro
 
 
 def test_many_rows_that_wait_are_written(processes: Processes, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("knowledge_pipeline.store.pending_rows.MAX_PENDING_BYTES", 10)
+    monkeypatch.setattr("knowledge_pipeline.store.lake.MAX_PENDING_BYTES", 10)
     open_log(processes.project.lake, "refreshes")
     processes.refresh()
     assert has_pending_rows(processes.project.lake, "refreshes")

@@ -8,8 +8,8 @@ import pytest
 
 from knowledge_pipeline.stages import pipeline, upkeep
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
+from knowledge_pipeline.store import held_terms as change_tracker
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.changes import change_tracker
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project

@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from knowledge_pipeline.config.connections.buckets import AzureConnection
+from knowledge_pipeline.config.connections import AzureConnection
 from knowledge_pipeline.config.store import ObjectStore
+from knowledge_pipeline.connectors.azure import AzureContainer, build_auth
 from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.sources.bucket.azure import AzureContainer
-from knowledge_pipeline.sources.bucket.azure_identity import build_auth
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.bucket.store import RemoteProject
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from knowledge_pipeline.store.background_writer import open_background_writer
+from knowledge_pipeline.store.reconcile import open_background_writer
 
 
 def test_work_is_done_beside_the_caller_one_at_a_time_and_in_order():

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from knowledge_pipeline import maintenance as maintain
+from knowledge_pipeline import maintenance as purge
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ConfigError, StoreError
-from knowledge_pipeline.maintenance import maintain, purge
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import Run
 from knowledge_pipeline_tests.cli.conftest import run as run  # a fixture

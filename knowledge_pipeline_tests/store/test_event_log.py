@@ -7,15 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.store.events import positions as event_positions
-from knowledge_pipeline.store.events.log import (
-    find_newest_position,
-    read_event_stamp,
-    read_events,
-    record_event,
-)
+from knowledge_pipeline.store import logs as event_positions
 from knowledge_pipeline.store.filters import at_least
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import find_newest_position, read_event_stamp, read_events, record_event
 
 AT = datetime(2026, 3, 31, 12, tzinfo=UTC)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge_pipeline.store import indexes, lance_storage, readers
+from knowledge_pipeline.store import indexes, lance_storage
+from knowledge_pipeline.store import search as readers
 from knowledge_pipeline.store.filters import MATCH_ALL
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.store.test_indexes import DIMENSIONS, write
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.store import indexes, readers
+from knowledge_pipeline.store import indexes, matching_rows
+from knowledge_pipeline.store import search as readers
+from knowledge_pipeline.store import vectors as indexed_vectors
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq, one_of
-from knowledge_pipeline.store.index import indexed_vectors, matching_rows
-from knowledge_pipeline.store.index.exact_vectors import VectorMemory
-from knowledge_pipeline.store.index.vector_files import compute_cosines
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
+from knowledge_pipeline.store.search import IndexReader, ScoredRow, open_index
+from knowledge_pipeline.store.vectors import VectorMemory, compute_cosines
 from knowledge_pipeline_tests.query.search import rows
 
 DIMENSIONS = 384

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store import indexes, readers
-from knowledge_pipeline.store.changes import held_columns
-from knowledge_pipeline.store.changes.row_replacement import StaleRows
+from knowledge_pipeline.store import fragments as held_columns
+from knowledge_pipeline.store import indexes, segments
+from knowledge_pipeline.store import search as readers
 from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, eq, one_of
-from knowledge_pipeline.store.index import segments
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
+from knowledge_pipeline.store.row_replacement import StaleRows
+from knowledge_pipeline.store.search import IndexReader, ScoredRow, open_index
 from knowledge_pipeline.store.tables import Table
 
 DIMENSIONS = 32

@@ -13,8 +13,7 @@ import pytest
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.leases import Lease
-from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.locks import Lease, acquire_lock
 from knowledge_pipeline.store.object_store import ObjectPath, open_client
 from knowledge_pipeline_tests.fakes.bucket.azure_server import AzureServer
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket

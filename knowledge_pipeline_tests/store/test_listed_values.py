@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter, eq, has_any
-from knowledge_pipeline.store.index.listed_values import ListedValues
+from knowledge_pipeline.store.fragments import ListedValues
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline_tests.query.search import rows
 
 NAMES = (["a", "b"], [], ["b"], ["c"])

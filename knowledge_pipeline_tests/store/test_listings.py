@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.config.organisations.listing import LISTINGS
+from knowledge_pipeline.config.organisations import LISTINGS
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages.organisations import discover, select_organisations
-from knowledge_pipeline.store.organisations.listings import fetch_listings, load_shared_settings
+from knowledge_pipeline.store.listings import fetch_listings, load_shared_settings
 from knowledge_pipeline_tests.fakes.bucket.s3_server import REGION, Fault, S3Bucket
 
 

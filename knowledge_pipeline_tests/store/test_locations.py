@@ -10,16 +10,17 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.federation.reader import FederatedReader
+from knowledge_pipeline.store.federation import FederatedReader
 from knowledge_pipeline.store.filters import eq, on_branch
-from knowledge_pipeline.store.index.locations import (
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.search import (
+    IndexReader,
     Locations,
     SourceLocation,
+    open_index,
     read_locations,
     write_location,
 )
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, open_index
 from knowledge_pipeline_tests.query.search import rows
 
 PAGES = "https://github.com/ann/app/blob/"

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store import indexes, matching_rows
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq, one_of
-from knowledge_pipeline.store.index import matching_rows
-from knowledge_pipeline.store.index.exact_vectors import VectorMemory
-from knowledge_pipeline.store.index.matching_rows import MatchingRows, RowSet
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, ScoredRow, open_index
+from knowledge_pipeline.store.matching_rows import MatchingRows, RowSet
+from knowledge_pipeline.store.search import IndexReader, ScoredRow, open_index
+from knowledge_pipeline.store.vectors import VectorMemory
 from knowledge_pipeline_tests.store.test_indexes import DIMENSIONS, write
 
 CONDITIONS = (MATCH_ALL, MATCH_NONE, eq("source", "b"), ~eq("source", "b"), one_of("id", ["i3", "i311"]))

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from knowledge_pipeline import maintenance as maintain
+from knowledge_pipeline import maintenance as purge
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import KnowledgeError, NotFound, StoreError, StoreUnavailable
-from knowledge_pipeline.maintenance import maintain, purge
-from knowledge_pipeline.maintenance.work import MaintenanceOptions
+from knowledge_pipeline.knowledge_base import KnowledgeBase
+from knowledge_pipeline.maintenance import MaintenanceOptions
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import compute_size
 from knowledge_pipeline.store.object_store import ObjectPath, open_client

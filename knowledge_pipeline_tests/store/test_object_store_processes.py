@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline import maintenance as maintain
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import Busy, KnowledgeError
-from knowledge_pipeline.maintenance import maintain
-from knowledge_pipeline.maintenance.work import MaintenanceOptions
+from knowledge_pipeline.maintenance import MaintenanceOptions
 from knowledge_pipeline.stages import pipeline
-from knowledge_pipeline.store import leases
+from knowledge_pipeline.store import locks as leases
 from knowledge_pipeline.store.lance_storage import open_dataset
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, tables

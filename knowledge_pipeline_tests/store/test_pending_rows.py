@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.pending_rows import add_pending_rows, read_pending_rows
+from knowledge_pipeline.store.lake import Lake, add_pending_rows, read_pending_rows
 
 AT = datetime(2026, 3, 31, 12, tzinfo=UTC)
 

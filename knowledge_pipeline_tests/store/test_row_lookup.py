@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.code_graph.row_lookup import KeyedTable, RowLookup
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
-from knowledge_pipeline.store.readers import Row
+from knowledge_pipeline.store.graph import KeyedTable, RowLookup
 from knowledge_pipeline.store.schemas import EDGES
+from knowledge_pipeline.store.search import Row
 from knowledge_pipeline_tests.query.search.rows import MOMENT
 from knowledge_pipeline_tests.thoroughness import examples
 

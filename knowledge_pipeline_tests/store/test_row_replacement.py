@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.changes import row_replacement
-from knowledge_pipeline.store.changes.row_replacement import StaleRows
+from knowledge_pipeline.store import row_replacement, segments
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.index import segments
+from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
 

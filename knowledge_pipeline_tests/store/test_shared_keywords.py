@@ -11,10 +11,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.store.federation.keywords import SharedKeywords
+from knowledge_pipeline.store.federation import SharedKeywords, TermCounts, count_terms, split_words, to_term
 from knowledge_pipeline.store.filters import MATCH_ALL
-from knowledge_pipeline.store.index.bm25 import count_terms, split_words, to_term
-from knowledge_pipeline.store.index.term_statistics import TermCounts
 from knowledge_pipeline.store.indexes import FTS_OPTIONS
 
 COMMON = ["the", "of", "returns", "store", "payment", "session", "Café", "retries", "index"]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import StoreUnavailable
-from knowledge_pipeline.store import shared_state
-from knowledge_pipeline.store.shared_state import SharedState
+from knowledge_pipeline.store import local_state as shared_state
+from knowledge_pipeline.store.local_state import SharedState
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.store import indexes
-from knowledge_pipeline.store.federation.reader import FederatedReader
+from knowledge_pipeline.store.federation import FederatedReader
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline_tests.query.search import rows
 
 LIMIT = 8

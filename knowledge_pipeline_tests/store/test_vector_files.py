@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.store.filters import MATCH_ALL, one_of
-from knowledge_pipeline.store.index.exact_vectors import VectorMemory
-from knowledge_pipeline.store.index.vector_files import VectorFiles
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.store.search import IndexReader, open_index
+from knowledge_pipeline.store.vectors import VectorFiles, VectorMemory
 from knowledge_pipeline_tests.query.search import rows
 
 DIMENSIONS = 384

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.serve.health import check_watchers
-from knowledge_pipeline.store.watch.heartbeat import HeartbeatFile, create_heartbeat, list_watchers
+from knowledge_pipeline.serve.status import check_watchers
+from knowledge_pipeline.store.local_state import HeartbeatFile, create_heartbeat, list_watchers
 
 KILLED = """
 import os, pathlib, sys
-from knowledge_pipeline.store.watch.heartbeat import HeartbeatFile, create_heartbeat
+from knowledge_pipeline.store.local_state import HeartbeatFile, create_heartbeat
 held = HeartbeatFile(pathlib.Path(sys.argv[1]), create_heartbeat())
 os.kill(os.getpid(), 9)
 """

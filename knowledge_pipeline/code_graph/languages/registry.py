@@ -5,37 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules
+from knowledge_pipeline.code_graph.languages import (
+    bash,
+    c_family,
+    c_sharp,
+    ecmascript,
+    go,
+    java,
+    kotlin,
+    php,
+    python,
+    ruby,
+    scala,
+)
+from knowledge_pipeline.code_graph.languages import ecmascript_modules as ecmascript_manifests
+from knowledge_pipeline.code_graph.languages import go as go_modules
+from knowledge_pipeline.code_graph.languages import rust as rust_crates
+from knowledge_pipeline.code_graph.languages import rust_facts as rust
+from knowledge_pipeline.code_graph.languages import swift as swift_modules
+from knowledge_pipeline.code_graph.languages import swift_facts as swift
 from knowledge_pipeline.code_graph.languages.base import Language
-from knowledge_pipeline.code_graph.languages.bash import facts as bash
-from knowledge_pipeline.code_graph.languages.bash.resolution import Bash
-from knowledge_pipeline.code_graph.languages.c_family import facts as c_family
-from knowledge_pipeline.code_graph.languages.c_family.resolution import CFamily
-from knowledge_pipeline.code_graph.languages.c_sharp import facts as c_sharp
-from knowledge_pipeline.code_graph.languages.c_sharp.resolution import CSharp
-from knowledge_pipeline.code_graph.languages.ecmascript import facts as ecmascript
-from knowledge_pipeline.code_graph.languages.ecmascript import manifests as ecmascript_manifests
-from knowledge_pipeline.code_graph.languages.ecmascript.resolution import EcmaScript
-from knowledge_pipeline.code_graph.languages.go import facts as go
-from knowledge_pipeline.code_graph.languages.go import modules as go_modules
-from knowledge_pipeline.code_graph.languages.go.resolution import Go
-from knowledge_pipeline.code_graph.languages.java import facts as java
-from knowledge_pipeline.code_graph.languages.java.resolution import Java
-from knowledge_pipeline.code_graph.languages.kotlin import facts as kotlin
-from knowledge_pipeline.code_graph.languages.kotlin.resolution import Kotlin
-from knowledge_pipeline.code_graph.languages.php import facts as php
-from knowledge_pipeline.code_graph.languages.php.resolution import Php
-from knowledge_pipeline.code_graph.languages.python import facts as python
-from knowledge_pipeline.code_graph.languages.python.resolution import Python
-from knowledge_pipeline.code_graph.languages.ruby import facts as ruby
-from knowledge_pipeline.code_graph.languages.ruby.resolution import Ruby
-from knowledge_pipeline.code_graph.languages.rust import crates as rust_crates
-from knowledge_pipeline.code_graph.languages.rust import facts as rust
-from knowledge_pipeline.code_graph.languages.rust.resolution import Rust
-from knowledge_pipeline.code_graph.languages.scala import facts as scala
-from knowledge_pipeline.code_graph.languages.scala.resolution import Scala
-from knowledge_pipeline.code_graph.languages.swift import facts as swift
-from knowledge_pipeline.code_graph.languages.swift import modules as swift_modules
-from knowledge_pipeline.code_graph.languages.swift.resolution import Swift
+from knowledge_pipeline.code_graph.languages.bash import Bash
+from knowledge_pipeline.code_graph.languages.c_family import CFamily
+from knowledge_pipeline.code_graph.languages.c_sharp import CSharp
+from knowledge_pipeline.code_graph.languages.ecmascript import EcmaScript
+from knowledge_pipeline.code_graph.languages.go import Go
+from knowledge_pipeline.code_graph.languages.java import Java
+from knowledge_pipeline.code_graph.languages.kotlin import Kotlin
+from knowledge_pipeline.code_graph.languages.php import Php
+from knowledge_pipeline.code_graph.languages.python import Python
+from knowledge_pipeline.code_graph.languages.ruby import Ruby
+from knowledge_pipeline.code_graph.languages.rust import Rust
+from knowledge_pipeline.code_graph.languages.scala import Scala
+from knowledge_pipeline.code_graph.languages.swift import Swift
 
 _DEFAULT_LANGUAGE = Language()
 _ECMASCRIPT = (ecmascript.EXTRACTION, EcmaScript())
@@ -58,7 +60,7 @@ _LANGUAGES: Mapping[str, tuple[ExtractionRules, Language]] = {
     "tsx": _ECMASCRIPT,
     "typescript": _ECMASCRIPT,
 }
-"""By the names of `knowledge_pipeline.languages`."""
+"""By the names of `knowledge_pipeline.text`."""
 
 MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
     (go_modules.is_manifest, go_modules.parse_manifest),

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.access_paths import last_segment
+from knowledge_pipeline.code_graph.facts import last_segment
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.languages.words import split_words
-from knowledge_pipeline.syntax.nodes import children_of_type, part_of
+from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.syntax.grammars import children_of_type, part_of
 
 _MODIFIERS = (
     "modifiers", "modifier", "visibility_modifier", "access_modifier", "accessibility_modifier",
@@ -97,14 +97,14 @@ def _find_private_methods(builder: FactsBuilder, body: Node) -> set[int]:
     starts: dict[str, int] = {}
     hidden: set[int] = set()
     is_private = False
-    for each in body.named_children:
-        if each.type == "method":
-            starts[builder.text(part_of(each, "name") or each)] = each.start_byte
-            hidden.update([each.start_byte] if is_private else [])
-        elif each.type == "identifier" and builder.text(each) in _VISIBILITY_KEYWORDS:
-            is_private = builder.text(each) == "private"
-        elif each.type == "call" and builder.text(each)[:8] == "private ":
-            symbols = children_of_type(part_of(each, "arguments"), "simple_symbol")
+    for child in body.named_children:
+        if child.type == "method":
+            starts[builder.text(part_of(child, "name") or child)] = child.start_byte
+            hidden.update([child.start_byte] if is_private else [])
+        elif child.type == "identifier" and builder.text(child) in _VISIBILITY_KEYWORDS:
+            is_private = builder.text(child) == "private"
+        elif child.type == "call" and builder.text(child)[:8] == "private ":
+            symbols = children_of_type(part_of(child, "arguments"), "simple_symbol")
             named = (starts.get(builder.text(symbol).lstrip(":")) for symbol in symbols)
             hidden.update(start for start in named if start is not None)
     return hidden

@@ -3,33 +3,116 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi import Path as PathParam
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from knowledge_pipeline.config import edit as config_edit
-from knowledge_pipeline.config.sources.source import SourceConfig, SourceId, resolve_trigger
-from knowledge_pipeline.contract.requests import RefreshRequest
-from knowledge_pipeline.contract.responses.refreshes import Refresh, RefreshListResponse
-from knowledge_pipeline.contract.responses.sources import (
+from knowledge_pipeline.config.problems import SECRET_KEYS
+from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.contract.operation import (
+    CollectionsResponse,
+    ModelCallResponse,
+    Refresh,
+    RefreshListResponse,
     SourceListResponse,
     SourceRemovedResponse,
     SourceResponse,
+    StatsResponse,
+    StatusResponse,
 )
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.errors import KnowledgeError, NotFound
+from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest, RefreshRequest
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import require_manage_all
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.real_paths import resolve_links
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
-from knowledge_pipeline.serve.http.posted_source import require_safe_source
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX
+from knowledge_pipeline.serve.inventory import MAX_HOURS, compute_stats, list_collections
+from knowledge_pipeline.text import is_list, is_object
+
+# FOLD serve.http.posted_source
+# What a source that is declared over HTTP may say: less than one that the operator writes into the file.
+#
+# Whoever holds a token is not the server's operator. A variable may stand only where a secret belongs,
+# since what it holds is shown everywhere else; code is named by the operator alone; and of the machine's
+# files only those below `serve.source_roots` may be read.
+
+_PATH_KEYS = frozenset(
+    {
+        ("connection", "path"),
+        ("connection", "credentials"),
+        ("connection", "object", "credentials"),
+        ("metadata", "coverage"),
+    }
+)
+_CODE_KEYS = frozenset(
+    {
+        ("metadata", "custom"),
+        ("chunking", "custom"),
+        ("sanitize", "custom"),
+        ("files", "extractor"),
+        ("connection", "use"),
+    }
+)
+_QUERY_KEY = ("connection", "query")
+_LOCAL_URL = "file://"
+
+
+def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Path, ...]) -> None:
+    """Check an entry of `sources`; relative paths are relative to a folder.
+
+    Raises:
+        InvalidQuery: it has a variable outside of a secret, names code or a query, or a path outside of
+            the roots.
+    """
+    for keys, value in _iter_values(entry, ()):
+        key = ".".join(keys)
+        if keys[:2] in _CODE_KEYS:
+            raise InvalidQuery(f"{key}: code is not named over HTTP: write it into knowledge.yaml")
+        if keys == _QUERY_KEY:
+            raise InvalidQuery(f"{key}: queries are not named over HTTP: write it into knowledge.yaml")
+        if "${" in value and not SECRET_KEYS.intersection(keys):
+            raise InvalidQuery(f"{key}: over HTTP a variable may stand only in a secret, such as token")
+        if keys in _PATH_KEYS or (keys == ("connection", "url") and _is_local(value)):
+            _require_below(key, value.removeprefix(_LOCAL_URL), folder, roots)
+
+
+def _iter_values(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if is_object(value):
+        for key, inner in value.items():
+            yield from _iter_values(inner, (*keys, key))
+    elif is_list(value):
+        for inner in value:
+            yield from _iter_values(inner, keys)
+    elif isinstance(value, str):
+        yield keys, value
+
+
+def _is_local(url: str) -> bool:
+    """Whether git would read this machine's files: a path, or `file://`; `host:path` is read by ssh."""
+    before_slash = url.partition("/")[0]
+    return url.startswith(_LOCAL_URL) or ("://" not in url and ":" not in before_slash)
+
+
+def _require_below(key: str, path: str, folder: Path, roots: tuple[Path, ...]) -> None:
+    try:
+        resolved = resolve_links(folder / Path(path).expanduser())
+    except (OSError, RuntimeError, ValueError):
+        raise InvalidQuery(f"{key}: this is no path that can be read: give another") from None
+    if not any(resolved.is_relative_to(root.resolve()) for root in roots):
+        raise InvalidQuery(
+            f"{key}: only folders below serve.source_roots may be named over HTTP: ask the operator"
+        )
+
 
 ConnectionType = Literal[
     "local",
@@ -114,7 +197,14 @@ async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
     async def load_refresh(_: AsyncKnowledgeBase, access: Access) -> Refresh:
-        found = next((each for each in _list_managed_refreshes(ctx, access) if each.id == id), None)
+        found = next(
+            (
+                managed_refresh
+                for managed_refresh in _list_managed_refreshes(ctx, access)
+                if managed_refresh.id == id
+            ),
+            None,
+        )
         if found is None:
             raise NotFound("there is no such refresh, or it is no longer kept")
         return found
@@ -195,7 +285,7 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh
     """The refreshes of sources that a caller manages; others are as if they did not exist."""
     managed = {source.id for source in ctx.state.declared.list_managed(access)}
     refreshes = ctx.state.refreshes.list_all()
-    return [each for each in refreshes if access.everything or set(each.sources) <= managed]
+    return [refresh for refresh in refreshes if access.everything or set(refresh.sources) <= managed]
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
@@ -229,4 +319,67 @@ def _to_response(source: SourceConfig) -> SourceResponse:
         visibility=source.access.visibility,
         tenant=source.access.tenant,
         principals=source.access.principals,
+    )
+
+
+# FOLD serve.http.inventory
+# What is indexed, how it is used, and what readers think of it, over HTTP.
+
+Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How many hours back queries are counted.")]
+
+inventory_routes = APIRouter(prefix=PREFIX, tags=["inventory"])
+_READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
+
+
+@inventory_routes.get(
+    "/collections", operation_id="collections", response_model=CollectionsResponse, responses=_READ_RESPONSES
+)
+async def collections(ctx: CurrentContext) -> JSONResponse:
+    """The sources that can be searched, with their size and the time of their last refresh."""
+    settings, config = ctx.service.settings, ctx.service.config
+    return await ctx.respond(lambda base, access: list_collections(settings, base, access, config))
+
+
+@inventory_routes.get(
+    "/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES
+)
+async def status(ctx: CurrentContext) -> JSONResponse:
+    """The live release, and its rows by source, type and space."""
+    return await ctx.respond(lambda base, access: base.status(access=access))
+
+
+@inventory_routes.get(
+    "/stats",
+    operation_id="stats",
+    response_model=StatsResponse,
+    responses=_READ_RESPONSES | problem_responses(422),
+)
+async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
+    """How much is indexed, and the number and speed of recent queries."""
+    settings = ctx.service.settings
+    return await ctx.respond(lambda base, access: compute_stats(settings, base, access, hours=hours))
+
+
+@inventory_routes.post(
+    "/feedback", operation_id="feedback", status_code=204, responses=problem_responses(*QUERY_STATUSES)
+)
+async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
+    """Report whether a result was clicked, useful or useless; evaluation learns from it."""
+    await ctx.execute(
+        lambda base, access: base.feedback(body.query_id, body.result_id, body.judgement, access=access)
+    )
+    return Response(status_code=204)
+
+
+@inventory_routes.post(
+    "/model-calls",
+    operation_id="report_model_call",
+    status_code=201,
+    response_model=ModelCallResponse,
+    responses=problem_responses(*QUERY_STATUSES),
+)
+async def report_model_call(body: ModelCallRequest, ctx: CurrentContext) -> JSONResponse:
+    """Report a call of a language model that the sender made; the token needs the scope `report`."""
+    return await ctx.respond(
+        lambda base, access: base.report_model_call(body, access=access), scope="report", status=201
     )

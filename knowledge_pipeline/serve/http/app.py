@@ -3,49 +3,139 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Header, Response
+from fastapi.responses import JSONResponse
 from fastapi_offline import FastAPIOffline
+from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.routing import Route
 
-from knowledge_pipeline.config.identity import OidcSettings
+from knowledge_pipeline.config.operation import OidcSettings
+from knowledge_pipeline.contract.operation import HealthResponse, WatcherHealthResponse
 from knowledge_pipeline.contract.usage_labels import HEADER_NAMES
+from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.query.declared_sources import DeclaredSources
-from knowledge_pipeline.serve.events.deliveries import WebhookDeliveries
-from knowledge_pipeline.serve.events.follower import EventFollower
-from knowledge_pipeline.serve.events.streams import EventStreams
-from knowledge_pipeline.serve.health import HealthCheck
-from knowledge_pipeline.serve.http import (
-    admin,
-    documents,
-    events,
-    get_forms,
-    graph,
-    health,
-    inventory,
-    metrics,
-    resource_metadata,
-    search,
-    tools,
-    webhooks,
-)
-from knowledge_pipeline.serve.http.body_limit import BodyLimitMiddleware
-from knowledge_pipeline.serve.http.dependencies import AppState, build_origin
-from knowledge_pipeline.serve.http.host_check import HostCheckMiddleware
-from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers
-from knowledge_pipeline.serve.http.request_middleware import RequestMiddleware
+from knowledge_pipeline.serve.events import EventFollower, EventStreams, WebhookDeliveries
+from knowledge_pipeline.serve.http import admin, documents, events, get_forms, graph, search, tools
+from knowledge_pipeline.serve.http import admin as inventory
+from knowledge_pipeline.serve.http import events as webhooks
+from knowledge_pipeline.serve.http.dependencies import AppState, CurrentContext, CurrentState, build_origin
+from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckMiddleware, RequestMiddleware
+from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers, problem_responses
 from knowledge_pipeline.serve.mcp import http_transport
+from knowledge_pipeline.serve.mcp.http_transport import PATH as MCP_PATH
 from knowledge_pipeline.serve.page import routes as page
 from knowledge_pipeline.serve.page.rendering import TOKEN_COOKIE, load_templates
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
-from knowledge_pipeline.serve.webhooks.deliveries import MAX_BODY_BYTES, SeenDeliveries
+from knowledge_pipeline.serve.status import HealthCheck, check_watchers
+from knowledge_pipeline.serve.webhook_verification import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
+
+# FOLD serve.http.health
+# Health and readiness, for anybody and without content.
+
+_health_routes = APIRouter(tags=["operations"])
+
+
+class ReadyResponse(BaseModel):
+    """The server answers queries."""
+
+    status: Literal["ready"]
+
+
+@_health_routes.get("/health", operation_id="health", response_model=HealthResponse)
+async def health(state: CurrentState) -> JSONResponse:
+    """The state of each component. The status is always 200; `/ready` says whether to send queries."""
+    return JSONResponse((await state.health.check()).as_json())
+
+
+@_health_routes.get(
+    "/ready", operation_id="ready", response_model=ReadyResponse, responses=problem_responses(503)
+)
+async def ready(state: CurrentState) -> JSONResponse:
+    """Whether the server can answer queries: there is a release, and it can be opened."""
+    store = await state.health.check_store()
+    if store.status != "ok":
+        raise Busy(f"queries cannot be answered: {store.detail}")
+    return JSONResponse({"status": "ready"})
+
+
+@_health_routes.get(
+    "/health/watcher",
+    operation_id="watcher_health",
+    response_model=WatcherHealthResponse,
+    responses={503: {"model": WatcherHealthResponse, "description": "One is unhealthy, or none runs."}},
+)
+async def watcher_health(state: CurrentState) -> JSONResponse:
+    """Whether `knowledge watch` runs on the store, looks for changes and does not hang; 503 if not."""
+    folder = Lake(state.service.settings.store).folder
+    health = await asyncio.to_thread(check_watchers, folder)
+    return JSONResponse(health.as_json(), 200 if health.status == "ok" else 503)
+
+
+# FOLD serve.http.resource_metadata
+# Tells clients where to get a token: metadata of a protected resource.
+#
+# https://www.rfc-editor.org/rfc/rfc9728, which the specification of MCP asks for.
+
+_WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+def build_routes(settings: OidcSettings) -> APIRouter:
+    """The documents of MCP and of the whole server; anybody may read them, web pages too."""
+    routes = APIRouter(include_in_schema=False)
+    for path in ("", MCP_PATH):
+        routes.add_api_route(f"{_WELL_KNOWN}{path}", _build_endpoint(settings, path))
+    return routes
+
+
+def build_challenge(settings: OidcSettings | None) -> str:
+    """The header `WWW-Authenticate` of a response to a request without a valid token."""
+    return f'Bearer resource_metadata="{settings.origin}{_WELL_KNOWN}{MCP_PATH}"' if settings else "Bearer"
+
+
+def _build_endpoint(settings: OidcSettings, path: str) -> Callable[[], JSONResponse]:
+    document = {
+        "resource": f"{settings.origin}{path}",
+        "resource_name": "knowledge",
+        "authorization_servers": [settings.issuer],
+        "bearer_methods_supported": ["header"],
+        **({"scopes_supported": list(settings.required_scopes)} if settings.required_scopes else {}),
+    }
+
+    def read() -> JSONResponse:
+        return JSONResponse(document, headers={"Access-Control-Allow-Origin": "*"})
+
+    return read
+
+
+# FOLD serve.http.metrics
+# The metrics at /metrics, if they are enabled.
+#
+# They cover the whole server, and have no content: a monitor's token has the scope `metrics` alone.
+
+PATH = "/metrics"
+
+_metrics_routes = APIRouter(include_in_schema=False)
+
+
+@_metrics_routes.get(PATH)
+async def metrics(ctx: CurrentContext, accept: Annotated[str, Header()] = "") -> Response:
+    """Return what Prometheus scrapes, exempt from rate limits so that it works when they are reached."""
+    # Monitors of earlier versions have `admin` without a tenant, with which they manage nothing any more.
+    if not ("admin" in ctx.identity.scopes and ctx.identity.access.tenant is None):
+        ctx.service.require_scope(ctx.identity, "metrics")
+    assert ctx.service.metrics, "the route exists if metrics are enabled"
+    rendered, content_type = await asyncio.to_thread(ctx.service.metrics.render, accept)
+    return Response(rendered, headers={"Content-Type": content_type})
+
 
 _DESCRIPTION = """
 Queries search the live release, and return what the holder of the token may see. An error is a problem of
@@ -103,11 +193,14 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         HealthCheck(service.base),
         EventStreams(follower),
     )
-    for module in (health, search, get_forms, tools, graph, documents, inventory, admin, events, webhooks):
-        _add_routes(app, module.routes)
+    for router in (
+        _health_routes, search.routes, get_forms.routes, tools.routes, graph.routes, documents.routes,
+        inventory.inventory_routes, admin.routes, events.routes, webhooks.webhook_routes,
+    ):  # fmt: skip
+        _add_routes(app, router)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
-        _add_routes(app, metrics.routes)
+        _add_routes(app, _metrics_routes)
     if service.settings.serve.oidc:
         _add_routes_of_oidc(app, service.settings.serve.oidc)
     _add_routes(app, page.routes)
@@ -128,7 +221,7 @@ def _add_routes_of_oidc(app: FastAPI, oidc: OidcSettings) -> None:
     """Add the routes of an identity server; without one, nothing of it is imported."""
     from knowledge_pipeline.serve.page import oidc_sign_in
 
-    _add_routes(app, resource_metadata.build_routes(oidc))
+    _add_routes(app, build_routes(oidc))
     _add_routes(app, oidc_sign_in.routes)
 
 
@@ -151,7 +244,7 @@ def _add_middleware(app: FastAPI, service: Service) -> None:
             expose_headers=_EXPOSED_HEADERS,
         )
     app.add_middleware(HostCheckMiddleware, serve=serve)
-    app.add_middleware(RequestMiddleware, challenge=resource_metadata.build_challenge(serve.oidc))
+    app.add_middleware(RequestMiddleware, challenge=build_challenge(serve.oidc))
 
 
 def _add_body_limit(app: FastAPI, service: Service) -> None:

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.models import HTTPBearer
 from fastapi.responses import JSONResponse
 from fastapi.security.base import SecurityBase
+from pydantic_core import to_json
 
-from knowledge_pipeline.contract.responses.base import JsonResponse
+from knowledge_pipeline.contract.base import JsonResponse
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import DeclaredSources
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.serve.events.streams import EventStreams
-from knowledge_pipeline.serve.health import HealthCheck
-from knowledge_pipeline.serve.http.json_response import AnswerResponse
-from knowledge_pipeline.serve.refresh_queue import RefreshQueue
+from knowledge_pipeline.serve.events import EventStreams
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
+from knowledge_pipeline.serve.status import HealthCheck
 from knowledge_pipeline.serve.tokens import Scope
-from knowledge_pipeline.serve.webhooks.deliveries import SeenDeliveries
+from knowledge_pipeline.serve.webhook_verification import SeenDeliveries
+
+# FOLD serve.http.json_response
+# How answers of the API become JSON.
+
+
+class AnswerResponse(JSONResponse):
+    """JSON by pydantic's encoder, which takes a quarter of the time of Python's own."""
+
+    def render(self, content: Any) -> bytes:
+        """UTF-8; a number that JSON has no word for is null."""
+        return to_json(content, inf_nan_mode="null")
+
 
 ResultT = TypeVar("ResultT")
 

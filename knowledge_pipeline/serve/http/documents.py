@@ -15,9 +15,12 @@ from fastapi.responses import JSONResponse, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from knowledge_pipeline.contract.requests import RelationsRequest
-from knowledge_pipeline.contract.responses.documents import DocumentResponse, RelationsResponse
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.contract.responses.trace import TraceResponse
+from knowledge_pipeline.contract.responses import (
+    DocumentResponse,
+    RelationsResponse,
+    SearchResponse,
+    TraceResponse,
+)
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses

@@ -13,15 +13,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from knowledge_pipeline.contract.chat import parse_history
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
-from knowledge_pipeline.contract.requests import ContextRequest, SearchRequest
-from knowledge_pipeline.contract.responses.context import ContextResponse
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.requests import ContextRequest, SearchRequest, parse_history
+from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, problem_responses
-from knowledge_pipeline.serve.http.search import PREFIX, answer_context, answer_search
-from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES
+from knowledge_pipeline.serve.http.search import PREFIX, STREAMED_RESPONSES, answer_context, answer_search
 
 routes = APIRouter(prefix=PREFIX, tags=["search"], responses=problem_responses(*BODILESS_STATUSES))
 

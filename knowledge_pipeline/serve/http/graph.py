@@ -7,10 +7,15 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from knowledge_pipeline.contract.graph_operations import GRAPH_OPERATIONS, GraphMethod
-from knowledge_pipeline.contract.requests import CallGraphRequest, GraphTargetRequest, GraphTraversalRequest
-from knowledge_pipeline.contract.responses.graph import GraphResponse
-from knowledge_pipeline.query.code_graph.engine import GraphRequest
+from knowledge_pipeline.contract.requests import (
+    GRAPH_OPERATIONS,
+    CallGraphRequest,
+    GraphMethod,
+    GraphTargetRequest,
+    GraphTraversalRequest,
+)
+from knowledge_pipeline.contract.responses import GraphResponse
+from knowledge_pipeline.query.graph_queries import GraphRequest
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.search import PREFIX

@@ -142,7 +142,7 @@ async def _handle_validation_error(request: Request, error: Exception) -> JSONRe
         FieldError(field=_truncate(".".join(map(str, each["loc"]))), message=_truncate(each["msg"]))
         for each in error.errors()[:_MAX_FIELD_ERRORS]
     ]
-    detail = "; ".join(f"{each.field}: {each.message}" for each in field_errors)
+    detail = "; ".join(f"{field_error.field}: {field_error.message}" for field_error in field_errors)
     return build_problem(
         422, detail, "InvalidQuery", request_id=_request_id_of(request), field_errors=field_errors
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.sse import format_sse_event
 
+from knowledge_pipeline.contract.filters import SearchType
 from knowledge_pipeline.contract.requests import (
     ContextRequest,
     DocumentQueryRequest,
@@ -15,12 +20,56 @@ from knowledge_pipeline.contract.requests import (
     SimilarRequest,
     TicketQueryRequest,
 )
-from knowledge_pipeline.contract.responses.context import ContextResponse
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.contract.types import SearchType
-from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
+from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
+from knowledge_pipeline.serve.http.dependencies import AnswerResponse, CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
-from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES, to_response
+
+# FOLD serve.http.streaming
+# Answers as JSON, or as a stream of events where the client asks for one.
+
+EVENT_STREAM = "text/event-stream"
+STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer; as a stream each result is an event `result`, and the rest, with how "
+        "many there were, the last event, `answer`.",
+        "content": {
+            EVENT_STREAM: {
+                "schema": {"type": "string"},
+                "example": 'event: result\ndata: {"id": "…", "content": "…"}\n\n'
+                'event: answer\ndata: {"query_id": "…", "results": 1}\n\n',
+            }
+        },
+    }
+}
+"""The `responses` of a route whose answers can be streamed."""
+
+
+def to_response(request: Request, answer: SearchResponse) -> Response:
+    """An answer in the form that the request accepts."""
+    if not wants_events(request.headers.get("accept", "")):
+        return AnswerResponse(answer.as_json())
+    headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
+    return StreamingResponse(_iter_events(answer), media_type=EVENT_STREAM, headers=headers)
+
+
+def wants_events(accept: str) -> bool:
+    """Whether events are preferred to JSON by an `Accept` header."""
+    wanted: dict[str, float] = {}
+    for part in accept.split(","):
+        kind, *parameters = (each.strip().lower() for each in part.split(";"))
+        given = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+        wanted[kind] = float(given) if given.replace(".", "", 1).isdecimal() else 0.0
+    return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
+
+
+def _iter_events(answer: SearchResponse) -> Iterator[bytes]:
+    rest = answer.as_json()
+    results = rest.pop("results")
+    for result in results:
+        yield format_sse_event(event="result", data_str=json.dumps(result, ensure_ascii=False))
+    last = {**rest, "results": len(results)}
+    yield format_sse_event(event="answer", data_str=json.dumps(last, ensure_ascii=False))
+
 
 PREFIX = "/api/v1/knowledge"
 
@@ -118,5 +167,5 @@ async def _run_search(ctx: RequestContext, body: QueryRequest, type: SearchType 
         )
     )
     if not body.include_metadata:
-        answer = replace(answer, results=tuple(replace(each, metadata={}) for each in answer.results))
+        answer = replace(answer, results=tuple(replace(result, metadata={}) for result in answer.results))
     return to_response(ctx.request, answer)

@@ -8,13 +8,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.serve.http.dependencies import CurrentContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
-from knowledge_pipeline.serve.http.search import PREFIX
-from knowledge_pipeline.serve.http.streaming import STREAMED_RESPONSES, to_response
+from knowledge_pipeline.serve.http.search import PREFIX, STREAMED_RESPONSES, to_response
+from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput
 from knowledge_pipeline.serve.openai_tools import TOOL_NAME, ToolFormat, build_search_tool
-from knowledge_pipeline.serve.tool_inputs import KnowledgeQueryInput
 
 routes = APIRouter(prefix=f"{PREFIX}/tools", tags=["search"])
 

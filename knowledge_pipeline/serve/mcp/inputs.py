@@ -1,26 +1,231 @@
-"""Arguments of the tools, except the search of everything: see `serve.tool_inputs`."""
+"""Arguments of tools: typed, bounded, and read leniently where the meaning is clear.
+
+Models that call tools send `null` for what they do not need, one word in place of a list, or a list as JSON
+in a string. All of that is accepted. An unknown name never is, since a filter that is silently dropped
+answers another question.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
-from knowledge_pipeline.contract.chat import ChatTurn
-from knowledge_pipeline.contract.types import (
+from knowledge_pipeline.contract.base import JsonResponse
+from knowledge_pipeline.contract.filters import (
+    FILTER_NAMES,
+    TIME_FILTERS,
     CallDirection,
+    Filters,
     Name,
+    SearchMode,
+    SourceType,
     TaskKind,
 )
-from knowledge_pipeline.serve.tool_inputs import (
-    DatedQueryInput,
-    FilterValues,
-    KnowledgeQueryInput,
-    Limit,
-    QueryInput,
-    ToolInput,
-    filter_field,
-)
+from knowledge_pipeline.contract.requests import ChatTurn
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.times import parse_query_time
+
+
+def _to_list(value: Any) -> Any:
+    """One word, or a list that came as JSON in a string, as a list."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            pass
+    return [value] if value.strip() else []
+
+
+FilterValues = Annotated[tuple[Name, ...], BeforeValidator(_to_list)]
+SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(_to_list)]
+Limit = Annotated[int, Field(ge=1, description="At most this many results.")]
+DateText = Annotated[str, Field(min_length=1, max_length=40)]
+
+
+def filter_field(name: str) -> Any:
+    """A field for the filter of that name, with its description from the contract."""
+    description: str = Filters.__dataclass_fields__[name].metadata["description"]
+    return Field(default=(), description=f"Only these {description[:1].lower()}{description[1:]}")
+
+
+class ToolInput(BaseModel):
+    """Base of the arguments of a tool; an unknown name is an error."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        return {name: value for name, value in cast("Mapping[str, Any]", data).items() if value is not None}
+
+    def to_filters(self) -> Filters:
+        """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
+        given = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
+        for name in TIME_FILTERS:
+            if given.get(name):
+                given[name] = parse_query_time(name, given[name])
+        return Filters(**given)
+
+
+class QueryInput(ToolInput):
+    """A query in words."""
+
+    query: str = Field(
+        min_length=1,
+        description="A question in plain words, keywords, or exact names and error messages. Say what is "
+        "meant, not only one word: both meaning and words are searched.",
+        examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
+    )
+
+
+class DatedQueryInput(QueryInput):
+    """A query that time can narrow."""
+
+    since: DateText | None = Field(
+        default=None,
+        description="Last modified then or later: a date (2025-01-31, 2025-01, 2025), or a span before now "
+        "(7d, 4w, 6m, 1y).",
+    )
+    until: DateText | None = Field(
+        default=None, description="Last modified before then; written like `since`."
+    )
+
+
+class KnowledgeQueryInput(DatedQueryInput):
+    """A query of everything."""
+
+    type: Literal["semantic", "code", "historical"] = Field(
+        default="semantic",
+        description="semantic: everything; code: source code alone, deeper; historical: commits and pull "
+        "requests, newer ones first if they fit as well.",
+    )
+    mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
+    source_types: SourceTypes = filter_field("source_types")
+    sources: FilterValues = filter_field("sources")
+    repos: FilterValues = filter_field("repos")
+    languages: FilterValues = filter_field("languages")
+    paths: FilterValues = filter_field("paths")
+    authors: FilterValues = filter_field("authors")
+    limit: Limit = 5
+
+
+_InputT = TypeVar("_InputT", bound=ToolInput)
+
+
+def parse_input(model: type[_InputT], arguments: object) -> _InputT:
+    """The arguments of a call.
+
+    Raises:
+        InvalidQuery: one sentence with every name that is wrong, and why.
+    """
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(_list_names(model))}")
+    try:
+        return model.model_validate(arguments or {})
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+        messages = [_format_field_error(error["loc"], error["msg"], error["type"]) for error in errors]
+        message = "; ".join(dict.fromkeys(messages))
+        if any(error["type"] == "extra_forbidden" for error in errors):
+            message += f"; allowed: {', '.join(_list_names(model))}"
+        raise InvalidQuery(message) from None
+
+
+def _list_names(model: type[ToolInput]) -> list[str]:
+    """Its arguments, those that are needed first."""
+    return sorted(model.model_fields, key=lambda name: not model.model_fields[name].is_required())
+
+
+def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
+    """The JSON schema of arguments, without titles, and without `null` as an alternative."""
+    schema = model.model_json_schema()
+    properties = {name: _simplify_property(schema["properties"][name]) for name in _list_names(model)}
+    return _strip_titles({**schema, "properties": properties})
+
+
+def brief_schema_of(model: type[ToolInput]) -> dict[str, Any]:
+    """The same without what a model need not read to call a tool: limits, examples, and what filters mean.
+
+    `parse_input` holds arguments to the limits, whatever a schema says.
+    """
+    schema = input_schema_of(model)
+    properties = {
+        name: _keep_essentials(each, described=name not in (*FILTER_NAMES, "limit", "mode"))
+        for name, each in schema["properties"].items()
+    }
+    required = {"required": schema["required"]} if schema.get("required") else {}
+    return {"type": "object", "properties": properties, **required}
+
+
+def output_schema_of(response: type[JsonResponse]) -> dict[str, Any]:
+    """The JSON schema of a response, without titles."""
+    return _strip_titles(TypeAdapter(response).json_schema(mode="serialization"))
+
+
+def _format_field_error(location: tuple[int | str, ...], message: str, error_type: str) -> str:
+    name = ".".join(str(part) for part in location if not str(part).startswith("function-"))
+    if error_type == "extra_forbidden":
+        return f"there is no argument {name!r}"
+    if error_type == "missing":
+        return f"{name} is missing"
+    message = message.removeprefix("Value error, ")
+    return f"{name}: {message[:1].lower()}{message[1:]}" if name else message
+
+
+def _strip_titles(schema: Any) -> Any:
+    if is_list(schema):
+        return [_strip_titles(each) for each in schema]
+    if not is_object(schema):
+        return schema
+    return {
+        name: _strip_titles(value)
+        for name, value in schema.items()
+        if not (name == "title" and isinstance(value, str))
+    }
+
+
+def _simplify_property(property_schema: dict[str, Any]) -> dict[str, Any]:
+    """Hide that `null` and `[]` are accepted: a model omits an argument that it does not need."""
+    if property_schema.get("type") == "array":
+        return {name: each for name, each in property_schema.items() if name != "default"}
+    types = [each for each in property_schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(types) != 1 or property_schema.get("default", ...) is not None:
+        return property_schema
+    return {
+        **types[0],
+        **{name: each for name, each in property_schema.items() if name not in ("anyOf", "default")},
+    }
+
+
+def _keep_essentials(schema: dict[str, Any], *, described: bool) -> dict[str, Any]:
+    kept = ("type", "enum", "const", *(("description",) if described else ()))
+    brief = {name: schema[name] for name in kept if name in schema}
+    if "description" in brief:
+        brief["description"] = brief["description"].partition(". ")[0].rstrip(".")
+    if "items" in schema:
+        brief["items"] = _keep_essentials(schema["items"], described=False)
+    return brief
+
+
+# FOLD serve.mcp.inputs
+# Arguments of the tools, except the search of everything: see `serve.tool_inputs`.
 
 MAX_OFFSET = 10_000
 DEFAULT_NODES = 50  # fewer than other interfaces: a model has to read them

@@ -11,24 +11,24 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
+from knowledge_pipeline.context.select import build_excerpts
+from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.agent_context.excerpts import build_excerpts
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, read_document
-from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.page import results as links
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
 from knowledge_pipeline.serve.page.results import (
     CodeLine,
+    PageQuery,
     build_code_lines,
     build_result_views,
     is_shown_as_code,
     render_prose,
 )
 from knowledge_pipeline.serve.page.sessions import PageContext
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

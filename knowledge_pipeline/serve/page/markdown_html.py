@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,10 +12,193 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]  # its **options
+from pygments.token import Token as CodeToken
+from pygments.util import ClassNotFound
 
-from knowledge_pipeline.languages import detect_language
-from knowledge_pipeline.serve.page.code_html import render_lines, render_marked
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
+from knowledge_pipeline import text as identifiers
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.understand import remove_stopwords, understand
+from knowledge_pipeline.text import CUT_LETTERS, detect_language, is_cut, normalize, normalize_aligned
+
+# FOLD serve.page.term_matching
+# Finds the words of a query in texts. Pure.
+
+Range = tuple[int, int]  # half-open
+
+_MAX_WORDS = 40
+_SUFFIXES = ("ings", "ing", "ies", "ied", "es", "ed", "s", "e")
+_MIN_STEM_CHARS = 3
+
+
+class TermMatcher:
+    """Finds the words of a query in texts, as whole words, as parts of identifiers, or inside a sentence."""
+
+    def __init__(self, query: str) -> None:
+        words = _list_words(query)
+        stems = set(_iter_stems(word for word in words if not is_cut(word)))
+        begins = rf"(?<![^\W_])|(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[{CUT_LETTERS}])"
+        ends = r"(?:[A-Z]{1,3}(?![A-Za-z])|[a-z]{0,3}(?![a-z]))"
+        self._word = re.compile(rf"(?:{begins})(?i:{_match_any(stems)}){ends}") if stems else None
+        pairs = set(filter(is_cut, words))
+        self._pair = re.compile(f"(?=({_match_any(pairs)}))") if pairs else None  # they overlap
+
+    def find_ranges(self, text: str) -> list[Range]:
+        """The ranges of the words, in order, without overlap."""
+        if text.isascii():
+            return self._find_words(text)
+        plain, starts, ends = normalize_aligned(text)
+        pairs = [match.span(1) for match in self._pair.finditer(plain)] if self._pair else []
+        found = sorted(self._find_words(plain) + pairs)
+        return _unite_overlapping((starts[first], ends[last - 1]) for first, last in found)
+
+    def _find_words(self, text: str) -> list[Range]:
+        return [match.span() for match in self._word.finditer(text)] if self._word else []
+
+
+def _match_any(words: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+
+
+def _unite_overlapping(ranges: Iterable[Range]) -> list[Range]:
+    """Ranges in order, of which those that overlap are one."""
+    united: list[Range] = []
+    for first, last in ranges:
+        if united and first < united[-1][1]:
+            united[-1] = united[-1][0], max(united[-1][1], last)
+        else:
+            united.append((first, last))
+    return united
+
+
+def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, bool]]:
+    """The pieces of a text that starts at `start`, each inside one range or outside of all."""
+    done, end = start, start + len(text)
+    for first, last in ranges:
+        if last <= done or first >= end:
+            continue
+        first, last = max(first, done), min(last, end)
+        if first > done:
+            yield text[done - start : first - start], False
+        yield text[first - start : last - start], True
+        done = last
+    if done < end:
+        yield text[done - start :], False
+
+
+def _list_words(query: str) -> list[str]:
+    try:
+        plain = understand(query).text
+    except InvalidQuery:  # filters alone, or far too long
+        return []
+    words = identifiers.expand_identifiers(remove_stopwords(normalize(plain)))
+    return words.split()[:_MAX_WORDS]
+
+
+def _iter_stems(words: Iterable[str]) -> Iterator[str]:
+    """Words without the endings that English gives them, so that "signing" marks "signed"."""
+    for word in (word.strip("_").lower() for word in words):
+        if len(word) < 2:
+            continue
+        ending = next((end for end in _SUFFIXES if word.endswith(end)), "")
+        stem = word.removesuffix(ending)
+        yield stem if len(stem) >= _MIN_STEM_CHARS else word
+
+
+# FOLD serve.page.code_html
+# Code as lines of HTML, highlighted by Pygments, with the words of the query marked.
+
+MAX_HIGHLIGHTED_CHARS = 200_000  # a longer text is not highlighted
+
+_LEXER_ALIASES = {
+    "c_sharp": "csharp",
+    "common_lisp": "common-lisp",
+    "cuda": "cuda",
+    "elisp": "emacs-lisp",
+    "go_module": "text",
+    "jinja": "html+jinja",
+    "markdown": "markdown",
+    "notebook": "markdown",
+    "objective_c": "objective-c",
+    "objective_cpp": "objective-c++",
+    "visual_basic": "vb.net",
+}
+_CSS_CLASSES = (  # the first that holds a token gives its class in page.css
+    (CodeToken.Comment, "c"),
+    (CodeToken.Literal.String.Doc, "d"),
+    (CodeToken.Literal.String, "s"),
+    (CodeToken.Literal.Number, "m"),
+    (CodeToken.Keyword, "k"),
+    (CodeToken.Operator.Word, "k"),
+    (CodeToken.Name.Function, "f"),
+    (CodeToken.Name.Class, "t"),
+    (CodeToken.Name.Decorator, "a"),
+    (CodeToken.Name.Attribute, "a"),
+    (CodeToken.Name.Tag, "k"),
+    (CodeToken.Name.Builtin, "b"),
+    (CodeToken.Name.Exception, "b"),
+    (CodeToken.Generic.Heading, "k"),
+    (CodeToken.Generic.Subheading, "f"),
+    (CodeToken.Generic.Inserted, "s"),
+    (CodeToken.Generic.Deleted, "x"),
+)
+
+
+def render_lines(text: str, language: str | None, matcher: TermMatcher) -> list[Markup]:
+    """A text as HTML, line by line, without line ends."""
+    lines, ranges = [list[str]()], matcher.find_ranges(text)
+    for start, colour, piece in _iter_highlighted(text, language):
+        for inner, marked in split_at_ranges(start, piece, ranges):
+            for number, part in enumerate(inner.split("\n")):
+                if number:
+                    lines.append([])
+                if part:
+                    lines[-1].append(_render_part(part, colour, marked=marked))
+    return [Markup("".join(line)) for line in lines]  # noqa: S704 - made of escaped parts alone
+
+
+def render_marked(text: str, matcher: TermMatcher) -> Markup:
+    """A text without colours, as HTML."""
+    pieces = split_at_ranges(0, text, matcher.find_ranges(text))
+    html = (_render_part(piece, "", marked=found) for piece, found in pieces)
+    return Markup("".join(html))  # noqa: S704 - made of escaped parts alone
+
+
+def _render_part(text: str, css_class: str, *, marked: bool) -> str:
+    html = escape(text)
+    if marked:
+        html = f"<mark>{html}</mark>"
+    return f'<span class="{css_class}">{html}</span>' if css_class else str(html)
+
+
+def _iter_highlighted(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
+    """Pieces of the text in order, with their start and class."""
+    lexer = _find_lexer(language or "text") if len(text) <= MAX_HIGHLIGHTED_CHARS else _find_lexer("text")
+    done = 0
+    for start, token, piece in lexer.get_tokens_unprocessed(text):
+        if start < done or not piece:  # some lexers yield a piece twice
+            continue
+        if start > done:
+            yield done, "", text[done:start]
+        yield start, _css_class_of(token), piece
+        done = start + len(piece)
+    if done < len(text):
+        yield done, "", text[done:]
+
+
+@cache
+def _find_lexer(language: str) -> Lexer:
+    try:
+        return get_lexer_by_name(_LEXER_ALIASES.get(language, language))
+    except ClassNotFound:
+        return get_lexer_by_name("text")
+
+
+@cache
+def _css_class_of(token: Any) -> str:
+    return next((name for kind, name in _CSS_CLASSES if token in kind), "")
+
 
 _LINE_END = Markup("\n")
 _SCHEMES = ("http", "https", "mailto")

@@ -9,8 +9,6 @@ from fastapi.responses import RedirectResponse
 
 from knowledge_pipeline.errors import IdentityUnavailable, KnowledgeError, Unauthenticated
 from knowledge_pipeline.serve.http.dependencies import build_origin, get_app_state
-from knowledge_pipeline.serve.oidc.authenticator import OidcAuthenticator
-from knowledge_pipeline.serve.oidc.sign_in import CALLBACK_PATH, MAX_PENDING_S
 from knowledge_pipeline.serve.page.rendering import (
     SIGNED_OUT_PATH,
     TOKEN_COOKIE,
@@ -21,6 +19,7 @@ from knowledge_pipeline.serve.page.rendering import (
     safe_redirect_path,
     set_private_cookie,
 )
+from knowledge_pipeline.serve.sign_in import CALLBACK_PATH, MAX_PENDING_S, OidcAuthenticator
 
 PENDING_COOKIE = "knowledge_sign_in"
 

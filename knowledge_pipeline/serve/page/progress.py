@@ -11,19 +11,23 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import format_sse_event
 
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.operation import Collection, SourceState
+from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.declared_sources import sees_whole_source
-from knowledge_pipeline.serve.events.streams import MAX_POSITION
+from knowledge_pipeline.serve.events import MAX_POSITION
 from knowledge_pipeline.serve.http.dependencies import AppState, RequestContext
 from knowledge_pipeline.serve.http.events import open_stream
-from knowledge_pipeline.serve.page.page_query import PageQuery
+from knowledge_pipeline.serve.inventory import list_collections
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page, render_part
+from knowledge_pipeline.serve.page.results import PageQuery
 from knowledge_pipeline.serve.page.sessions import PageContext, build_page_context
 from knowledge_pipeline.serve.service import Identity
-from knowledge_pipeline.store.events.log import Event
-from knowledge_pipeline.store.events.progress import RefreshProgress, list_running_refreshes
+from knowledge_pipeline.serve.status import load_states
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import Event
+from knowledge_pipeline.store.progress import RefreshProgress, list_running_refreshes
 from knowledge_pipeline.times import format_duration, format_rate
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -90,7 +94,7 @@ async def follow_progress(
 
     def write(events: Sequence[Event], access: Access) -> list[bytes]:
         nonlocal shown
-        text = [_format_release(each) for each in events if each.type == "release.published"]
+        text = [_format_release(event) for event in events if event.type == "release.published"]
         running = _list_visible(ctx, access)
         if running != shown:
             text.append(_format_progress([_to_view(each) for each in running]))
@@ -144,3 +148,37 @@ def _format_release(event: Event) -> bytes:
     """Everyone may know the number of a release, and nothing else of it."""
     content = json.dumps({"release": event.release})
     return format_sse_event(event=event.type, id=str(event.position), data_str=content)
+
+
+# FOLD serve.page.sources
+# The page of sources: how much is indexed of each, how fresh it is, and how far its refresh is.
+
+
+@routes.get("/sources")
+async def sources(request: Request, ctx: PageContext) -> Response:
+    """The sources that the caller may see: those with content, and those that are declared alone."""
+    settings, config = ctx.service.settings, ctx.service.config
+    try:
+        inventory = await ctx.execute(lambda base, access: list_collections(settings, base, access, config))
+    except NotFound:
+        return render_unreleased(request, ctx)
+    indexed = {collection.id for collection in inventory.collections}
+    missing = [each for each in list_declared(ctx.state, ctx.identity.access) if each.id not in indexed]
+    states: Mapping[str, SourceState] = {}
+    if missing:
+        states = await load_states(settings, config, ctx.identity.access)
+    rows = [
+        *inventory.collections,
+        *(Collection(each.id, each.type, 0, None, 0, states.get(each.id)) for each in missing),
+    ]
+    running = list_progress(ctx)
+    return render_page(
+        request,
+        "sources.html.j2",
+        inventory=inventory,
+        rows=rows,
+        max_chunks=max((row.chunks for row in rows), default=0),
+        with_states=any(row.state for row in rows),
+        running=running,
+        sentences={each.source: each.sentence for each in running},
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,12 +20,46 @@ from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
 from knowledge_pipeline.query.describe import describe_relation, format_share
 from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
-from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.code_html import render_lines
-from knowledge_pipeline.serve.page.page_query import MODES, TABS, PageQuery
-from knowledge_pipeline.serve.page.results import type_label_of
-from knowledge_pipeline.serve.page.static_files import static_url
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
+from knowledge_pipeline.serve.page import results as links
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher, render_lines
+from knowledge_pipeline.serve.page.results import MODES, TABS, PageQuery, type_label_of
+
+# FOLD serve.page.static_files
+# The style sheet, the script and the icon: read once, and cached by browsers until they change.
+
+_MEDIA_TYPES = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+routes = APIRouter(include_in_schema=False)
+
+
+@routes.get("/static/{name}")
+async def static(name: str, request: Request) -> Response:
+    """One file. An address with the hash of its content may be cached for ever."""
+    if name not in _MEDIA_TYPES:
+        raise NotFound("the page has no such file")
+    content, digest = _read_file(name)
+    current = request.query_params.get("v") == digest
+    cache_control = "public, max-age=31536000, immutable" if current else "no-cache"
+    headers = {"Cache-Control": cache_control, "ETag": f'"{digest}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_MEDIA_TYPES[name], headers=headers)
+
+
+def static_url(name: str) -> str:
+    """The address of a file, with the hash of its content."""
+    return f"/static/{name}?v={_read_file(name)[1]}"
+
+
+@cache
+def _read_file(name: str) -> tuple[bytes, str]:
+    content = files("knowledge_pipeline.serve.page").joinpath("static", name).read_bytes()
+    return content, hashlib.sha256(content).hexdigest()[:16]
+
 
 TOKEN_COOKIE = "knowledge_token"  # noqa: S105 - a name
 CSRF_COOKIE = "knowledge_csrf"

@@ -2,22 +2,96 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from urllib.parse import urlencode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast, get_args
+from urllib.parse import unquote, urlencode, urlsplit
 
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 
-from knowledge_pipeline.contract.responses.documents import Relation
-from knowledge_pipeline.contract.responses.graph import CodeNeighbours
-from knowledge_pipeline.contract.responses.search import SearchResponse, SearchResult
-from knowledge_pipeline.languages import is_code
-from knowledge_pipeline.query.agent_context.excerpts import Excerpt
-from knowledge_pipeline.serve.page import links
-from knowledge_pipeline.serve.page.code_html import render_lines, render_marked
-from knowledge_pipeline.serve.page.markdown_html import render_markdown
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
+from knowledge_pipeline.context.select import Excerpt
+from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType, SourceType
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    CodeNeighbours,
+    RelatedDocument,
+    Relation,
+    SearchResponse,
+    SearchResult,
+)
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.query.plan import get_profile
+from knowledge_pipeline.serve.page.markdown_html import (
+    LinkResolver,
+    TermMatcher,
+    render_lines,
+    render_markdown,
+    render_marked,
+)
+from knowledge_pipeline.text import is_code
+from knowledge_pipeline.times import parse_query_time
+
+# FOLD serve.page.links
+# Addresses on the page, and web addresses of sources.
+
+_LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
+
+
+def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
+    """Where a whole document is shown, at some lines: "L10-L24"."""
+    params = {"id": f"{source}:{uri}", **more, **({"lines": lines} if lines else {})}
+    first = lines.partition("-")[0]
+    return f"/doc?{urlencode(params)}{f'#{first}' if first else ''}"
+
+
+def document_url_of(result: SearchResult, **more: str) -> str:
+    """Where the document of a result is shown, at the result's lines."""
+    return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
+
+
+def related_url(document: RelatedDocument) -> str:
+    """Where a related document is shown."""
+    return document_url(document.source, document.uri)
+
+
+def line_url(citation: Citation, line: int) -> str | None:
+    """Where the source itself shows one line; None if it has no addresses of lines."""
+    url = web_url_of(citation.url)
+    if url is None or not url.endswith(f"#{citation.lines}"):
+        return None
+    return f"{url.removesuffix(citation.lines)}L{line}"
+
+
+def web_url_of(url: str | None) -> str | None:
+    """An address on the web, else None."""
+    return url if url and url.lower().startswith(("http://", "https://")) else None
+
+
+def parse_line_range(lines: str) -> tuple[int, int] | None:
+    """The first and last line of "L10-L24" or "L10"; None where it is neither."""
+    match = _LINES.fullmatch(lines)
+    return (int(match[1]), int(match[2] or match[1])) if match and len(lines) < 30 else None
+
+
+def build_link_resolver(source: str, path: str) -> LinkResolver:
+    """Resolves relative links of a document to other documents of its source."""
+
+    def resolve(href: str) -> str | None:
+        try:
+            parts = urlsplit(href)
+        except ValueError:
+            return None
+        if parts.scheme or parts.netloc or not parts.path or ":" in parts.path.partition("/")[0]:
+            return None
+        joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))).lstrip("/")
+        return None if joined.startswith("..") else document_url(source, joined)
+
+    return resolve
+
 
 _PREVIEW_LINES = 14  # of code that are shown at first
 _FOLD_TOLERANCE = 4  # lines that are not worth a click
@@ -133,8 +207,8 @@ def build_code_lines(
     code_lines = list[CodeLine]()
     for at, line in enumerate(html):
         number = first_line + at
-        inside = links.document_url(result.citation.source, result.span.uri, f"L{number}")
-        url = links.line_url(result.citation, number) or inside
+        inside = document_url(result.citation.source, result.span.uri, f"L{number}")
+        url = line_url(result.citation, number) or inside
         after_gap = shown[at] and at > 0 and not shown[at - 1]
         code_lines.append(CodeLine(number, line, url, folded=not shown[at], after_gap=after_gap))
     return code_lines
@@ -154,7 +228,7 @@ def render_prose(
     """Text of a document as HTML, rendered if it is Markdown."""
     known, citation = result.metadata, result.citation
     if known.get("source_type") in _MARKDOWN_TYPES or known.get("language") == "markdown":
-        leads = links.build_link_resolver(citation.source, citation.path)
+        leads = build_link_resolver(citation.source, citation.path)
         return render_markdown(text, matcher, resolve_link=leads, first_line=first_line)
     id_ = Markup(' id="L{}"').format(first_line) if first_line else Markup("")
     return Markup('<p class="plain"{}>{}</p>').format(id_, render_marked(text, matcher))
@@ -176,8 +250,8 @@ def _build_result_view(
         folder=render_marked(f"{folder}/" if folder else "", matcher),
         name=render_marked(name or citation.title or result.span.uri, matcher),
         symbol=render_marked(heading, matcher) if heading else None,
-        url=links.document_url_of(result, **({"q": q} if q else {})),
-        source_url=links.web_url_of(citation.url),
+        url=document_url_of(result, **({"q": q} if q else {})),
+        source_url=web_url_of(citation.url),
         lines=tuple(lines),
         prose=None if code else render_prose(result, result.content, matcher),
         folded_lines=sum(line.folded for line in lines)
@@ -248,11 +322,107 @@ def _iter_bars(result: SearchResult, best: dict[str, float]) -> Iterator[ScoreBa
 def count_facets(results: Sequence[SearchResult]) -> dict[str, list[tuple[str, int]]]:
     """How many of the results each type, source and language has; the most first."""
     values = {
-        "source_type": [each.metadata.get("source_type") for each in results],
-        "source": [each.citation.source for each in results],
-        "language": [each.metadata.get("language") for each in results],
+        "source_type": [result.metadata.get("source_type") for result in results],
+        "source": [result.citation.source for result in results],
+        "language": [result.metadata.get("language") for result in results],
     }
     return {
         name: sorted(Counter(map(str, filter(None, found))).items(), key=lambda each: (-each[1], each[0]))
         for name, found in values.items()
     }
+
+
+# FOLD serve.page.page_query
+# The query of a page, as its address has it.
+
+DEFAULT_LIMIT = 20
+LIMIT_STEP = 30  # more results for each click on "More results"
+
+TABS: Mapping[SearchType, str] = {
+    "semantic": "Everything",
+    "code": "Code",
+    "historical": "History",
+    "similar": "Like this text",
+}
+MODES: Mapping[SearchMode, str] = {
+    "hybrid": "Words and meaning",
+    "words": "Words alone",
+    "vectors": "Meaning alone",
+}
+_LIST_FILTERS = ("source_type", "source", "language", "path")
+FILTER_NAMES = (*_LIST_FILTERS, "since")
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """A query with its filters; `url` is the page that answers it.
+
+    Raises:
+        InvalidQuery: the type, the limit or the date is invalid.
+    """
+
+    q: str = ""
+    type: SearchType = "semantic"
+    source_type: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    language: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    since: str = ""
+    limit: int = DEFAULT_LIMIT
+    mode: SearchMode = "hybrid"
+
+    def __post_init__(self) -> None:
+        get_profile(self.type)
+        if self.mode not in MODES:
+            raise InvalidQuery(f"found the mode {self.mode!r}; allowed: {', '.join(get_args(SearchMode))}")
+        if self.limit < 1:
+            raise InvalidQuery(f"found limit {self.limit}; allowed: 1 or more")
+
+    @classmethod
+    def from_params(cls, params: QueryParams) -> PageQuery:
+        """The query of an address; empty parameters do not count."""
+        limit = params.get("limit", str(DEFAULT_LIMIT))
+        if not (limit.isascii() and limit.isdecimal()):
+            raise InvalidQuery("the limit is not a number")
+        lists: dict[str, Any] = {
+            name: tuple(dict.fromkeys(text for value in params.getlist(name) if (text := value.strip())))
+            for name in _LIST_FILTERS
+        }
+        type_: Any = params.get("type") or "semantic"
+        mode: Any = params.get("mode") or "hybrid"
+        q, since = params.get("q", "").strip(), params.get("since", "").strip()
+        return cls(q=q, type=type_, since=since, limit=int(limit[:9]), mode=mode, **lists)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether there is any filter."""
+        return any(getattr(self, name) for name in FILTER_NAMES)
+
+    def to_filters(self) -> Filters:
+        """The filters of the search. Raises `InvalidQuery` for an invalid date."""
+        return Filters(
+            source_types=cast("tuple[SourceType, ...]", self.source_type),  # an unknown one matches nothing
+            sources=self.source,
+            languages=self.language,
+            paths=self.path,
+            since=parse_query_time("since", self.since) if self.since else None,
+        )
+
+    def url(self, **changed: Any) -> str:
+        """The address of this query, with some parameters changed."""
+        return f"/?{urlencode(list(replace(self, **changed).to_params()))}"
+
+    def to_params(self) -> list[tuple[str, str]]:
+        """Parameters that differ from the defaults."""
+        defaults, found = PageQuery(), list[tuple[str, str]]()
+        for each in fields(self):
+            value: str | int | tuple[str, ...] = getattr(self, each.name)
+            if value != getattr(defaults, each.name):
+                found += [(each.name, str(one)) for one in (value if isinstance(value, tuple) else (value,))]
+        return found
+
+    def toggle_url(self, name: str, value: str) -> str:
+        """The address with a value of a filter added, or removed if it is there."""
+        values: tuple[str, ...] = getattr(self, name)
+        changed = tuple(each for each in values if each != value) if value in values else (*values, value)
+        return self.url(**{name: changed, "limit": DEFAULT_LIMIT})

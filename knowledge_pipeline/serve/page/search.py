@@ -11,21 +11,28 @@ from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
-from knowledge_pipeline.contract.responses.inventory import StatusResponse
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.filters import Judgement
+from knowledge_pipeline.contract.operation import StatusResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
-from knowledge_pipeline.languages import LANGUAGES
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.describe import describe_doubt, describe_skipped_step
-from knowledge_pipeline.query.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.search.understand import understand
+from knowledge_pipeline.query.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
-from knowledge_pipeline.serve.page.page_query import FILTER_NAMES, LIMIT_STEP, TABS, PageQuery
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher
 from knowledge_pipeline.serve.page.progress import list_progress, render_unreleased
-from knowledge_pipeline.serve.page.rendering import PageRoute, render_error, render_page
-from knowledge_pipeline.serve.page.results import build_result_views, count_facets
-from knowledge_pipeline.serve.page.sessions import PageContext
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
+from knowledge_pipeline.serve.page.rendering import PageRoute, render_error, render_page, safe_redirect_path
+from knowledge_pipeline.serve.page.results import (
+    FILTER_NAMES,
+    LIMIT_STEP,
+    TABS,
+    PageQuery,
+    build_result_views,
+    count_facets,
+)
+from knowledge_pipeline.serve.page.sessions import PageContext, read_form
+from knowledge_pipeline.text import LANGUAGES
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -164,3 +171,21 @@ async def _find_similar_names(base: AsyncKnowledgeBase, name: str, access: Acces
         match = _SUGGESTION.search(str(error))
         return match[1].split(", ") if match else []
     return []
+
+
+# FOLD serve.page.feedback
+# Judgements of results.
+
+
+@routes.post("/feedback")
+async def judge(request: Request, ctx: PageContext) -> Response:
+    """Record a judgement of a result; a script gets no content, a form a page that leads back."""
+    fields = await read_form(request)
+    query_id, result_id = fields.get("query_id", ""), fields.get("result_id", "")
+    judgement = cast("Judgement", fields.get("judgement", ""))  # `afeedback` checks it
+    await ctx.execute(lambda base, access: base.feedback(query_id, result_id, judgement, access=access))
+    if fields.get("background"):
+        return Response(status_code=204)
+    return render_page(
+        request, "thanks.html.j2", judgement=judgement, back=safe_redirect_path(fields.get("back", ""))
+    )

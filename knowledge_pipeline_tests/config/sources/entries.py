@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline_tests.connections import connection
 
 

@@ -6,10 +6,9 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from knowledge_pipeline.config.connections.repositories import GitConnection
-from knowledge_pipeline.config.sources.filters import dump_filters
-from knowledge_pipeline.config.sources.source import resolve_sanitize, resolve_trigger
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.config.connections import GitConnection
+from knowledge_pipeline.config.sources import dump_filters, resolve_sanitize, resolve_trigger
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline_tests.config.sources.entries import source
 
 

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.defs.alerts.sensor import ALERT_TAG, GROUPED_TAG, build_failed_runs_sensor
+from knowledge_pipeline.defs.alerts import ALERT_TAG, GROUPED_TAG, build_failed_runs_sensor
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook

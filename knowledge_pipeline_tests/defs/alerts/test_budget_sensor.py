@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.alerts.budgets import build_budgets_sensor
+from knowledge_pipeline.defs.alerts import build_budgets_sensor
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook

@@ -11,8 +11,8 @@ import trustme
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.operation import EmailAlertSettings
-from knowledge_pipeline.defs.alerts import channels
-from knowledge_pipeline.defs.alerts.channels import Alert, post_to_slack, send_email
+from knowledge_pipeline.defs import alerts as channels
+from knowledge_pipeline.defs.alerts import Alert, post_to_slack, send_email
 from knowledge_pipeline.errors import PermanentError, TransientError
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook

@@ -6,18 +6,19 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.freshness import build_freshness_policy
-from knowledge_pipeline.defs.metadata.asset_specs import (
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.metadata import (
+    COLUMN_DESCRIPTIONS,
+    arrow_schema,
     build_code_references,
     build_column_lineage,
+    build_stage_metadata,
     build_stage_specs,
     list_kinds,
     list_upstream,
+    table_schema,
 )
-from knowledge_pipeline.defs.metadata.columns import COLUMN_DESCRIPTIONS, arrow_schema, table_schema
-from knowledge_pipeline.defs.metadata.materialization import build_stage_metadata
-from knowledge_pipeline.defs.settings_assets import build_settings_specs
+from knowledge_pipeline.defs.settings_assets import build_freshness_policy, build_settings_specs
 from knowledge_pipeline.stages import index
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from knowledge_pipeline.defs.metadata import plots
+from knowledge_pipeline.defs import plots
 from knowledge_pipeline.sql_models.model import Plot
 
 LINE = Plot("line", "day", "p95_ms", "type")

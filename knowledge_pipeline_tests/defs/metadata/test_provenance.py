@@ -11,11 +11,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.contract.types import SourceType
-from knowledge_pipeline.defs.metadata.asset_specs import build_stage_specs
-from knowledge_pipeline.defs.metadata.provenance import Provenance, track_refresh_inputs, track_release_inputs
-from knowledge_pipeline.defs.partitions import source_partitions
-from knowledge_pipeline.defs.settings_assets import iter_unreported
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.metadata import build_stage_specs
+from knowledge_pipeline.defs.provenance import Provenance, track_refresh_inputs, track_release_inputs
+from knowledge_pipeline.defs.settings_assets import iter_unreported, source_partitions
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.defs.staleness import Shown, definitions_of

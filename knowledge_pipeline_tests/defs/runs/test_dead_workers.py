@@ -8,7 +8,7 @@ import sys
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.runs.dead_workers import PROCESS_TAG, build_lost_runs_sensor
+from knowledge_pipeline.defs.runs import PROCESS_TAG, build_lost_runs_sensor
 
 HERE = socket.gethostname()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.defs.runs.progress import build_progress_report
+from knowledge_pipeline.defs.runs import build_progress_report
 
 
 def lines(caplog: pytest.LogCaptureFixture, steps: list[tuple[Any, ...]]) -> list[str]:

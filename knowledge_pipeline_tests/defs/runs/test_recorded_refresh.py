@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.defs.runs import recorded_refresh
+from knowledge_pipeline.defs import recorded_refresh
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.store.logs import open_log
@@ -67,7 +67,7 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_one(workplace: Work
     workplace.declare("one", a_py=CODE)
     program = (
         "import os, sys, pathlib\n"
-        "from knowledge_pipeline.defs.runs.recorded_refresh import record_refresh\n"
+        "from knowledge_pipeline.defs.recorded_refresh import record_refresh\n"
         "from knowledge_pipeline.stages.pipeline import STAGES\n"
         "STAGES['chunks'] = lambda ctx: os.kill(os.getpid(), 9)\n"
         "record_refresh(pathlib.Path(sys.argv[1]))\n"

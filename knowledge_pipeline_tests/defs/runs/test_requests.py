@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.runs.requests import build_refresh_requests
+from knowledge_pipeline.defs.runs import build_refresh_requests
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.metadata import provenance
-from knowledge_pipeline.defs.runs.stage_recorder import choose_interval_s
+from knowledge_pipeline.defs import provenance
+from knowledge_pipeline.defs.runs import choose_interval_s
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.store.logs import open_log

@@ -11,16 +11,16 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.config.sources.source import SourceConfig
-from knowledge_pipeline.defs.jobs import build_source_jobs
-from knowledge_pipeline.defs.sensors import changed_files as files_changed
-from knowledge_pipeline.defs.sensors.changed_files import (
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.defs import commit_sensors as files_changed
+from knowledge_pipeline.defs.commit_sensors import (
     ExcludedSources,
     FilesCursor,
     build_files_sensor,
     scan_folders,
     select_file_sources,
 )
+from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline_tests.counted import audited, calls, steps
 from knowledge_pipeline_tests.defs.conftest import Workplace
 

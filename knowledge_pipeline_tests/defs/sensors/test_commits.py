@@ -8,18 +8,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.jobs import build_source_jobs
-from knowledge_pipeline.defs.runs.requests import build_refresh_requests
-from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
-from knowledge_pipeline.defs.sensors.commits import (
+from knowledge_pipeline.connectors.git.remote_heads import build_queries, group_by_watched_branch
+from knowledge_pipeline.defs.commit_sensors import (
     MAX_SEPARATE_REPOSITORIES,
+    CommitCursor,
     build_commits_sensor,
     poll_repositories,
 )
-from knowledge_pipeline.sources.git.remote_heads import build_queries, group_by_watched_branch
+from knowledge_pipeline.defs.jobs import build_source_jobs
+from knowledge_pipeline.defs.runs import build_refresh_requests
+from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.counted import audited
 from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
-from knowledge_pipeline_tests.sources.repositories import Repository
 
 
 @pytest.fixture

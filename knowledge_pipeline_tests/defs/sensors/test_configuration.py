@@ -8,13 +8,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.asset_jobs import build_release_job
-from knowledge_pipeline.defs.sensors.configuration import (
+from knowledge_pipeline.defs.assets import build_release_job
+from knowledge_pipeline.defs.sensors import (
+    ADDITIONS_PER_TICK,
     build_release_sensor,
     build_removals_sensor,
     build_sources_sensor,
 )
-from knowledge_pipeline.defs.sensors.source_changes import ADDITIONS_PER_TICK
 from knowledge_pipeline_tests.counted import steps
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run

@@ -2,9 +2,9 @@
 
 import pytest
 
-from knowledge_pipeline.defs.sensors.commit_cursor import CommitCursor
-from knowledge_pipeline.defs.sensors.host_pace import (
+from knowledge_pipeline.defs.commit_sensors import (
     MAX_INTERVAL_S,
+    CommitCursor,
     HostState,
     find_host,
     is_due,

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.defs.sensors.source_changes import (
+from knowledge_pipeline.defs.sensors import (
     ADDITIONS_PER_TICK,
     DELETIONS_PER_TICK,
     Additions,

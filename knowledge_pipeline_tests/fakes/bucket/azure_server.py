@@ -30,7 +30,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from knowledge_pipeline.config.connections.buckets import AzureConnection
+from knowledge_pipeline.config.connections import AzureConnection
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
 ACCOUNT = "knowledgetests"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from knowledge_pipeline.config.connections.buckets import GcsConnection
+from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline_tests.fakes.google.service_account import build_key
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 

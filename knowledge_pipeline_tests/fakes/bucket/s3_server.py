@@ -24,7 +24,7 @@ from urllib.parse import parse_qs
 import pytest
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.connections.buckets import S3Connection
+from knowledge_pipeline.config.connections import S3Connection
 
 REGION = "us-east-1"
 _POLICY = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}'

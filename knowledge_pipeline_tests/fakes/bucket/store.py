@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.config.settings import EmbeddingSettings, Settings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project, embedding_by

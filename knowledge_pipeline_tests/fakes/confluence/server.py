@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.connections.services import ConfluenceConnection
+from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline_tests.fakes.confluence.content import Content, Space
 from knowledge_pipeline_tests.fakes.confluence.rest import Query, Rest
 from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import jwt
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.connections.repositories import GithubApp, GithubConnection
+from knowledge_pipeline.config.connections import GithubApp, GithubConnection
 from knowledge_pipeline_tests.fakes.git_server import GitFault, answer_git_with_token
 from knowledge_pipeline_tests.fakes.github.graphql import MOST_NODES, Answerer, cost
 from knowledge_pipeline_tests.fakes.github.records import Record, Repository

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.connections.repositories import GitlabConnection
+from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline_tests.fakes.git_server import GitFault, answer_git_with_token
 from knowledge_pipeline_tests.fakes.gitlab.graphql import Answerer
 from knowledge_pipeline_tests.fakes.gitlab.records import Project, Record

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-from knowledge_pipeline.config.settings import EmbeddingSettings
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline_tests.fakes.google.service_account import build_key, check_grant
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.connections.services import JiraConnection
+from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline_tests.fakes.jira.answers import JiraAnswers, said
 from knowledge_pipeline_tests.fakes.jira.site import JiraSite
 from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles

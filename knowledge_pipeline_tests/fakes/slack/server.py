@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import SecretStr
 
-from knowledge_pipeline.config.connections.services import SlackConnection
+from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline_tests.fakes.kept_files import KeptFile, KeptFiles
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 from knowledge_pipeline_tests.fakes.slack.site import Json, Room, SlackSite, padded

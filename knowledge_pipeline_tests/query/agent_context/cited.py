@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from knowledge_pipeline.contract.responses.search import SearchResult
-from knowledge_pipeline.query.search.assemble import to_result
-from knowledge_pipeline.query.search.hits import IndexedChunk
+from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.query.assemble import to_result
+from knowledge_pipeline.query.hits import IndexedChunk
 
 
 def result(text: str, start_char: int, end_char: int, *, uri: str = "a.py", **metadata: Any) -> SearchResult:

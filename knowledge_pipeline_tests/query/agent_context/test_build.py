@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from knowledge_pipeline import Access, AsyncKnowledgeBase, Filters, KnowledgeBase, Task
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.context import ContextResponse
+from knowledge_pipeline.context.tokens import open_token_counter
+from knowledge_pipeline.contract.responses import ContextResponse
 from knowledge_pipeline.errors import InvalidQuery, ModelError, NotFound
-from knowledge_pipeline.query.agent_context.tokens import open_token_counter
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.query.search.rows import publish, row, write

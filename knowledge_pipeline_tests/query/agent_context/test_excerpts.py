@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.contract.responses.search import SearchResult
-from knowledge_pipeline.query.agent_context.excerpts import Excerpt, build_excerpts
+from knowledge_pipeline.context.select import Excerpt, build_excerpts
+from knowledge_pipeline.contract.responses import SearchResult
 from knowledge_pipeline_tests.query.agent_context.cited import result
 
 CLASS = "class A:\n    x = 1\n\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import ChatTurn, KnowledgeBase, Task
-from knowledge_pipeline.contract.chat import parse_history
+from knowledge_pipeline.context.prompt import keep_newest
+from knowledge_pipeline.context.task_text import fit_code_around_cursor
+from knowledge_pipeline.context.tokens import estimate_tokens
+from knowledge_pipeline.contract.requests import parse_history
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.agent_context.chat import keep_newest
-from knowledge_pipeline.query.agent_context.cursor_code import fit_code_around_cursor
-from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 

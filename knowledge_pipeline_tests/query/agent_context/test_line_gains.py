@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.query.agent_context.line_gains import WordWeights
+from knowledge_pipeline.context.select import WordWeights
 
 TEXTS = ["def pay(order):\n    amount = order.total\n    return amount", "def ship(order): ...", "import os"]
 

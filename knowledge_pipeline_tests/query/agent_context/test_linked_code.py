@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
-from knowledge_pipeline.contract.responses.search import SearchResult
-from knowledge_pipeline.query.agent_context.linked_code import follow_links
-from knowledge_pipeline.query.agent_context.select import SearchChances
-from knowledge_pipeline.query.search.engine import Engine
+from knowledge_pipeline.context.select import SearchChances, follow_links
+from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.contract.responses.context import ContextResponse, ContextSection
+from knowledge_pipeline.contract.responses import ContextResponse, ContextSection
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project

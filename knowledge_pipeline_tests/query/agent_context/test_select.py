@@ -9,14 +9,14 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.agent_context.select import (
+from knowledge_pipeline.context.select import (
     ContextCandidate,
     ContextSelection,
     ExcerptSelector,
     SearchChances,
     rank_candidates,
 )
-from knowledge_pipeline.query.agent_context.tokens import estimate_tokens
+from knowledge_pipeline.context.tokens import estimate_tokens
 from knowledge_pipeline_tests.query.agent_context.cited import result
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge_pipeline.context.prompt import fence_text, load_template, to_one_line
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
-from knowledge_pipeline.query.agent_context.prompt_templates import fence_text, load_template, to_one_line
 
 
 @pytest.fixture

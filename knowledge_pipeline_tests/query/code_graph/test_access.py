@@ -16,11 +16,11 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.visible_graph import VisibleGraph
-from knowledge_pipeline.store.code_graph.reader import GraphReader
+from knowledge_pipeline.query.visible_graph import VisibleGraph
+from knowledge_pipeline.store.graph import GraphReader
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World
 

@@ -6,11 +6,11 @@ import pytest
 
 from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses.graph import GraphResponse
+from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_graph.engine import GraphRequest
-from knowledge_pipeline.store.code_graph.symbol_payload import node_id
+from knowledge_pipeline.query.graph_queries import GraphRequest
+from knowledge_pipeline.store.graph import node_id
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.code_graph.world import World
 

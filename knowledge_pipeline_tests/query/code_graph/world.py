@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.store import indexes, release
-from knowledge_pipeline.store.code_graph.symbol_payload import build_payload, node_id
+from knowledge_pipeline.store.graph import build_payload, node_id
 from knowledge_pipeline.store.lake import Lake
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import ConfigError, NotFound, StoreUnavailable
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -97,11 +97,11 @@ def test_types_get_the_results_of_one_store(
 ) -> None:
     for question in build_questions(world, count=15):
         require_same(federation.search(question, type=type), union.search(question, type=type))
-    like: dict[str, Any] = {"path": "query/search/fuse.py", "limit": 8}
+    like: dict[str, Any] = {"path": "query/rank.py", "limit": 8}
     expected = union.similar(**like)
     assert expected.results
     require_same(federation.similar(**like), expected)
-    text = (world.files / "keeping/store/readers.py").read_text()[:3000]
+    text = (world.files / "keeping/store/search.py").read_text()[:3000]
     require_same(federation.similar(text=text), union.similar(text=text))
 
 
@@ -131,7 +131,7 @@ def test_neighbours_and_the_graph_lead_from_one_store_to_another(
     ours, theirs = federation.search(asked[0], **asked[1]), union.search(asked[0], **asked[1])
     assert [each.graph for each in ours.results] == [each.graph for each in theirs.results]
     assert any(each.graph for each in theirs.results)
-    for target in ("IndexReader", "keeping:store/readers.py", "require_modules"):
+    for target in ("IndexReader", "keeping:store/search.py", "require_modules"):
         try:
             expected = union.graph.find_usages(target)
         except NotFound:
@@ -174,14 +174,14 @@ def test_a_store_that_is_down_is_named_and_the_others_answer(
     moved = World(copy, copy / "files")
     with KnowledgeBase.open(moved.federation) as base:
         before = base.search("how is a question understood", limit=20)
-        kept = base.get("asking:query/search/fuse.py").results
+        kept = base.get("asking:query/rank.py").results
         assert before.degraded == ()
         shutil.rmtree(moved.member("pages") / ".knowledge")
         after = base.search("how is a question understood", limit=20, explain=True)
         assert after.degraded == ("store:pages",)
         assert after.explain and after.explain["degraded"]["store:pages"]
         assert {each.citation.source for each in after.results} <= worlds.SOURCES.keys() - {"pages"}
-        found = base.get("asking:query/search/fuse.py")
+        found = base.get("asking:query/rank.py")
         assert (found.degraded, found.results) == (("store:pages",), kept)
         with pytest.raises(StoreUnavailable, match="pages"):
             base.get("pages:security.md")

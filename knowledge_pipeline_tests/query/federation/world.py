@@ -24,7 +24,7 @@ PACKAGE = Path(knowledge_pipeline.__file__).parent
 KEY_VARIABLE = "FEDERATION_TEST_KEY"  # of the endpoint that embeds
 ACME = {"visibility": "tenant", "tenant": "acme"}
 SOURCES: Mapping[str, Mapping[str, Any]] = {
-    "asking": {"type": "code", "files": "query/search/*.py"},
+    "asking": {"type": "code", "files": "query/*.py"},
     "keeping": {"type": "code", "files": "store/*.py", "access": ACME},
     "serving": {
         "type": "code",

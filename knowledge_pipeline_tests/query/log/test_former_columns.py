@@ -13,11 +13,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.query.logs import QueryLog
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.duckdb_session import open_duckdb
+from knowledge_pipeline.store.duckdb import open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
 COUNT = 20
@@ -101,9 +101,9 @@ def test_rows_that_an_earlier_version_left_in_its_journal_are_taken(lake: Lake):
 PROCESS = """
 import sys
 from pathlib import Path
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.query.logs import QueryLog
 from knowledge_pipeline.store.lake import Lake
 import lance
 lake = Lake(Path(sys.argv[1]))

@@ -11,9 +11,8 @@ import pytest
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.llm.model_calls import Message, ModelCall, UsageAccount, on_behalf_of
-from knowledge_pipeline.query.log.model_calls import ModelCallLog
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import lock_log
+from knowledge_pipeline.query.logs import ModelCallLog
+from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 
 CALL = ModelCall(datetime(2026, 3, 1, tzinfo=UTC), "m", 2, 30, 0.5, 1.25, UsageAccount("s-1", "shop"))

@@ -17,15 +17,14 @@ import pytest
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.config.operation import LogSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound, StoreUnavailable
+from knowledge_pipeline.query import logs as query_log
+from knowledge_pipeline.query import logs as row_writer
 from knowledge_pipeline.query.access import Caller
-from knowledge_pipeline.query.log import queries as query_log
-from knowledge_pipeline.query.log import row_writer
-from knowledge_pipeline.query.log.queries import QueryLog
-from knowledge_pipeline.store import pending_rows
-from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.logs import lock_log
+from knowledge_pipeline.query.logs import QueryLog
+from knowledge_pipeline.store import lake as pending_rows
+from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline_tests.full_disk import limited_files
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -205,8 +204,8 @@ import time
 from pathlib import Path
 import lancedb  # as whatever has answered a question has
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.query.logs import QueryLog
 from knowledge_pipeline.store.lake import Lake
 log = QueryLog(Lake(Path(sys.argv[1])), flush_interval_s=0.1)
 log.start()
@@ -320,8 +319,8 @@ import os
 import sys
 from pathlib import Path
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.log.feedback import FeedbackLog
-from knowledge_pipeline.query.log.query_ids import QueryIds
+from knowledge_pipeline.query.logs import FeedbackLog
+from knowledge_pipeline.query.logs import QueryIds
 from knowledge_pipeline.store.lake import Lake
 lake = Lake(Path(sys.argv[1]))
 log = FeedbackLog(lake, QueryIds(lake), flush_interval_s=float(sys.argv[2]))
@@ -369,8 +368,8 @@ import sys
 from pathlib import Path
 import lancedb
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.query.log.queries import QueryLog
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.query.logs import QueryLog
 from knowledge_pipeline.store.lake import Lake
 log = QueryLog(Lake(Path(sys.argv[1])), flush_interval_s=float(sys.argv[2]), durable=True)
 log.start()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline import identifiers
+from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.store import indexes, release, schemas
-from knowledge_pipeline.store.index.payload import build_payload
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.search import build_payload
 from knowledge_pipeline_tests.fakes.openai_server import word_vector
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.config.query import CacheSettings
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.settings import CacheSettings, Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import NotFound, StoreError
+from knowledge_pipeline.query import plan
 from knowledge_pipeline.query.access import Caller
-from knowledge_pipeline.query.search import plan
-from knowledge_pipeline.query.search.cache import AnswerCache
+from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release

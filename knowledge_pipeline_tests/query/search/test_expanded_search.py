@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import AsyncKnowledgeBase, KnowledgeBase
-from knowledge_pipeline.config.costs import CostSettings
-from knowledge_pipeline.config.query import RerankSettings
-from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings, Settings
+from knowledge_pipeline.config.settings import (
+    CostSettings,
+    LanguageModelSettings,
+    QuerySettings,
+    RerankSettings,
+    Settings,
+)
 from knowledge_pipeline.contract.requests import ModelCallRequest
-from knowledge_pipeline.contract.responses.search import SearchResponse
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.llm.model_calls import on_behalf_of
 from knowledge_pipeline.query.access import Access

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.fuse import FusionMethod, fuse
-from knowledge_pipeline.query.search.hits import IndexedChunk, SpaceCandidates, to_outlines
+from knowledge_pipeline.query.hits import IndexedChunk, SpaceCandidates, to_outlines
+from knowledge_pipeline.query.rank import FusionMethod, fuse
 from knowledge_pipeline_tests.thoroughness import examples
 
 METHODS: tuple[FusionMethod, ...] = ("following", "weighted", "reciprocal_rank")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config.settings import EmbeddingSettings
-from knowledge_pipeline.query.agent_context.line_gains import WordWeights
-from knowledge_pipeline.serve.page.term_matching import TermMatcher
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.context.select import WordWeights
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher
 from knowledge_pipeline_tests.conftest import Project
-from knowledge_pipeline_tests.sources.files.test_extraction import pdf
+from knowledge_pipeline_tests.connectors.files.test_extraction import pdf
 from knowledge_pipeline_tests.write_store import LANGUAGES
 
 QUESTIONS = [

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.config.query import RerankSettings
-from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.endpoints.token_estimates import estimate_token_starts
+from knowledge_pipeline.config.settings import LanguageModelSettings, RerankSettings
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreParts
-from knowledge_pipeline.query.search.llm_rerank import LLMReranker, allot_tokens, build_prompt, reorder_hits
-from knowledge_pipeline.query.search.rerank import RerankResult
+from knowledge_pipeline.query.hits import Hit, IndexedChunk, ScoreParts
+from knowledge_pipeline.query.llm_steps import LLMReranker, allot_tokens, build_prompt, reorder_hits
+from knowledge_pipeline.query.rerank import RerankResult
+from knowledge_pipeline.text import estimate_token_starts
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.near_duplicates import find_first_duplicates, is_nearly_equal, shingles
+from knowledge_pipeline.query.assemble import find_first_duplicates, is_nearly_equal, shingles
 
 CODE = """def retry(send, times):
     for attempt in range(times):

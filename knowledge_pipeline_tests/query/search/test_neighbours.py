@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
-from knowledge_pipeline.contract.responses.graph import CodeNeighbour, CodeNeighbours
-from knowledge_pipeline.contract.responses.search import SearchResponse
-from knowledge_pipeline.stages.release import roll_back_release
+from knowledge_pipeline.contract.responses import CodeNeighbour, CodeNeighbours, SearchResponse
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.query.search.rows import publish, row, write

@@ -10,13 +10,8 @@ import pytest
 
 from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySettings
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.search import query_expansion
-from knowledge_pipeline.query.search.query_expansion import (
-    GenerationResult,
-    QueryExpander,
-    QueryExpansion,
-    expand_query,
-)
+from knowledge_pipeline.query import llm_steps as query_expansion
+from knowledge_pipeline.query.llm_steps import GenerationResult, QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 

@@ -12,8 +12,8 @@ import pytest
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.base import BatchEmbedder
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
-from knowledge_pipeline.query.search import query_vectors
-from knowledge_pipeline.query.search.query_vectors import QueryEmbedder, VectorUnavailable
+from knowledge_pipeline.query import query_vectors
+from knowledge_pipeline.query.query_vectors import QueryEmbedder, VectorUnavailable
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector
 
 FIRST, LATER = ["red apple", "green pear"], ["blue plum", "grey fig", "blue plum", "black olive"]

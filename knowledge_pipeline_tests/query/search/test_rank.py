@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.query.search.hits import Hit, IndexedChunk, ScoreParts
-from knowledge_pipeline.query.search.rank import HALF_LIFE_DAYS, boost_recent
+from knowledge_pipeline.query.hits import Hit, IndexedChunk, ScoreParts
+from knowledge_pipeline.query.rank import HALF_LIFE_DAYS, boost_recent
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import MOMENT, publish, row, write
 

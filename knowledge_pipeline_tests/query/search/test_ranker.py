@@ -13,16 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.embedding.word_vectors import WordVectors
-from knowledge_pipeline.query.search.features import FEATURES, compute_features
-from knowledge_pipeline.query.search.hits import (
-    FusedCandidates,
-    Hit,
-    Hits,
-    IndexedChunk,
-    ScoreParts,
-    to_outlines,
-)
-from knowledge_pipeline.query.search.ranker import (
+from knowledge_pipeline.query.features import FEATURES, TEXT_FEATURES, compute_features, compute_text_features
+from knowledge_pipeline.query.hits import FusedCandidates, Hit, Hits, IndexedChunk, ScoreParts, to_outlines
+from knowledge_pipeline.query.rank import (
     FORM,
     ConfidenceSignals,
     LinearModel,
@@ -31,8 +24,7 @@ from knowledge_pipeline.query.search.ranker import (
     estimate_confidence,
     load_model,
 )
-from knowledge_pipeline.query.search.text_features import TEXT_FEATURES, compute_text_features
-from knowledge_pipeline.query.search.understand import understand
+from knowledge_pipeline.query.understand import understand
 from knowledge_pipeline_tests.thoroughness import examples
 
 

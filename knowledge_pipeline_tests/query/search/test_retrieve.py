@@ -7,12 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from knowledge_pipeline.query.search.retrieve import score_rows
-from knowledge_pipeline.query.search.row_cache import RowCache
+from knowledge_pipeline.query.hits import RowCache
+from knowledge_pipeline.query.retrieve import score_rows
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import open_index
 from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline.store.search import open_index
 from knowledge_pipeline_tests.query.search import rows
 
 VECTORS = {"a.py": [3.0, 4.0], "b.py": [0.0, 0.0], "c.py": [-3.0, -4.0], "d.py": [4.0, -3.0]}

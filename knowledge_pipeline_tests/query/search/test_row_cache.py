@@ -16,12 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.search.hits import CHUNK_COLUMNS, IndexedChunk
-from knowledge_pipeline.query.search.row_cache import RowCache
+from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk, RowCache
 from knowledge_pipeline.store.filters import MATCH_ALL, eq
-from knowledge_pipeline.store.index.outline_columns import ChunkOutline
+from knowledge_pipeline.store.fragments import ChunkOutline
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.readers import IndexReader, open_index
+from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline_tests.query.search import rows
 from knowledge_pipeline_tests.thoroughness import examples
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.config.settings import EmbeddingSettings, QuerySettings, Settings
-from knowledge_pipeline.config.sources.source import SourceConfig
+from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.settings import QuerySettings, Settings
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.search.engine import Engine
+from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.lake import Lake

@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.config.query import CacheSettings
+from knowledge_pipeline.config.settings import CacheSettings
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.search.shared_cache import (
-    SharedAnswerCache,
-    parse_response,
-    serialize_response,
-)
+from knowledge_pipeline.query.answer_cache import SharedAnswerCache, parse_response, serialize_response
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.local_state import ANSWERS, SharedState, erase_entries
 from knowledge_pipeline.store.release import Release
-from knowledge_pipeline.store.shared_state import ANSWERS, SharedState, erase_entries
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 RELEASE = Release(1, datetime(2026, 1, 1, tzinfo=UTC), {"space": 3}, 2)

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.search.understand import (
-    ParsedQuery,
-    parse_verbatim,
-    remove_stopwords,
-    understand,
-)
+from knowledge_pipeline.query.understand import ParsedQuery, parse_verbatim, remove_stopwords, understand
 from knowledge_pipeline_tests.thoroughness import examples
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline_tests.stages.lives.origin import Fault, Origin
 
 _MAX_BYTES = 4000

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.connectors.base import ApiSource
+from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.sources.base import ApiSource
-from knowledge_pipeline.sources.registry import open_source
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.stages.lives.origin import Origin
 

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from knowledge_pipeline_tests.connectors.repositories import START, Repository
 from knowledge_pipeline_tests.fakes.git_server import GitFault, GitServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
-from knowledge_pipeline_tests.sources.repositories import START, Repository
 from knowledge_pipeline_tests.stages.lives.files import FilePlace, changed, elsewhere, emptied
 from knowledge_pipeline_tests.stages.lives.origin import Fault, Origin
 

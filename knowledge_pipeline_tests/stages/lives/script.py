@@ -17,8 +17,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from knowledge_pipeline.maintenance.purge import purge_documents
-from knowledge_pipeline.sources import http_retry
+from knowledge_pipeline.connectors import http_retry
+from knowledge_pipeline.maintenance import purge_documents
 from knowledge_pipeline_tests.conftest import tables
 from knowledge_pipeline_tests.stages.lives.life import Life
 from knowledge_pipeline_tests.stages.lives.origin import FAULTS, Origin, require_complete

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, get_args
 
-from knowledge_pipeline.config.connections.base import BaseConnection
-from knowledge_pipeline.config.sources.filters import FILTER_TYPES, PARTS_BY_TYPE, ContentType
+from knowledge_pipeline.config.connections import BaseConnection
+from knowledge_pipeline.config.sources import FILTER_TYPES, PARTS_BY_TYPE, ContentType
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.confluence.server import Fault as ConfluenceFault
 from knowledge_pipeline_tests.fakes.github.server import Fault as GithubFault

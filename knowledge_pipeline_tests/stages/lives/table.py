@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge_pipeline.contract.types import SourceType
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline_tests.stages.lives.archives import S3TarPlace, ZipPlace
 from knowledge_pipeline_tests.stages.lives.buckets import AzurePlace, GcsPlace, S3Place
 from knowledge_pipeline_tests.stages.lives.exports import SlackExportOrigin

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.config.sources.source import CONNECTIONS_BY_TYPE
+from knowledge_pipeline.config.sources import CONNECTIONS_BY_TYPE
 from knowledge_pipeline_tests.conftest import embedding_by
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.stages.lives.script import Life, live, live_briefly, require_complete

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_pipeline.stages.publish.postgres import DSN_VARIABLE
+from knowledge_pipeline.extensions.publish import DSN_VARIABLE
 from knowledge_pipeline_tests.fakes.pgvector import NoPgvector, run_pgvector
 from knowledge_pipeline_tests.fakes.postgres import USER, PostgresServer
 

@@ -17,15 +17,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, StoreError, StoreUnavailable
-from knowledge_pipeline.stages.publish import postgres, publish
-from knowledge_pipeline.stages.publish.copy_rows import TextStream, format_array
-from knowledge_pipeline.stages.publish.postgres import DSN_VARIABLE, PostgresPublication, open_target
-from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.store.audiences import write_audiences
+from knowledge_pipeline.extensions import publish
+from knowledge_pipeline.extensions import publish as postgres
+from knowledge_pipeline.extensions.publish import (
+    DSN_VARIABLE,
+    PostgresPublication,
+    TextStream,
+    format_array,
+    open_target,
+)
+from knowledge_pipeline.stages.pipeline import roll_back_release
+from knowledge_pipeline.store.access import write_audiences
 from knowledge_pipeline.store.filters import MATCH_ALL
-from knowledge_pipeline.store.index.exact_vectors import ExactVectors
 from knowledge_pipeline.store.lance_storage import open_dataset
 from knowledge_pipeline.store.release import find_live_release
+from knowledge_pipeline.store.vectors import ExactVectors
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.stages.publish.conftest import Query
 
@@ -287,7 +293,7 @@ NASTY = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
 def test_texts_and_arrays_arrive_as_they_are(query: Query, dsn: str, texts: list[str], text: str) -> None:
     import psycopg2
 
-    from knowledge_pipeline.stages.publish.copy_rows import format_rows
+    from knowledge_pipeline.extensions.publish import format_rows
 
     rows = pa.RecordBatch.from_pydict({"a": [texts], "b": pa.array([text], pa.string())})
     rows = rows.cast(pa.schema([("a", pa.list_(pa.string())), ("b", pa.string())]))

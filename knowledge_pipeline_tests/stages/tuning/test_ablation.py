@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.config.query import RerankSettings
-from knowledge_pipeline.config.settings import QuerySettings
+from knowledge_pipeline.config.settings import QuerySettings, RerankSettings
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.stages.evaluate import newest_index_versions
-from knowledge_pipeline.stages.tuning.ablation import build_step_settings, run_steps
+from knowledge_pipeline.extensions.tuning import build_step_settings, run_steps
+from knowledge_pipeline.store.release import newest_index_versions
 from knowledge_pipeline_tests.conftest import Project
 
 

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.extensions.questions import ask_pairs
+from knowledge_pipeline.extensions.tuning_examples import Example, Pair, build_example, iter_docstring_pairs
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.hits import Hit
 from knowledge_pipeline.query.open_release import PinnedIndex
-from knowledge_pipeline.query.search.engine import Engine
-from knowledge_pipeline.query.search.hits import Hit
-from knowledge_pipeline.query.search.understand import ParsedQuery, understand
+from knowledge_pipeline.query.search import Engine
+from knowledge_pipeline.query.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ignore_progress
-from knowledge_pipeline.stages.tuning.ask import ask_pairs
-from knowledge_pipeline.stages.tuning.docstrings import iter_docstring_pairs
-from knowledge_pipeline.stages.tuning.examples import Example, build_example
-from knowledge_pipeline.stages.tuning.pairs import Pair
-from knowledge_pipeline.store.index.bm25 import count_terms, split_terms
+from knowledge_pipeline.store.federation import count_terms, split_terms
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project
 

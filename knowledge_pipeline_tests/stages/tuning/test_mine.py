@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.extensions.tuning_examples import mine_pairs
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.stages.tuning.mine import mine_pairs
 from knowledge_pipeline_tests.conftest import Project
-from knowledge_pipeline_tests.sources.repositories import Repository
+from knowledge_pipeline_tests.connectors.repositories import Repository
 
 CART = 'def empty_cart(cart):\n    """Take everything out of a cart."""\n    cart.clear()\n'
 EARLIER, LATER = 1_700_000_000, 1_710_000_000  # seconds

@@ -7,16 +7,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.records import Mention
-from knowledge_pipeline.stages.tuning.docstrings import iter_docstring_pairs
-from knowledge_pipeline.stages.tuning.history import (
+from knowledge_pipeline.extensions.tuning_examples import (
+    Pair,
+    PairKind,
     TracedDocument,
     clean_title,
     date_files,
+    drop_ambiguous,
+    iter_docstring_pairs,
     iter_history_pairs,
+    iter_judgement_pairs,
+    select_newest,
+    split_newest,
 )
-from knowledge_pipeline.stages.tuning.judgements import iter_judgement_pairs
-from knowledge_pipeline.stages.tuning.pairs import Pair, PairKind, drop_ambiguous, select_newest, split_newest
+from knowledge_pipeline.records import Mention
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FILES = {

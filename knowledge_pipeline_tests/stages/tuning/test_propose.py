@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
-from knowledge_pipeline.evaluation.golden_files import load_golden_set
-from knowledge_pipeline.stages.tuning.pairs import Pair, PairKind
-from knowledge_pipeline.stages.tuning.propose import format_proposals, select_proposals
+from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, load_golden_set
+from knowledge_pipeline.extensions.tuning import format_proposals, select_proposals
+from knowledge_pipeline.extensions.tuning_examples import Pair, PairKind
 
 
 def pair(kind: PairKind, text: str = 'what "does" it: {really} # say') -> Pair:

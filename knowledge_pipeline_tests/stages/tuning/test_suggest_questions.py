@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_pipeline.stages.tuning.suggest_questions import suggest_questions
+from knowledge_pipeline.extensions.questions import suggest_questions
 from knowledge_pipeline_tests.conftest import Project
 
 

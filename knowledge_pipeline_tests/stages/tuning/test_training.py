@@ -7,16 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from knowledge_pipeline.query.search.features import FEATURES
-from knowledge_pipeline.query.search.ranker import load_model
-from knowledge_pipeline.stages.tuning.examples import Example, View
-from knowledge_pipeline.stages.tuning.training import (
-    ALL_FEATURES,
-    GRID,
-    ExampleBatch,
-    judge_places,
-    tune_weights,
-)
+from knowledge_pipeline.extensions.tuning import ALL_FEATURES, GRID, ExampleBatch, judge_places, tune_weights
+from knowledge_pipeline.extensions.tuning_examples import Example, View
+from knowledge_pipeline.query.features import FEATURES
+from knowledge_pipeline.query.rank import load_model
 
 _ONE_FAMILY = load_model().one_family
 SHIPPED = replace(_ONE_FAMILY, weights={**_ONE_FAMILY.weights, "fused": 1.0, "file_name": 0.8})

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import Busy, NotFound
+from knowledge_pipeline.extensions import tuning as tune
+from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.search.ranker import load_model
-from knowledge_pipeline.stages.release import roll_back_release
-from knowledge_pipeline.stages.tuning import tune
+from knowledge_pipeline.query.rank import load_model
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.release import find_live_release, publish_ranker
 from knowledge_pipeline_tests.conftest import Project
-from knowledge_pipeline_tests.sources.repositories import START, Repository
+from knowledge_pipeline_tests.connectors.repositories import START, Repository
 
 FILES = 70
 

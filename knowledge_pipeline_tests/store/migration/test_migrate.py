@@ -15,12 +15,13 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound, StoreError
-from knowledge_pipeline.maintenance.purge import purge_documents
+from knowledge_pipeline.maintenance import purge_documents
+from knowledge_pipeline.store import migrate
+from knowledge_pipeline.store import migrate as table_versions
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import open_dataset
-from knowledge_pipeline.store.migration import migrate, table_versions
-from knowledge_pipeline.store.migration.steps import STEPS
+from knowledge_pipeline.store.migrate import STEPS
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.schemas import VERSION
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket

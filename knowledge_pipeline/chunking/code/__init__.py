@@ -1,1 +1,0 @@
-"""Source code to chunks, by syntax."""

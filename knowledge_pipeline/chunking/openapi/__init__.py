@@ -1,1 +1,0 @@
-"""OpenAPI and Swagger files to chunks, one operation each."""

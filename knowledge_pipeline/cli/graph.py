@@ -1,0 +1,346 @@
+"""`knowledge graph …`: questions to the code graph of the live release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from knowledge_pipeline.cli.exit_codes import WRONG_USAGE
+from knowledge_pipeline.cli.screen import Screen, build_console, format_count, one_line
+from knowledge_pipeline.cli.session import (
+    Names,
+    Session,
+    WrongUsage,
+    complete_source_ids,
+    example,
+    iter_index_locations,
+)
+from knowledge_pipeline.contract.filters import CallDirection, Filters
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+    from knowledge_pipeline.query.graph_queries import Graph
+
+
+Target = Annotated[
+    str, Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder.")
+]
+Depth = Annotated[int, Option("--depth", "-d", metavar="N", help="How many steps.", min=1)]
+Direction = Annotated[CallDirection, Option("--direction", help="Which way to follow calls.")]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", help="How many nodes.", min=1)]
+
+
+def _scope(metavar: str, description: str, **extra: Any) -> Any:
+    """`Any`: Typer types its options so."""
+    return Option(metavar=metavar, help=f"Look for TARGET in {description} (repeatable).", **extra)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """The options that all graph commands share."""
+
+    source: Annotated[Names, _scope("ID", "this source", autocompletion=complete_source_ids)] = None
+    language: Annotated[Names, _scope("NAME", "this language")] = None
+    repo: Annotated[Names, _scope("NAME", "this repository")] = None
+    path: Annotated[Names, _scope("GLOB", "these files")] = None
+    mermaid: Annotated[bool, Option("--mermaid", help="Print a Mermaid flowchart, for Markdown pages.")] = (
+        False
+    )
+    dot: Annotated[bool, Option("--dot", help="Print a graph for Graphviz.")] = False
+
+
+@example("""
+    knowledge graph usages Store.get
+    knowledge graph usages src/auth.py:42
+    knowledge graph usages get --path "src/store/**" --json
+""")
+def usages(session: Session, target: Target, limit: Limit = 100, *, options: GraphOptions) -> int | None:
+    """Show what uses a definition, or anything defined in it.
+
+    Lists the functions, classes and files that call, name, extend or import it, with their lines,
+    in all sources, including other repositories.
+    """
+    return _answer(session, target, options, lambda it: it.find_usages, limit=limit)
+
+
+@example("""
+    knowledge graph references Store
+    knowledge graph references src/store.py
+""")
+def references(session: Session, target: Target, limit: Limit = 100, *, options: GraphOptions) -> int | None:
+    """Show every place that names this very definition or file."""
+    return _answer(session, target, options, lambda it: it.find_references, limit=limit)
+
+
+@example("""
+    knowledge graph calls main
+    knowledge graph calls Store.get --direction callers --depth 3
+    knowledge graph calls Store --direction callees --mermaid
+""")
+def calls(
+    session: Session,
+    target: Target,
+    depth: Depth = 1,
+    direction: Direction = "both",
+    limit: Limit = 100,
+    *,
+    options: GraphOptions,
+) -> int | None:
+    """Show what calls a function, and what it calls, step by step.
+
+    For a class or a file: what calls its functions, and what they call.
+    """
+    return _answer(
+        session,
+        target,
+        options,
+        lambda it: it.get_call_graph,
+        depth=depth,
+        direction=direction,
+        limit=limit,
+    )
+
+
+@example("""
+    knowledge graph hierarchy BaseStore
+    knowledge graph hierarchy BaseStore --dot | dot -Tsvg > stores.svg
+""")
+def hierarchy(
+    session: Session, target: Target, depth: Depth = 5, limit: Limit = 100, *, options: GraphOptions
+) -> int | None:
+    """Show what a class extends or implements, and what extends or implements it."""
+    return _answer(session, target, options, lambda it: it.get_class_hierarchy, depth=depth, limit=limit)
+
+
+@example("""
+    knowledge graph dependencies src/auth.py
+    knowledge graph dependencies src/auth --depth 2
+    knowledge graph dependencies Store.get
+""")
+def dependencies(
+    session: Session, target: Target, depth: Depth = 1, limit: Limit = 100, *, options: GraphOptions
+) -> int | None:
+    """Show what a definition, a file or a folder depends on.
+
+    For a file: other files, and the names that it imports from outside.
+    """
+    return _answer(session, target, options, lambda it: it.get_dependencies, depth=depth, limit=limit)
+
+
+@example("""
+    knowledge graph impact Store.get
+    knowledge graph impact src/store.py --depth 2
+""")
+def impact(
+    session: Session, target: Target, depth: Depth = 3, limit: Limit = 100, *, options: GraphOptions
+) -> int | None:
+    """Show what a change could break, directly and indirectly, and what it depends on."""
+    return _answer(session, target, options, lambda it: it.analyze_dependencies, depth=depth, limit=limit)
+
+
+@example("""
+    knowledge graph related Store.get
+    knowledge graph related src/store.py:12 --limit 5
+""")
+def related(session: Session, target: Target, limit: Limit = 20, *, options: GraphOptions) -> int | None:
+    """Show the definitions most related to this one, ranked.
+
+    Related definitions use it, are used by it, or use the same rare names.
+    """
+    return _answer(session, target, options, lambda it: it.find_related_code, limit=limit)
+
+
+COMMANDS = (usages, references, calls, hierarchy, dependencies, impact, related)
+
+
+def _answer(
+    session: Session,
+    target: str,
+    options: GraphOptions,
+    choose_query: Callable[[Graph], Callable[..., GraphResponse]],
+    **arguments: int | str,
+) -> int | None:
+    from knowledge_pipeline.query.code_graph import render_dot, render_mermaid
+
+    if options.mermaid and options.dot:
+        raise WrongUsage("give --mermaid or --dot, not both")
+    with session.open_knowledge_base() as base:
+        name, filters = _resolve_target(session, target, options)
+        response = choose_query(base.graph)(name, filters=filters, **arguments)
+    screen = session.screen
+    screen.print_json(response.as_json())
+    if response.candidates:
+        show_candidates(screen, response)
+    elif options.mermaid or options.dot:
+        screen.print_text((render_mermaid if options.mermaid else render_dot)(response).rstrip("\n"))
+    elif response.operation == "related":
+        show_ranked(screen, response)
+    else:
+        show_tree(screen, response)
+    for note in response.notes:
+        screen.print_note(f"note: {note}")
+    return WRONG_USAGE if response.candidates else None
+
+
+def _resolve_target(session: Session, target: str, options: GraphOptions) -> tuple[str, Filters]:
+    """The target and where to look for it; a file on disk inside a source's folder is that source's file."""
+    file, colon, rest = target.partition(":")
+    sources = tuple(options.source or ())
+    if not sources and Path(file).expanduser().is_file():
+        path, source = next(iter_index_locations(file, session.settings), (file, None))
+        target, sources = f"{path}{colon}{rest}", (source,) if source else ()
+    return target, Filters(
+        sources=sources,
+        languages=tuple(options.language or ()),
+        repos=tuple(options.repo or ()),
+        paths=tuple(options.path or ()),
+    )
+
+
+# FOLD cli.render.graph
+# Answers of the code graph for people: a tree from the target, or a table.
+
+_MAX_LINES_SHOWN = 5  # of one file
+_TITLES = {
+    "usages": {"used_by": "used by"},
+    "references": {"used_by": "named by"},
+    "calls": {"used_by": "called by", "uses": "calls"},
+    "hierarchy": {"used_by": "extended by", "uses": "extends"},
+    "dependencies": {"uses": "depends on"},
+    "impact": {"used_by": "could break", "uses": "depends on"},
+}
+
+
+@dataclass(slots=True)
+class _Branch:
+    """One line of the tree, and what hangs below it."""
+
+    name: str
+    detail: str = ""
+    children: list[_Branch] = field(default_factory=list["_Branch"])
+
+
+def show_tree(screen: Screen, answer: GraphResponse) -> None:
+    """Show a tree from the targets: in colour on a terminal, or else plain."""
+    tree = _build_tree(answer)
+    if tree and screen.is_terminal:
+        build_console().print(_to_rich_tree(tree))
+    elif tree:
+        screen.print_text("\n".join(_iter_lines(tree)))
+    if not answer.matches:
+        screen.print_text("Nothing was found.")
+
+
+def show_candidates(screen: Screen, answer: GraphResponse) -> None:
+    """Show what an ambiguous name may mean."""
+    screen.print_table([_node_row(node) for node in answer.candidates])
+
+
+def show_ranked(screen: Screen, answer: GraphResponse) -> None:
+    """Show the nodes by score."""
+    rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
+    screen.print_table(rows, right_aligned=("score",))
+    if not rows:
+        screen.print_text("Nothing was found.")
+
+
+def _node_row(node: GraphNode) -> dict[str, Any]:
+    return {"name": node.name, "kind": node.kind, "source": node.source, "place": _format_location(node)}
+
+
+def _build_tree(answer: GraphResponse) -> _Branch | None:
+    """One tree, which several targets share, such as the files of a folder."""
+    if not answer.targets:
+        return None
+    first, *others = answer.targets
+    root = _Branch(first.name, _format_detail(first))
+    if others:
+        root = _Branch(one_line(answer.target), format_count(len(answer.targets), "file"))
+    own = {node.id for node in answer.nodes if node.role in ("target", "member")}
+    for side in ("used_by", "uses"):
+        title = _TITLES.get(answer.operation, {}).get(side)
+        grown = _TreeBuilder(answer, side).build_branches(own, own) if title else []
+        if title and grown:
+            count = sum(1 for node in answer.nodes if node.role == side)
+            root.children.append(_Branch(title, f"({count})", grown))
+    return root
+
+
+class _TreeBuilder:
+    """Grows the branches of one side; each node is followed once."""
+
+    def __init__(self, answer: GraphResponse, side: str) -> None:
+        self._side = side
+        self._nodes = {node.id: node for node in answer.nodes}
+        self._links = answer.edges
+        self._visited: set[str] = set()
+
+    def build_branches(self, ids: set[str], own: set[str]) -> list[_Branch]:
+        """What hangs below some nodes: the nearest first."""
+        found: dict[str, list[GraphEdge]] = {}
+        for link in self._links:
+            near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
+            if near in ids and far not in own:
+                found.setdefault(far, []).append(link)
+        nodes = sorted((self._nodes[id_] for id_ in found), key=lambda n: (n.distance, n.path or "~", n.id))
+        return [self._build_branch(node, found[node.id], own) for node in nodes]
+
+    def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
+        detail = f"{_format_detail(node)}  {self._format_links(links)}".strip()
+        if node.id in self._visited:
+            return _Branch(node.name, f"{detail}  (as above)")
+        self._visited.add(node.id)
+        return _Branch(node.name, detail, self.build_branches({node.id}, own))
+
+    def _format_links(self, links: Sequence[GraphEdge]) -> str:
+        """`calls Store.put at L15, L20 · by value · 0.8`: names the other end if it is a member."""
+        kinds = ", ".join(dict.fromkeys(link.kind for link in links))
+        ends = {link.target if self._side == "used_by" else link.source for link in links}
+        parts = sorted(self._nodes[id_].name for id_ in ends if self._nodes[id_].role == "member")
+        lines = sorted({line for link in links for line in link.lines})
+        shown = ", ".join(f"L{line}" for line in lines[:_MAX_LINES_SHOWN])
+        more = f" and {len(lines) - _MAX_LINES_SHOWN} more" if len(lines) > _MAX_LINES_SHOWN else ""
+        of = f" {', '.join(parts[:3])}{' …' if len(parts) > 3 else ''}" if parts else ""
+        surest = max(links, key=lambda link: link.confidence)
+        return f"[{kinds}{of} at {shown}{more} · {surest.certainty}]"
+
+
+def _format_detail(node: GraphNode) -> str:
+    if node.kind == "outside":
+        return "outside"
+    return f"{node.source}:{_format_location(node)}" if node.kind != "file" else f"{node.source}"
+
+
+def _format_location(node: GraphNode) -> str:
+    if node.path is None:
+        return ""
+    return f"{node.path}:{node.lines.removeprefix('L').partition('-')[0]}" if node.lines else node.path
+
+
+def _iter_lines(branch: _Branch, indent: str = "", prefix: str = "") -> Iterator[str]:
+    yield f"{prefix}{one_line(branch.name)}  {one_line(branch.detail)}".rstrip()
+    for at, child in enumerate(branch.children, start=1):
+        last = at == len(branch.children)
+        below, prefix = ("   ", "└─ ") if last else ("│  ", "├─ ")
+        yield from _iter_lines(child, indent + below, indent + prefix)
+
+
+def _to_rich_tree(branch: _Branch) -> Tree:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def format_label(item: _Branch) -> Text:
+        return Text.assemble((one_line(item.name), "bold"), "  ", (one_line(item.detail), "dim"))
+
+    def add_children(tree: Tree, item: _Branch) -> Tree:
+        for child in item.children:
+            add_children(tree.add(format_label(child)), child)
+        return tree
+
+    return add_children(Tree(format_label(branch)), branch)

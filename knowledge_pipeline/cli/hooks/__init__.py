@@ -1,1 +1,0 @@
-"""`hooks`: git hooks that refresh what reads a repository, at once."""

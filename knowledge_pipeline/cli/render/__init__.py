@@ -1,1 +1,0 @@
-"""What commands print: tables, trees and progress for people, values for programs."""

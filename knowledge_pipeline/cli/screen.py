@@ -1,0 +1,220 @@
+"""What a command prints: results to stdout, everything else to stderr.
+
+On a terminal, results are tables and highlighted code; in a pipe, plain text in columns;
+with `--json`, stdout holds one JSON value and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+# FOLD cli.render.terminal_text
+# Text from documents, made safe for a terminal.
+#
+# An indexed file may hold escape sequences that move the cursor, rename the window or hide text. They are
+# shown spelled out, and never sent.
+
+_CONTROL_CHARS = (  # controls but tab and line feed; marks that turn the direction of text; lone surrogates
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+)
+_CONTROLS = re.compile(f"[{_CONTROL_CHARS}]")
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def escape_controls(text: str) -> str:
+    """The text with every control character spelled out, lines and tabs kept.
+
+    >>> escape_controls("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return _CONTROLS.sub(_escape_match, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with controls spelled out."""
+    return escape_controls(" ".join(text.split()))
+
+
+def escape_json(json_text: str) -> str:
+    r"""JSON text in which no character can drive a terminal: `\u009b` instead of the character."""
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+
+
+def truncate(text: str, limit: int) -> str:
+    """At most `limit` characters, with an ellipsis if the text was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def format_count(count: int, noun: str) -> str:
+    """`1 document`, `1,200 documents`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def format_time(stamp: str | None) -> str | None:
+    """An ISO time as a person reads it, in the local time zone: `2025-01-31 14:05`."""
+    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M") if stamp else None
+
+
+def format_size(count: float) -> str:
+    """A number of bytes with a unit: `512 B`, `1.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+_MAX_CELL_CHARS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How much to print, and in which form."""
+
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether stdout is a terminal, for a person."""
+        return not self.as_json and sys.stdout.isatty()
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether a person can answer a question."""
+        return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def print_json(self, value: Any) -> None:
+        """With `--json`, write the one JSON value of a command; all other results are then silent."""
+        self._write_json(value, indent=2)
+
+    def print_json_line(self, value: Any) -> None:
+        """Write one JSON value of many, each on its own line, for a command that keeps running."""
+        self._write_json(value, indent=None)
+
+    def _write_json(self, value: Any, *, indent: int | None) -> None:
+        if not self.as_json:
+            return
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)
+        _write(sys.stdout, escape_json(text) + "\n")
+
+    def print_text(self, text: str = "", *, style: str | None = None) -> None:
+        """Write text of a result; `style` applies on a terminal only."""
+        if self.as_json:
+            return
+        if style and self.is_terminal:
+            build_console().print(escape_controls(text), style=style, soft_wrap=True)
+        else:
+            _write(sys.stdout, escape_controls(text) + "\n")
+
+    def print_note(self, text: str) -> None:
+        """Tell a person on stderr what is going on."""
+        if not self.as_json and not self.quiet:
+            _write(sys.stderr, escape_controls(text) + "\n")
+
+    def print_table(self, rows: Sequence[Mapping[str, Any]], *, right_aligned: Sequence[str] = ()) -> None:
+        """Write rows under their keys as headings."""
+        if self.as_json or not rows:
+            return
+        headings = list(rows[0])
+        cells = [[format_cell(row[heading]) for heading in headings] for row in rows]
+        if self.is_terminal:
+            _print_rich_table(headings, cells, right_aligned)
+        else:
+            rows_shown = [[heading.upper() for heading in headings], *cells]
+            _write(sys.stdout, _format_aligned(rows_shown, headings, right_aligned))
+
+    def print_code(self, text: str, *, language: str | None, first_line: int) -> None:
+        """Write lines of a document with their numbers, highlighted on a terminal."""
+        if self.as_json:
+            return
+        if self.is_terminal:
+            _print_rich_code(escape_controls(text), language, first_line)
+            return
+        lines = escape_controls(text).split("\n")
+        width = len(str(first_line + len(lines) - 1))
+        numbered = (f"  {number:>{width}}  {line}".rstrip() for number, line in enumerate(lines, first_line))
+        _write(sys.stdout, "\n".join(numbered) + "\n")
+
+
+def format_cell(value: Any) -> str:
+    """One table cell: numbers with separators, nothing as `-`, text on one line."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return one_line(str(value))[:_MAX_CELL_CHARS]
+
+
+def build_console() -> Console:
+    """Rich on stdout, without markup, emoji codes or highlights in other people's text."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
+
+
+def _print_rich_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Sequence[str]
+) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in headings:
+        if heading in right_aligned:
+            table.add_column(heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    build_console().print(table)
+
+
+def _format_aligned(
+    rows: Sequence[Sequence[str]], headings: Sequence[str], right_aligned: Sequence[str]
+) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
+    sides = [">" if heading in right_aligned else "<" for heading in headings]
+    lines = (
+        "  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True))
+        for row in rows
+    )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _print_rich_code(text: str, language: str | None, first_line: int) -> None:
+    from rich.padding import Padding
+    from rich.syntax import Syntax
+
+    lexer = {"c_sharp": "csharp", "openapi": "yaml"}.get(language or "", language or "text")
+    syntax = Syntax(
+        text, lexer, theme="ansi_dark", line_numbers=True, start_line=first_line, background_color="default"
+    )
+    build_console().print(Padding(syntax, (0, 0, 0, 1)))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()

@@ -1,0 +1,560 @@
+"""The results of a search for people: citations first, then content, within bounds."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from typer import Argument, Option
+
+from knowledge_pipeline.cli.filter_options import FilterOptions
+from knowledge_pipeline.cli.screen import Screen, format_count, one_line, truncate
+from knowledge_pipeline.cli.session import (
+    Blame,
+    Session,
+    WrongUsage,
+    example,
+    iter_index_locations,
+    read_beginning,
+)
+from knowledge_pipeline.contract.filters import SearchMode, SearchType
+from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.query.describe import (
+    describe_blame,
+    describe_branches,
+    describe_doubt,
+    describe_neighbours,
+    describe_relation,
+    describe_skipped_step,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from knowledge_pipeline.contract.filters import Filters
+    from knowledge_pipeline.contract.responses import (
+        RelatedDocument,
+        RelationsResponse,
+        ScoreExplanation,
+        SearchResponse,
+        SearchResult,
+        TraceResponse,
+    )
+    from knowledge_pipeline.knowledge_base import KnowledgeBase
+
+
+# FOLD cli.render.relations
+# Documents and how they relate, for people and programs.
+
+_MAX_NAME_CHARS = 80
+
+
+def show_relations(screen: Screen, target: str, found: RelationsResponse, *, limit: int) -> None:
+    """Show the documents that `target` names and their first relations."""
+    screen.print_json(found.as_json())
+    if not found.documents:
+        screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
+    for document in found.documents:
+        screen.print_text(f"{format_document_name(document)}  [{document.source}]", style="bold cyan")
+    rows = [
+        {
+            "relation": describe_relation(relation),
+            "document": format_document_name(relation.document),
+            "source": relation.document.source,
+            "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
+            "get": f"{relation.document.source}:{relation.document.uri}",
+        }
+        for relation in found.relations[:limit]
+    ]
+    screen.print_table(rows)
+    if not rows:
+        screen.print_text("No indexed document mentions it, and it mentions none.")
+    if len(found.relations) > limit:
+        rest = format_count(len(found.relations) - limit, "more relation")
+        screen.print_note(f"{rest}: --limit shows them")
+    if found.is_truncated:
+        screen.print_note("note: more documents mention it than were read")
+    if mentions := [
+        unresolved_mention.target
+        for unresolved_mention in found.unresolved_mentions
+        if unresolved_mention.kind != "references"
+    ]:
+        screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
+
+
+def format_document_name(document: RelatedDocument) -> str:
+    """The title with the status, or else the path; files also show their path."""
+    status = f" ({document.status})" if document.status else ""
+    name = document.title or document.path or document.uri
+    is_file = document.source_type in ("code", "markdown") and document.path != name
+    return truncate(one_line(name), _MAX_NAME_CHARS) + status + (f"  {document.path}" if is_file else "")
+
+
+_MAX_LINE_CHARS = 200
+_MAX_FULL_LINE_CHARS = 20_000
+_MAX_NEIGHBOURS = 3  # of each kind
+_MAX_COMMITS = 5  # that changed the lines of a result
+
+
+def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
+    """Show results in their order, each with at most so many `lines` (None: all)."""
+    screen.print_json(answer.as_json())
+    for step in answer.degraded:
+        note = describe_skipped_step(step, answer.embedded_share).rstrip(".")
+        why = answer.explain["degraded"].get(step) if answer.explain else None
+        reason = one_line(_format_nested(why)) if why else "--explain says why"
+        screen.print_note(f"note: {note[:1].lower()}{note[1:]} ({reason})")
+    corrected: Mapping[str, str] = (answer.explain or {}).get("corrected") or {}
+    for word, near in corrected.items():
+        screen.print_note(f"note: {word!r} is in no document, and was read as {near!r}")
+    if doubt := describe_doubt(answer):
+        screen.print_note(f"note: {doubt[:1].lower()}{doubt[1:].rstrip('.')}")
+    for number, result in enumerate(answer.results, start=1):
+        screen.print_text(_format_heading(number, result, scores=scores), style="bold cyan")
+        if result.explain:
+            screen.print_text(f"   {_format_explanation(result.explain)}")
+        if lines != 0:
+            _show_content(screen, result, lines)
+        for line in describe_blame(result.blame or (), max_named=_MAX_COMMITS):
+            screen.print_text(f"   {one_line(line)}", style="dim")
+        if result.related:
+            related = (
+                f"{describe_relation(each)} {format_document_name(each.document)} [{each.document.source}]"
+                for each in result.related
+            )
+            screen.print_text(f"   {' · '.join(related)}", style="dim")
+        if result.graph:
+            for line in describe_neighbours(result.graph, max_named=_MAX_NEIGHBOURS):
+                screen.print_text(f"   {one_line(line)}", style="dim")
+        screen.print_text()
+    if not answer.results:
+        screen.print_text("Nothing was found.")
+    if answer.explain:
+        steps = ", ".join(f"{step} {spent:.1f}" for step, spent in answer.timings_ms.items())
+        screen.print_text(
+            f"query {answer.query_id}, release {answer.release}, {answer.took_ms:.1f} ms: {steps}"
+        )
+
+
+def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
+    """Show how an answer was found: the question as understood, the steps, the candidates."""
+    screen.print_json(answer.as_json())
+    explain = answer.explain or {}
+    understood = {
+        **explain.get("question", {}),
+        **{
+            name: explain.get(name)
+            for name in ("corrected", "generated", "filters", "confidence", "degraded")
+        },
+    }
+    rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
+    screen.print_table(rows)
+    steps = [{"step": step, "ms": spent} for step, spent in answer.timings_ms.items()]
+    screen.print_table([*steps, {"step": "all", "ms": answer.took_ms}], right_aligned=("ms",))
+    rows = [_candidate_row(rank, result) for rank, result in enumerate(answer.results, start=1)]
+    numbers = ("#", "score", "vector", "cosine", "words", "bm25", "fused", "rerank")
+    screen.print_table(rows, right_aligned=numbers)
+    if not answer.results:
+        screen.print_text("Nothing was found.")
+
+
+def _format_heading(number: int, result: SearchResult, *, scores: bool) -> str:
+    """`1. src/flask/app.py:10-24  0.83  Flask.run  [flask-code]`, and the id that `get` takes."""
+    score = f"  {result.score:.2f}" if scores else ""
+    label = "  ".join(filter(None, (_format_label(result), one_line(describe_branches(result)))))
+    return (
+        f"{number}. {_format_location(result)}{score}{f'  {label}' if label else ''}"
+        f"  [{result.citation.source}]  {result.id}"
+    )
+
+
+def _format_location(result: SearchResult) -> str:
+    citation = result.citation
+    return f"{one_line(citation.path or citation.url or '')}:{citation.lines.replace('L', '')}"
+
+
+def _format_label(result: SearchResult) -> str:
+    known = result.metadata
+    label = known.get("symbol") or known.get("section") or result.citation.title or ""
+    page = f" (page {known['page']})" if known.get("page") else ""
+    return truncate(one_line(str(label)), 80) + page
+
+
+def _show_content(screen: Screen, result: SearchResult, lines: int | None) -> None:
+    every = result.content.split("\n")
+    longest = _MAX_LINE_CHARS if lines is not None else _MAX_FULL_LINE_CHARS
+    shown = [truncate(line, longest) for line in every[:lines]]
+    first = re.search(r"\d+", result.citation.lines)
+    language, first_line = result.metadata.get("language"), int(first[0]) if first else 1
+    screen.print_code("\n".join(shown), language=language, first_line=first_line)
+    if len(every) > len(shown):
+        rest = format_count(len(every) - len(shown), "more line")
+        screen.print_text(f"   … {rest}: knowledge get {result.id}")
+
+
+def _format_explanation(explanation: ScoreExplanation) -> str:
+    parts = [
+        f"words #{explanation.bm25_rank} {explanation.bm25_score:.2f}" if explanation.bm25_rank else "",
+        f"vector #{explanation.vector_rank} {explanation.vector_score:.3f}"
+        if explanation.vector_rank
+        else "",
+        *(f"{name} {boost:+.2f}" for name, boost in explanation.boosts.items()),
+        f"fused {explanation.fused:.3f}",
+        f"reranked {explanation.rerank:.3f}" if explanation.rerank is not None else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _format_nested(value: Any) -> str:
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return "; ".join(f"{name}: {_format_nested(inner)}" for name, inner in items)
+    is_list = isinstance(value, (list, tuple))
+    return ", ".join(map(_format_nested, cast("Sequence[Any]", value))) if is_list else str(value)
+
+
+def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:
+    why = result.explain
+    assert why is not None
+    return {
+        "#": rank,
+        "score": _format_score(result.score),
+        "words": why.bm25_rank,
+        "bm25": _format_score(why.bm25_score),
+        "vector": why.vector_rank,
+        "cosine": _format_score(why.vector_score),
+        "boosts": ", ".join(f"{name} {boost:+.2f}" for name, boost in why.boosts.items()),
+        "fused": _format_score(why.fused),
+        "rerank": _format_score(why.rerank),
+        "where": _format_location(result),
+        "what": _format_label(result),
+        "space": why.space,
+    }
+
+
+def _format_score(score: float | None) -> str | None:
+    return None if score is None else f"{score:.3f}"
+
+
+# FOLD cli.commands.search
+# `search`: ask the live release.
+
+Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1)]
+Lines = Annotated[
+    int, Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0)
+]
+Explain = Annotated[bool, Option("--explain", help="Explain each score, and show timings.")]
+Mode = Annotated[
+    SearchMode,
+    Option("--mode", help="Search by words and meaning, by words alone (no model), or by meaning alone."),
+]
+File = Annotated[
+    str | None, Option("--file", metavar="PATH", help="Find what is similar to this file, indexed or not.")
+]
+
+
+@example("""
+    knowledge search "how are sessions signed"
+    knowledge search "retry with backoff" --type code --language python --path "src/**"
+    knowledge search "why was the cache removed" --type historical --since 180d
+    knowledge search "E_CONN_RESET" --mode words
+    knowledge search --file src/auth.py --json
+""")
+def search(
+    session: Session,
+    query: Annotated[
+        str | None,
+        Argument(metavar="QUERY", help="A question, keywords, or a name; `lang:go path:src/` narrow it."),
+    ] = None,
+    type: Annotated[
+        SearchType | None, Option("--type", "-t", help="What to look for.  [default: semantic]")
+    ] = None,
+    file: File = None,
+    limit: Limit = None,
+    lines: Lines = 12,
+    explain: Explain = False,
+    blame: Blame = False,
+    mode: Mode = "hybrid",
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Find what answers a question best.
+
+    Types: semantic (everything), code (source files only), similar (like the given text
+    or --file), historical (commits). Results are citations: path, lines, score, content.
+    """
+    if file is not None and type not in (None, "similar"):
+        raise WrongUsage(f"--file finds what is similar to a file: omit --type {type}")
+    if blame and (file is not None or type == "similar"):
+        raise WrongUsage("--blame is for a question: ask `knowledge get ID --blame` of a similar result")
+    if query is None and file is None:
+        raise WrongUsage("give a QUERY, or --file")
+    filters = filter_options.to_filters()
+    if mode != "words":
+        session.preload_models(query or "")
+    with session.open_knowledge_base() as base:
+        if file is not None or type == "similar":
+            response = search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
+        else:
+            kind = type or "semantic"
+            response = base.search(
+                query or "",
+                type=kind,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                blame=blame,
+                mode=mode,
+            )
+        show_results(session.screen, response, lines=lines)  # the log need not be written for that
+
+
+def search_similar(
+    base: KnowledgeBase,
+    text: str | None,
+    file: str | None,
+    filters: Filters,
+    *,
+    limit: int | None,
+    explain: bool,
+    mode: SearchMode = "hybrid",
+) -> SearchResponse:
+    """What is similar to a text, to an indexed file, or to the content of another file."""
+    if file is None:
+        return base.similar(text=text, filters=filters, limit=limit, explain=explain, mode=mode)
+    missing: NotFound | None = None
+    for path, source in iter_index_locations(file, base.settings):
+        only_source = filters.sources[0] if len(filters.sources) == 1 else source
+        try:
+            return base.similar(
+                text=text,
+                path=path,
+                source=only_source,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                mode=mode,
+            )
+        except NotFound as error:
+            missing = error
+    if missing and not Path(file).is_file():
+        raise missing
+    return base.similar(
+        text=text or read_beginning(file, base.settings),
+        filters=filters,
+        limit=limit,
+        explain=explain,
+        mode=mode,
+    )
+
+
+# FOLD cli.render.trace
+# What made a result, for people and programs.
+
+
+def show_trace(screen: Screen, trace: TraceResponse) -> None:
+    """Show the document, the chunk and the release, then each stage of the refresh."""
+    screen.print_json(trace.as_json())
+    place = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
+    screen.print_text(f"{one_line(place)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
+    first = f"{trace.first_release}, {_format_time(trace.first_released_at)}" if trace.first_release else None
+    rows = [
+        {"what": "revision in its source", "value": trace.revision},
+        {"what": "document", "value": trace.document_hash},
+        {"what": "chunk made of", "value": trace.chunk_fingerprint},
+        {"what": "key of its vector", "value": trace.text_key},
+        {"what": "indexed first, as it is since", "value": _format_times(trace)},
+        {"what": "first kept release with it", "value": first or "none is kept"},
+        {"what": "release that answered", "value": trace.release},
+    ]
+    screen.print_table([row for row in rows if row["value"] is not None])
+    screen.print_table(
+        [
+            {
+                "stage": stage.stage,
+                "done": _format_time(stage.done_at),
+                "changes": stage.changes,
+                "code": stage.code,
+                "settings": " ".join(f"{name}={digest}" for name, digest in stage.settings.items()),
+                "run": stage.run_url or stage.run or "command line",
+            }
+            for stage in trace.stages
+        ],
+        right_aligned=("changes",),
+    )
+    if not trace.stages:
+        screen.print_note("note: the log of its refresh is gone")
+
+
+def _format_times(trace: TraceResponse) -> str:
+    return f"{_format_time(trace.indexed_at)}, {_format_time(trace.updated_at)}"
+
+
+def _format_time(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else ""
+
+
+# FOLD cli.commands.similar
+# `similar`: find what is like a text or a file.
+
+
+@example("""
+    knowledge similar --file src/auth.py
+    knowledge similar "for attempt in range(tries): ..."
+    git show HEAD:src/auth.py | knowledge similar -
+""")
+def similar(
+    session: Session,
+    text: Annotated[
+        str | None, Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
+    ] = None,
+    file: File = None,
+    limit: Limit = None,
+    lines: Lines = 12,
+    explain: Explain = False,
+    mode: Mode = "hybrid",
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Find what is similar to a text or to a file.
+
+    Chunks of the file itself are left out. Results are of the file's type, unless
+    --source-type says otherwise.
+    """
+    if (text is None) == (file is None):
+        raise WrongUsage("give either TEXT or --file")
+    filters = filter_options.to_filters()
+    example_text = sys.stdin.read(session.settings.limits.example_chars) if text == "-" else text
+    if mode != "words":
+        session.preload_models()
+    with session.open_knowledge_base() as base:
+        response = search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
+    show_results(session.screen, response, lines=lines)
+
+
+# FOLD cli.commands.debug
+# `debug`: how a question is answered, step by step.
+
+
+@example("""
+    knowledge debug --query "how are sessions signed" --explain
+""")
+def debug(
+    session: Session,
+    query: Annotated[str, Option(metavar="QUERY", help="The question to look into.")],
+    type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
+    limit: Annotated[int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1)] = 20,
+    mode: Annotated[
+        SearchMode, Option("--mode", help="Search by words and meaning, by words alone, or by meaning alone.")
+    ] = "hybrid",
+    explain: Annotated[
+        bool, Option("--explain", help="Accepted for scripts; this command always explains.")
+    ] = True,
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Show how a question is answered, step by step.
+
+    Shows how the question was understood, the time of each step, and each candidate's ranks and scores.
+    """
+    del explain
+    filters = filter_options.to_filters()
+    with session.open_knowledge_base() as base:
+        if type == "similar":
+            response = base.similar(text=query, filters=filters, limit=limit, explain=True, mode=mode)
+        else:
+            response = base.search(query, type=type, filters=filters, limit=limit, explain=True, mode=mode)
+    show_search_steps(session.screen, response)
+
+
+# FOLD cli.commands.get
+# `get`: one chunk or document, whole.
+
+
+@example("""
+    knowledge get 3f2a9c...
+    knowledge get flask-code:src/flask/app.py --json
+    knowledge get 3f2a9c... --blame
+""")
+def get(
+    session: Session,
+    id: Annotated[str, Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
+    blame: Blame = False,
+    trace: Annotated[
+        bool, Option("--trace", help="Show what made it instead: refresh, Dagster run, release.")
+    ] = False,
+) -> None:
+    """Show one chunk, or all chunks of a document, in full."""
+    if trace:
+        with session.open_knowledge_base() as base:
+            traced = base.trace(id)
+        show_trace(session.screen, traced)
+        return
+    with session.open_knowledge_base() as base:
+        response = base.get(id, blame=blame)
+    show_results(session.screen, response, lines=None, scores=False)
+
+
+# FOLD cli.commands.feedback
+# `feedback`: what a reader thought of a result.
+
+
+@example("""
+    knowledge search "retry with backoff" --json
+    knowledge feedback 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed 3f2a9c... --useful
+""")
+def feedback(
+    session: Session,
+    query_id: Annotated[
+        str, Argument(metavar="QUERY_ID", help="The answer's `query_id`; --json and --explain show it.")
+    ],
+    result_id: Annotated[str, Argument(metavar="RESULT_ID", help="The result's id.")],
+    clicked: Annotated[bool, Option("--clicked", help="The result was opened.")] = False,
+    useful: Annotated[bool, Option("--useful", help="The result helped.")] = False,
+    useless: Annotated[bool, Option("--useless", help="The result did not help.")] = False,
+) -> None:
+    """Record whether a result was opened, useful or useless.
+
+    Feedback is stored for reports on answer quality, and `knowledge tune` learns from it; by itself
+    it does not change any search.
+    """
+    if clicked + useful + useless != 1:
+        raise WrongUsage("give one of --clicked, --useful and --useless")
+    judgement = "clicked" if clicked else "useful" if useful else "useless"
+    with session.open_knowledge_base(session.settings_without_secrets) as base:
+        base.feedback(query_id, result_id, judgement)
+    session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
+    session.screen.print_text(f"Noted: {judgement}.")
+
+
+# FOLD cli.commands.related
+# `related`: how a document relates to others.
+
+
+@example("""
+    knowledge related PROJ-12
+    knowledge related owner/name#45
+    knowledge related docs/decisions/store.md
+    knowledge related https://wiki.example.org/wiki/spaces/OPS/pages/98765 --json
+""")
+def related(
+    session: Session,
+    target: Annotated[
+        str,
+        Argument(metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an ID."),
+    ],
+    limit: Annotated[
+        int, Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
+    ] = 50,
+) -> None:
+    """Show what a document closes, implements, references or changes, and what does so to it.
+
+    Relations come from links, ids and phrases in texts ("fixes PROJ-12"), from front matter,
+    and from the services themselves, across all sources.
+    """
+    with session.open_knowledge_base() as base:
+        found = base.related(target)
+    show_relations(session.screen, target, found, limit=limit)

@@ -1,1 +1,0 @@
-"""`knowledge sources`: declare, test, list and remove sources."""

@@ -1,0 +1,216 @@
+"""`status`: what is live, what is stored of each source, and how much space it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from knowledge_pipeline import __version__
+from knowledge_pipeline.cli.screen import format_size, format_time, one_line, truncate
+from knowledge_pipeline.cli.session import Session, example
+from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.query.describe import format_share
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.cli.screen import Screen
+    from knowledge_pipeline.store.release import Release
+
+
+@example("""
+    knowledge status
+    knowledge status --detailed
+""")
+def status(
+    session: Session,
+    detailed: Annotated[
+        bool,
+        Option(
+            "--detailed",
+            help="Also show what is stale and why, disk use, versions, spaces, reasons of skips.",
+        ),
+    ] = False,
+) -> None:
+    """Show what is live and what is stored of every source."""
+    from knowledge_pipeline.store.local_state import CountsCache
+
+    settings = session.settings_without_secrets
+    sources = {source.id: source.type for source in settings.sources}
+    cache = CountsCache(settings.store, sources=sources, version=__version__)
+    is_federation = bool(settings.federation.stores)
+    counts = None if detailed or is_federation else cache.recall()
+    if is_federation:
+        counts = _count_federation(session, detailed=detailed)
+    elif counts is None:
+        counts = _count(session, detailed=detailed)
+        if not detailed:
+            cache.keep(counts)
+    found = {"config": str(session.config_path), "store": str(settings.store), **counts}
+    if not is_federation:  # each store of one has its own
+        found["events"] = _list_events(session, {row["source"] for row in counts["sources"]})
+    if settings.organisations:
+        from knowledge_pipeline.cli.sources import list_organisations
+
+        found["organisations"] = list_organisations(settings)
+    show_status(session.screen, found, detailed=detailed)
+
+
+def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
+    """The last event of each source that has had one."""
+    from knowledge_pipeline.serve.refreshes import list_last_events
+
+    try:
+        events = list_last_events(session.lake.folder / "refreshes")
+    except StoreUnavailable as error:
+        session.screen.print_note(f"Events of services are not shown: {error}")
+        return []
+    return [event for event in events if event["source"] in sources]
+
+
+def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
+    """The stores of a federation as one, each source with its store."""
+    from knowledge_pipeline.query.federation import MemberStores, unite_releases
+    from knowledge_pipeline.stages.store_summary import (
+        summarize_code_graph,
+        summarize_sources,
+        summarize_spaces,
+    )
+    from knowledge_pipeline.store.lance_storage import compute_size
+    from knowledge_pipeline.store.release import find_live_release
+
+    stores = MemberStores.open(session.settings_without_secrets.federation.stores)
+    for name, problem in stores.problems.items():
+        session.screen.print_note(f"the store {name!r} is left out: {problem}")
+    found = {each.name: find_live_release(each.lake) for each in stores.opened}
+    live = {name: release for name, release in found.items() if release}
+    sources = [
+        {**row, "store": each.name}
+        for each in stores.opened
+        for row in summarize_sources(each.lake, each.settings, detailed=detailed)
+    ]
+    counts: dict[str, Any] = {
+        "release": _describe(unite_releases(live)) if live else None,
+        "sources": sources,
+    }
+    if detailed:
+        counts["spaces"] = [row for each in stores.opened for row in summarize_spaces(each.lake)]
+        counts["code_graph"] = [row for each in stores.opened for row in summarize_code_graph(each.lake)]
+        counts["disk_bytes"] = sum(compute_size(each.lake.root) for each in stores.opened)
+    return counts
+
+
+def _describe(release: Release) -> dict[str, Any]:
+    return {
+        "release": release.release,
+        "created": release.created_at.isoformat(timespec="seconds"),
+        "rows": release.rows,
+        "embedded_share": round(release.embedded_share, 4),
+        "restores": release.restores,
+        "pin": release.pin,
+        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
+    }
+
+
+def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
+    from knowledge_pipeline.stages.store_summary import (
+        summarize_code_graph,
+        summarize_sources,
+        summarize_spaces,
+    )
+    from knowledge_pipeline.store.lance_storage import compute_size
+    from knowledge_pipeline.store.release import find_live_release
+
+    lake, settings = session.lake, session.settings_without_secrets
+    release = find_live_release(lake)
+    counts: dict[str, Any] = {
+        "release": _describe(release) if release else None,
+        "sources": summarize_sources(lake, settings, detailed=detailed),
+    }
+    if detailed:
+        counts["spaces"] = summarize_spaces(lake)
+        counts["code_graph"] = summarize_code_graph(lake)
+        counts["disk_bytes"] = compute_size(lake.root)
+        counts["states"] = _list_states(session)
+    return counts
+
+
+def _list_states(session: Session) -> list[dict[str, Any]]:
+    """Whether each source is stale, and why; those that are come first."""
+    from knowledge_pipeline.cli.sql import load_configured_sources
+    from knowledge_pipeline.config.settings import build_run_url
+    from knowledge_pipeline.sql_models.configured_sources import load_source_states
+
+    states = load_source_states(session.lake, load_configured_sources(session))
+    names = ("source", "state", "reason", "age_hours", "trigger", "skipped", "cost", "last_run")
+    return [
+        {name: row[name] for name in names}
+        | {"last_run_url": build_run_url(row["last_run"]) if row["last_run"] else None}
+        for row in states.values()
+    ]
+
+
+# FOLD cli.render.status
+# What `knowledge status` shows.
+
+
+def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> None:
+    """Show what `status --json` prints."""
+    screen.print_json(found)
+    release, sources = found["release"], found["sources"]
+    if release:
+        created = format_time(release["created"])
+        share = release["embedded_share"]
+        embedded = f", {format_share(share)} of them embedded so far" if share < 1 else ""
+        screen.print_text(
+            f"Release {release['release']} of {created} is live: {release['rows']:,} rows{embedded}."
+        )
+        if pin := release["pin"]:
+            screen.print_text(f"R{pin[1:]}: refreshes publish nothing until `knowledge releases --unpin`.")
+    elif sources:
+        screen.print_text("Nothing is released yet: run `knowledge index`.")
+    screen.print_text(f"Configuration {found['config']}, store {found['store']}")
+    organisations = found.get("organisations", ())
+    screen.print_table(list(organisations), right_aligned=("members", "listed"))
+    if not sources and not organisations:
+        screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
+    numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
+    screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
+    screen.print_table([_format_event(row) for row in found.get("events", ())])
+    if not detailed:
+        return
+    for table in ("spaces", "code_graph"):
+        numbers = ("rows", "unindexed", "versions", "disk")
+        screen.print_table([_format_row(row) for row in found[table]], right_aligned=numbers)
+    states = [
+        _format_state(row) for row in found.get("states", ())
+    ]  # those of a federation are in its stores
+    screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
+    for row in sources:
+        for reason, count in list(row["skipped_reasons"].items())[:5]:
+            screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
+    screen.print_text(f"The store takes {format_size(found['disk_bytes'])}.")
+
+
+def _format_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for people: sizes with units, without lists."""
+    cells = {name: value for name, value in row.items() if name not in ("skipped_reasons", "disk_bytes")}
+    if "last_change" in cells:
+        cells["last_change"] = format_time(cells["last_change"])
+    return cells | ({"disk": format_size(row["disk_bytes"])} if "disk_bytes" in row else {})
+
+
+def _format_event(row: dict[str, Any]) -> dict[str, Any]:
+    """When the last event came, and what became of it."""
+    state = "taken in" if row["state"] == "done" else row["state"]
+    outcome = f"{state}: {truncate(one_line(row['error']), 200)}" if row["error"] else state
+    return {
+        **{"source": row["source"], "last_event": format_time(row["at"])},
+        **{"service": row["service"], "kind": row["kind"], "outcome": outcome},
+    }
+
+
+def _format_state(row: dict[str, Any]) -> dict[str, Any]:
+    """The run as its page, where the address of Dagster is known."""
+    cells = {name: value for name, value in row.items() if name != "last_run_url"}
+    return cells | {"cost": f"{row['cost']:.2f}", "last_run": row["last_run_url"] or row["last_run"]}

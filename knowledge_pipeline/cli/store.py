@@ -1,0 +1,257 @@
+"""`maintain`: keep the store small and fast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from knowledge_pipeline.cli.exit_codes import FAILED
+from knowledge_pipeline.cli.progress import ProgressLines
+from knowledge_pipeline.cli.screen import format_count, format_size
+from knowledge_pipeline.cli.session import Session, Source, WrongUsage, Yes, confirm, example
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.cli.screen import Screen
+    from knowledge_pipeline.maintenance import Action, MaintenanceReport
+    from knowledge_pipeline.store.migrate import MigrationState, StoreVersions
+
+
+@example("""
+    knowledge maintain
+    knowledge maintain --dry-run
+    knowledge maintain --grace 0 --json
+""")
+def maintain(
+    session: Session,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be done.")] = False,
+    grace: Annotated[
+        float,
+        Option(
+            metavar="MINUTES", min=0, help="How long to keep a replaced version for those who still read it."
+        ),
+    ] = 10.0,
+    keep_vectors: Annotated[
+        bool, Option("--keep-vectors", help="Keep vectors of texts that no longer exist.")
+    ] = False,
+) -> None:
+    """Make the store small and fast again.
+
+    Removes unused vectors, old versions, old log entries and leftovers, merges fragmented
+    tables, and updates indexes. Search results stay the same throughout, and every kept
+    release can still be rolled back to. Sources that are being refreshed are left for the
+    next run. The command can be stopped at any moment.
+    """
+    from knowledge_pipeline import maintenance as maintain
+    from knowledge_pipeline.maintenance import MaintenanceOptions
+
+    lines = ProgressLines(session.screen.print_note)
+    report = maintain.refresh(
+        session.lake,
+        session.settings_without_secrets,
+        options=MaintenanceOptions(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
+        report=partial(lines.report, "maintenance"),
+    )
+    show_maintenance(session.screen, report)
+
+
+# FOLD cli.render.maintain
+# What `knowledge maintain` shows.
+
+_ACTION_LABELS: dict[Action, str] = {
+    "vectors": "unused vectors collected",
+    "compaction": "fragments merged",
+    "indexes": "indexes brought up to date",
+    "releases": "old releases removed",
+    "versions": "old versions removed",
+    "logs": "old log entries deleted",
+    "leftovers": "leftovers removed",
+}
+
+
+def show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
+    """Show what each action did, and how much space was freed."""
+    screen.print_json(maintained.as_metadata())
+    rows = [
+        {
+            "what": _ACTION_LABELS[result.action],
+            "tables": result.touched_count,
+            "removed": result.removed or None,
+            "before": format_size(result.bytes_before),
+            "after": format_size(result.bytes_after),
+            "seconds": result.seconds,
+        }
+        for result in maintained.actions.values()
+    ]
+    screen.print_table(rows, right_aligned=("tables", "removed", "before", "after", "seconds"))
+    if screen.verbose or maintained.dry_run:
+        for result in maintained.actions.values():
+            for path in result.touched:
+                screen.print_text(f"{result.action}: {path}")
+    for subject, reason in maintained.skipped.items():
+        screen.print_text(f"{subject}: skipped: {reason}")
+    if maintained.release:
+        screen.print_text(f"Release {maintained.release.release} is live: the same rows, in fewer fragments.")
+    screen.print_text(_format_summary(maintained))
+
+
+def _format_summary(maintained: MaintenanceReport) -> str:
+    checked = f"{format_count(maintained.sources, 'source')} checked in {maintained.seconds:.1f} s"
+    if not maintained.has_changes:
+        return f"Nothing to do: {checked}."
+    if maintained.dry_run:
+        return f"Dry run, nothing was changed: {checked}."
+    if maintained.freed_bytes < 0:
+        return (
+            f"{format_size(-maintained.freed_bytes)} more for now: rewritten tables keep their old version "
+            f"until the next maintenance; {checked}."
+        )
+    return f"{format_size(maintained.freed_bytes)} freed: {checked}."
+
+
+# FOLD cli.store.migrate
+# `migrate`: bring a store that an earlier version wrote up to date.
+
+
+@example("""
+    knowledge migrate --dry-run
+    knowledge migrate
+    knowledge migrate --undo
+    knowledge migrate --commit
+""")
+def migrate(
+    session: Session,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be migrated.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Return to the store from before the migration.")] = False,
+    commit: Annotated[
+        bool, Option("--commit", help="Keep the migrated store, and nothing of the one from before.")
+    ] = False,
+) -> None:
+    """Bring a store that an earlier version wrote up to date, in place.
+
+    Keeps archived documents, vectors, logs, tokens and every release, and embeds nothing
+    again. The command can be stopped at any moment, and completes when it is started
+    again. Until --commit, --undo returns to the store from before: what was refreshed
+    since is dropped there, and what was logged since stays. Stop servers and refreshes
+    meanwhile, and back the store up before --commit.
+    """
+    from knowledge_pipeline.store import migrate
+
+    if dry_run + undo + commit > 1:
+        raise WrongUsage("give one of --dry-run, --undo and --commit, or none")
+    lake, screen = session.lake, session.screen
+
+    def report(name: str) -> None:
+        if screen.verbose:
+            screen.print_note(name)
+
+    if undo:
+        show_undone(screen, migrate.undo_migration(lake, report=report))
+    elif commit:
+        show_committed(screen, migrate.commit_migration(lake))
+    else:
+        versions = migrate.read_versions(lake)
+        if dry_run:
+            show_plan(screen, versions)
+        else:
+            show_migrated(screen, versions, migrate.migrate(lake, report=report))
+
+
+# FOLD cli.render.migrate
+# What `knowledge migrate` shows.
+
+_STATES: dict[MigrationState, str] = {
+    "current": "The store is of the present schema: there is nothing to migrate.",
+    "older": "An earlier version wrote the store: `knowledge migrate` brings it up to date.",
+    "half": "A migration was interrupted: `knowledge migrate` completes it, `--undo` takes it back.",
+    "migrated": "The store is migrated. `knowledge migrate --commit` makes it final, `--undo` takes it back.",
+}
+
+
+def show_plan(screen: Screen, versions: StoreVersions) -> None:
+    """Show every table that an earlier schema wrote, and where the store stands."""
+    older = [table for table in versions.tables if table.needs_migration]
+    rows = [{"table": each.name, "schema": each.version, "rows": each.count_rows()} for each in older]
+    screen.print_json({"state": versions.state, "tables": rows})
+    screen.print_table(rows, right_aligned=("schema", "rows"))
+    screen.print_text(_STATES[versions.state])
+
+
+def show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
+    """Show how many tables were migrated, and what may be done then."""
+    screen.print_json({"from": before.oldest, "tables": list(tables)})
+    if not tables:
+        screen.print_text(_STATES["migrated" if before.state == "migrated" else "current"])
+        return
+    screen.print_text(
+        f"Migrated {format_count(len(tables), 'table')} from schema version {before.oldest}.\n"
+        "Try it: `knowledge search`, `knowledge refresh`. `knowledge migrate --undo` takes it back, "
+        "`--commit` makes it final."
+    )
+
+
+def show_undone(screen: Screen, tables: Sequence[str]) -> None:
+    """Show how many tables are again what they were."""
+    screen.print_json({"tables": list(tables)})
+    screen.print_text(
+        f"{format_count(len(tables), 'table')} from before the migration again: "
+        "use the program that wrote them, or `knowledge migrate`."
+    )
+
+
+def show_committed(screen: Screen, tables: Sequence[str]) -> None:
+    """Show how many tables have no way back now."""
+    screen.print_json({"tables": list(tables)})
+    screen.print_text(
+        f"The migration of {format_count(len(tables), 'table')} is final: "
+        "`knowledge maintain` deletes the versions from before."
+        if tables
+        else "There is no migration to commit."
+    )
+
+
+# FOLD cli.commands.purge
+# `purge`: erase content permanently.
+
+
+@example("""
+    knowledge purge --source flask-docs --archived
+    knowledge purge --source flask-docs --uri docs/secret.md --yes
+    knowledge purge --source flask-docs --yes
+""")
+def purge(
+    session: Session,
+    source: Source,
+    uri: Annotated[str | None, Option(metavar="URI", help="Only this document.")] = None,
+    archived: Annotated[
+        bool, Option("--archived", help="Only documents that the source no longer has.")
+    ] = False,
+    yes: Yes = False,
+) -> int | None:
+    """Erase content permanently.
+
+    Erases documents, vectors, index rows, old versions and all earlier releases. The
+    source stays in knowledge.yaml: the next refresh reads its documents again, unless
+    they are excluded there. What is live is the last release without what was erased:
+    what was indexed since waits for the next refresh, and for its checks.
+    """
+    from knowledge_pipeline.maintenance import purge_documents, purge_source
+
+    if uri is not None and archived:
+        raise WrongUsage("give --uri or --archived, not both")
+    which = f"the document {uri!r}" if uri else "all archived documents" if archived else "everything"
+    if not confirm(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
+        return FAILED
+    if uri is not None or archived:
+        count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
+    else:
+        count = purge_source(session.lake, session.settings_without_secrets, source)
+    session.screen.print_json({"source": source, "documents": count})
+    session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
+    return None
+
+
+# FOLD cli.store
+# Commands about the store as a whole: bring it up to date, publish it elsewhere.

@@ -1,1 +1,0 @@
-"""`knowledge watch`: local folders and remote repositories, refreshed as they change."""

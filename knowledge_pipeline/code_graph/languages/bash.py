@@ -1,0 +1,98 @@
+"""What shell scripts say: files that are sourced, functions that are called, variables.
+
+Source: https://www.gnu.org/software/bash/manual/bash.html
+"""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from knowledge_pipeline.code_graph.facts import Import
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, ExtractionRules, FactsBuilder
+from knowledge_pipeline.code_graph.languages.base import Language, split_words
+from knowledge_pipeline.code_graph.project import Layout, join_path
+from knowledge_pipeline.syntax.grammars import part_of
+
+BUILTINS = split_words(
+    """
+    echo printf cd pwd test true false exit return export set unset shift read eval exec trap wait local
+    declare typeset readonly let getopts type command builtin hash ulimit umask alias kill jobs : [ break
+    continue pushd popd shopt cat cp mv rm mkdir rmdir ls ln chmod chown touch grep sed awk cut sort uniq
+    head tail tr wc tee xargs find basename dirname readlink realpath mktemp date sleep env which id uname
+    diff cmp tar gzip seq expr du df ps HOME PATH PWD USER IFS OSTYPE RANDOM BASH_SOURCE FUNCNAME LINENO
+    """
+)
+_SOURCE_ARGUMENT = re.compile(r"([\w.+-]+(?:/[\w.+-]+)*)[\"']?$")
+_NAME = re.compile(r"[\w:-]+")
+
+
+def _read_command(builder: FactsBuilder, node: Node) -> None:
+    """A command may be a function; `source` names a file, of which what is not computed is kept."""
+    name = part_of(node, "name")
+    text = builder.text(name)
+    if text in ("source", "."):
+        given = part_of(node, "argument")
+        found = _SOURCE_ARGUMENT.search(builder.text(given)[-200:]) if given is not None else None
+        if found:
+            builder.imports.append(Import(found[1], "*", "*", node.start_point.row + 1, "", True))
+    elif name is not None and _NAME.fullmatch(text):
+        builder.add_use("calls", text, name)
+
+
+def _read_variable(builder: FactsBuilder, node: Node) -> None:
+    """What is set outside of functions is a definition."""
+    name, scope = part_of(node, "name"), builder.scope(node)
+    around = node.parent
+    if name is None or not _NAME.fullmatch(builder.text(name)):
+        return
+    if (
+        around is not None
+        and around.type == "declaration_command"
+        and builder.text(around).startswith("local")
+    ):
+        builder.local_variables.add((scope, builder.text(name)))
+    elif not scope:
+        builder.add_definition(builder.text(name), "variable", node)
+
+
+def _read_expansion(builder: FactsBuilder, node: Node) -> None:
+    if (builder.scope(node), builder.text(node)) not in builder.local_variables:
+        builder.add_use("references", builder.text(node), node)
+
+
+EXTRACTION = ExtractionRules(
+    expressions=ExpressionSyntax(frozenset({"word", "variable_name"}), {}, {}, {}),
+    handlers={"variable": _read_variable, "command": _read_command, "expanded": _read_expansion},
+    builtins=BUILTINS,
+)
+
+
+# FOLD code_graph.languages.bash.resolution
+# How names in shell scripts lead to definitions: of the script, and of those that it sources.
+
+
+class Bash(Language):
+    """Bash, and shells like it. What no script defines is a program outside of the source."""
+
+    name = "bash"
+
+    def is_star_exported(self, name: str) -> bool:
+        """A sourced script gives all that it defines."""
+        return True
+
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """The script beside another one, from the source's root, or the only one with that end."""
+        folder = path.rpartition("/")[0]
+        plain = "/".join(part for part in name.split("/") if part not in ("", ".", ".."))
+        for each in (join_path(folder, name), plain):
+            if each in layout.paths:
+                return (each,)
+        found = layout.files_named(plain.rpartition("/")[2])
+        found = tuple(each for each in found if each.endswith(f"/{plain}"))
+        return found if len(found) == 1 else ()
+
+
+# FOLD code_graph.languages.bash
+# Bash: what its files say, and how its names are resolved.

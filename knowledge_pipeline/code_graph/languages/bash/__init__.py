@@ -1,1 +1,0 @@
-"""Bash: what its files say, and how its names are resolved."""

@@ -1,1 +1,0 @@
-"""C#: what its files say, and how its names are resolved."""

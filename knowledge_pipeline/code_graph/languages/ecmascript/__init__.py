@@ -1,1 +1,0 @@
-"""JavaScript and TypeScript: what its files say, and how its names are resolved."""

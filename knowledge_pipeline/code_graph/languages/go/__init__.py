@@ -1,1 +1,0 @@
-"""Go: what its files say, and how its names are resolved."""

@@ -1,1 +1,0 @@
-"""Java: what its files say, and how its names are resolved."""

@@ -1,1 +1,0 @@
-"""Kotlin: what its files say, and how its names are resolved."""

@@ -1,1 +1,0 @@
-"""PHP: what its files say, and how its names are resolved."""

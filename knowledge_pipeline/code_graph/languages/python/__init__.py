@@ -1,1 +1,0 @@
-"""Python: what its files say, and how its names are resolved."""

@@ -1,1 +1,0 @@
-"""Ruby: what its files say, and how its names are resolved."""

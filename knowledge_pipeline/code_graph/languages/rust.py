@@ -1,0 +1,230 @@
+"""How Rust's names lead to definitions: crates, modules in files, members in any `impl`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from knowledge_pipeline.code_graph.facts import FileFacts, first_segment
+from knowledge_pipeline.code_graph.languages.base import Language, map_words, split_words
+from knowledge_pipeline.code_graph.languages.rust_facts import BUILTINS
+from knowledge_pipeline.code_graph.project import Layout, iter_folders
+from knowledge_pipeline.text import is_object
+
+# FOLD code_graph.languages.rust.crates
+# Where Rust's modules lie: crates by their Cargo.toml, modules by folders and files.
+#
+# Source: https://doc.rust-lang.org/reference/items/modules.html
+
+_ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
+_CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
+
+CrateRoot = tuple[str, str]
+"""A crate: the folder of its modules, and its root file ("src", "src/lib.rs")."""
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file is a package's."""
+    return path.rpartition("/")[2] == "Cargo.toml"
+
+
+def parse_manifest(path: str, text: str) -> dict[str, str]:
+    """The name of the crate, and the root file of its library where that is another than usual."""
+    try:
+        read: dict[str, Any] = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    package, library = _get_table(read, "package"), _get_table(read, "lib")
+    name = library.get("name") or package.get("name")
+    found = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
+    root = library.get("path")
+    return found | ({"lib": root} if isinstance(root, str) else {})
+
+
+def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    """The file that a module's path means in a file."""
+    first, *rest = name.split(".")
+    (folder, root), at = locate_module(path, layout)
+    if first == "crate":
+        return _find_module_file(folder, root, rest, layout)
+    if first in ("self", "super"):
+        for part in (first, *rest):
+            if part == "super":
+                at = at[:-1]
+        rest = [part for part in rest if part != "super"]
+        return _find_module_file(folder, root, [*at, *rest], layout)
+    if found := _find_module_file(folder, root, [*at, first, *rest], layout):
+        return found
+    other = layout.get_or_build(_index_crates).get(first)
+    return _find_module_file(*other, rest, layout) if other else ()
+
+
+def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
+    """The name of a file's crate, and the path of its module."""
+    (_, root), at = locate_module(path, layout)
+    manifest = f"{find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
+    known = manifest in layout.paths
+    name = layout.facts(manifest).settings.get("crate", "crate") if known else "crate"
+    stem = root.rpartition("/")[2].removesuffix(".rs")
+    return name if stem in ("lib", "main", "mod", "") else f"{name}::{stem}", at
+
+
+def locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
+    """The crate of a file, and the path of the module that it is."""
+    package = find_crate_folder(path, layout)
+    inner = path[len(package) :].lstrip("/")
+    for own in _CRATE_PER_FILE_FOLDERS:
+        if inner.startswith(f"{own}/"):
+            return _locate_in_own_crate(f"{package}/{own}".lstrip("/"), inner[len(own) + 1 :])
+    folder = f"{package}/src".lstrip("/") if inner.startswith("src/") else package
+    inside = inner.removeprefix("src/")
+    roots = [f"{folder}/{each}".lstrip("/") for each in _ROOT_FILES]
+    root = path if path in roots else next((each for each in roots if each in layout.paths), "")
+    return (folder, root), [] if path == root else _module_segments(inside)
+
+
+def _locate_in_own_crate(folder: str, inside: str) -> tuple[CrateRoot, list[str]]:
+    """Each file in `tests` is a crate; what lies deeper is a module of all of them."""
+    if "/" not in inside:
+        return (folder, f"{folder}/{inside}"), []
+    return (folder, ""), _module_segments(inside)
+
+
+def _module_segments(inside: str) -> list[str]:
+    parts = inside.removesuffix(".rs").split("/")
+    return parts[:-1] if parts[-1] == "mod" else parts
+
+
+def _find_module_file(folder: str, root: str, segments: list[str], layout: Layout) -> tuple[str, ...]:
+    if not segments:
+        return (root,) if root else ()
+    stem = f"{folder}/{'/'.join(segments)}".lstrip("/")
+    return tuple(each for each in (f"{stem}.rs", f"{stem}/mod.rs") if each in layout.paths)[:1]
+
+
+def find_crate_folder(path: str, layout: Layout) -> str:
+    """The folder of the package that a file is of."""
+    folders = layout.get_or_build(_list_package_folders)
+    return next((folder for folder in iter_folders(path.rpartition("/")[0]) if folder in folders), "")
+
+
+def _list_package_folders(layout: Layout) -> frozenset[str]:
+    found = {
+        path.rpartition("/")[0]
+        for path in layout.paths
+        if is_manifest(path) and layout.facts(path).settings.get("crate")
+    }
+    if found:
+        return frozenset(found)
+    roots = (path for path in layout.paths if path.endswith(("src/lib.rs", "src/main.rs")))
+    return frozenset(root.rpartition("src/")[0].rstrip("/") for root in roots)
+
+
+def _index_crates(layout: Layout) -> Mapping[str, CrateRoot]:
+    found: dict[str, CrateRoot] = {}
+    for path in sorted(layout.paths):
+        if not is_manifest(path):
+            continue
+        settings, folder = layout.facts(path).settings, path.rpartition("/")[0]
+        root = f"{folder}/{settings.get('lib', 'src/lib.rs')}".lstrip("/")
+        if "crate" in settings and root in layout.paths:
+            found.setdefault(settings["crate"], (root.rpartition("/")[0], root))
+    return found
+
+
+def _get_table(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    found = manifest.get(name)
+    return found if is_object(found) else {}
+
+
+_CONTAINER_METHODS: Mapping[str, str] = map_words(
+    {
+        "[]": "unwrap expect unwrap_or unwrap_or_default unwrap_or_else borrow borrow_mut",
+        "": """
+            get get_mut first last first_mut last_mut pop pop_front pop_back next next_back peek find nth
+            remove insert take replace iter iter_mut into_iter values values_mut clone cloned copied collect
+            rev skip filter chain as_ref as_mut as_deref as_deref_mut ok ok_or ok_or_else map_err lock read
+            write drain to_vec into_inner or or_else min_by_key max_by_key by_ref peekable
+            """,
+    }
+)
+
+
+class Rust(Language):
+    """Rust, as its reference says, chapter 12: https://doc.rust-lang.org/reference/names.html."""
+
+    name = "rust"
+    builtins = BUILTINS
+    has_dotted_modules = True
+    has_scattered_members = True
+    has_duplicate_type_names = True
+    members_in_body = False
+    element_accessors = ("next()[]",)
+    container_methods = _CONTAINER_METHODS
+    common_methods = split_words(
+        """
+        new clone into from as_ref as_mut to_string to_owned unwrap expect iter iter_mut into_iter next map
+        filter collect len is_empty push pop insert remove get get_mut contains contains_key extend clear
+        eq cmp partial_cmp hash fmt default drop deref deref_mut index add sub mul div neg not write read
+        flush lock join send recv clone_from and_then or_else ok err unwrap_or unwrap_or_else
+        unwrap_or_default take replace borrow borrow_mut as_str as_bytes as_slice split trim parse min max
+        sum count any all find position fold zip enumerate rev skip chain first last sort sort_by source
+        is_some is_none is_ok is_err ok_or ok_or_else map_err copied cloned drain retain entry or_insert
+        starts_with ends_with to_vec append truncate wrapping_add saturating_sub pow abs spawn run close
+        """
+    )
+
+    def member_home(self, facts: FileFacts) -> str:
+        """The crate of the file."""
+        return f"crate of {facts.path}"
+
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """The file of `crate.a.b`, `self.b`, `super.b`, another crate's, or one below the file."""
+        return find_module_files(name, path, layout)
+
+    def submodule_name(self, name: str) -> str:
+        """A module in a file of its own."""
+        return f"self.{name}"
+
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """Files of the crate that define a member; a macro is seen in all files, without import."""
+        if not path.startswith("crate of "):
+            is_macro = name[:1].islower() and name not in BUILTINS
+            found = layout.project.files_defining(name) if is_macro else ()
+            home = find_crate_folder(path, layout)
+        else:
+            found = layout.project.files_defining(name)
+            home = find_crate_folder(path.removeprefix("crate of "), layout)
+        return tuple(
+            sorted(each for each in found if each.endswith(".rs") and find_crate_folder(each, layout) == home)
+        )
+
+    def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
+        """`std::fmt::Display`; nothing for what the crate itself should have."""
+        if module.partition(".")[0] in ("self", "super", "crate"):
+            return ""
+        parts = module.split(".")
+        return "::".join([*parts, name] if name not in ("", "*") else parts)
+
+    def extend_external_name(self, external: str, step: str) -> str:
+        """`serde_json::Value` called is one; its members follow `::`."""
+        if step[0] == "." and first_segment(external) in BUILTINS:
+            return external + step
+        if step[0] == ".":
+            return f"{external}::{step[1:]}" if not external.endswith(")") else ""
+        is_type = external.rpartition("::")[2][:1].isupper()
+        return external if is_type and step == "()" else external + step
+
+    def is_standard_library(self, external: str) -> bool:
+        """Whether it is of `std`, `core` or `alloc`."""
+        return external.partition("::")[0] in ("std", "core", "alloc")
+
+    def full_name(self, path: str, name: str, layout: Layout) -> str:
+        """`shop::store::Store::get`."""
+        crate, module = module_path_of(path, layout)
+        return "::".join(part for part in (crate, *module, *name.split(".")) if part) or path
+
+
+# FOLD code_graph.languages.rust
+# Rust: what its files say, and how its names are resolved.

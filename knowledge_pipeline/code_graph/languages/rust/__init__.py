@@ -1,1 +1,0 @@
-"""Rust: what its files say, and how its names are resolved."""

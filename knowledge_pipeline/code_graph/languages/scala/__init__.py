@@ -1,1 +1,0 @@
-"""Scala: what its files say, and how its names are resolved."""

@@ -1,1 +1,0 @@
-"""Swift: what its files say, and how its names are resolved."""

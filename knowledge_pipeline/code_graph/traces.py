@@ -1,0 +1,546 @@
+"""A project as the resolution of one file sees it: records each question about other files with its answer.
+
+A file must be resolved again only if its own facts changed, or the answer to one of its
+questions did: verifying traces, as in Mokhov, Mitchell and Peyton Jones, "Build Systems à la
+Carte", ICFP 2018, section 4.2.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
+from zlib import crc32
+
+import numpy as np
+from cachetools import LRUCache
+
+from knowledge_pipeline.code_graph.extraction import build_interface
+from knowledge_pipeline.code_graph.facts import Binding, FileFacts, Import, first_segment
+from knowledge_pipeline.code_graph.file_index import EXPORT_LIST, FileIndex, ScopedName, build_index
+from knowledge_pipeline.code_graph.languages.base import Language
+from knowledge_pipeline.code_graph.languages.registry import get_language
+from knowledge_pipeline.code_graph.project import Layout, Project
+
+# FOLD code_graph.lookup_log
+# Notes what is asked about other files while a file is resolved, so that each use knows what it asked.
+#
+# What was asked is a bit each, and a set of it a whole number: answers that are remembered hand on what was
+# asked for them at the cost of one addition.
+
+Asked = str | tuple[str, int]
+"""A question (see `traced_view.Trace`), or a look-up in another file: its path, and the hash of the key.
+
+With `CYCLES` as the path, a question of an `EvaluationCache` that depends on itself, or on one that does: its
+answer depends on what was asked before.
+"""
+
+WHOLE_FILE = 0
+"""The hash of what every look-up in a file depends on."""
+
+CYCLES = ""
+
+_MAX_HASH = 0xFFFFFF
+
+Result = TypeVar("Result")
+
+
+class LookupLog:
+    """What was asked since `mask` was last set to 0."""
+
+    def __init__(self) -> None:
+        self.mask = 0
+        self.is_cut_short = False  # whether a limit of depth or work was met: then the order of uses counts
+        self.asked: list[Asked] = []  # by the place of their bit
+        self._bits: dict[Asked, int] = {}
+        self.cycle_bit = self.get_bit((CYCLES, WHOLE_FILE))  # of any cycle
+
+    def get_bit(self, asked: Asked) -> int:
+        """The bit that stands for something that can be asked."""
+        bit = self._bits.get(asked)
+        if bit is None:
+            bit = self._bits[asked] = 1 << len(self.asked)
+            self.asked.append(asked)
+        return bit
+
+    def note_cycle(self, question: tuple[str, ...]) -> None:
+        """Note a question that depends on itself, or on one that does."""
+        number = 1 + crc32("\t".join(question).encode(errors="replace")) % _MAX_HASH
+        self.mask |= self.cycle_bit | self.get_bit((CYCLES, number))
+
+    def record(self, compute: Callable[[], Result]) -> tuple[Result, int]:
+        """What is computed, and what was asked for it."""
+        around, self.mask = self.mask, 0
+        result = compute()
+        asked = self.mask
+        self.mask |= around
+        return result, asked
+
+
+# FOLD code_graph.lookup_digests
+# Records which keys are looked up in other files, and compares the answers by their digests.
+#
+# A trace keeps a hash of three bytes for each key, so that it stays small. Two keys with one hash count as
+# one: a file may be resolved again for nothing, but never kept when it should be resolved.
+
+Value = TypeVar("Value")
+Other = TypeVar("Other")
+AnyKey = TypeVar("AnyKey", str, ScopedName)
+
+AnswerDigests = Mapping[int, int]
+"""By the hash of a key, a digest of the answers to all keys with that hash."""
+
+_TABLES = tuple(each.name for each in fields(FileIndex) if str(each.type).startswith("Mapping"))
+_HASH_BYTES = 3
+_NO_ITERATION = "look up other files by key"
+
+
+class _KeyBits(dict["str | ScopedName", int]):
+    """The bits of the keys of a file."""
+
+    def __init__(self, path: str, log: LookupLog) -> None:
+        super().__init__()
+        self._path, self._log = path, log
+
+    def __missing__(self, key: str | ScopedName) -> int:
+        bit = self[key] = self._log.get_bit((self._path, _hash_key(key)))
+        return bit
+
+
+class _RecordingMapping(Mapping[AnyKey, Value]):
+    """A table that records the keys that are looked up in it, and cannot be iterated over."""
+
+    __slots__ = ("_bits", "_log", "_mapping")
+
+    def __init__(self, mapping: Mapping[AnyKey, Value], log: LookupLog, bits: _KeyBits) -> None:
+        self._mapping, self._log, self._bits = mapping, log, bits
+
+    def __getitem__(self, key: AnyKey) -> Value:
+        self._log.mask |= self._bits[key]
+        return self._mapping[key]
+
+    def __contains__(self, key: object) -> bool:
+        self._log.mask |= self._bits[key]  # pyright: ignore[reportArgumentType]
+        return key in self._mapping
+
+    @overload
+    def get(self, key: AnyKey, /) -> Value | None: ...
+    @overload
+    def get(self, key: AnyKey, /, default: Value | Other) -> Value | Other: ...
+    def get(self, key: AnyKey, /, default: Any = None) -> Any:
+        """Looks a key up, and records it whether there is an answer or not."""
+        self._log.mask |= self._bits[key]
+        return self._mapping.get(key, default)
+
+    def __iter__(self) -> Any:
+        raise TypeError(_NO_ITERATION)
+
+    def __len__(self) -> int:
+        raise TypeError(_NO_ITERATION)
+
+
+def record_lookups(index: FileIndex, log: LookupLog) -> FileIndex:
+    """The same index, which notes the keys that are looked up in it."""
+    bits = _KeyBits(index.facts.path, log)
+    tables: dict[str, Any] = {name: _RecordingMapping(getattr(index, name), log, bits) for name in _TABLES}
+    return replace(index, **tables)
+
+
+def digest_answers(index: FileIndex) -> AnswerDigests:
+    """Digests of all answers of a file; lines, and the order of different keys, do not count."""
+    parts: dict[int, list[str]] = {WHOLE_FILE: [_file_properties(index)]}
+    for name in _TABLES:
+        table: Mapping[str | ScopedName, Any] = getattr(index, name)
+        for key, answer in table.items():
+            comparable = (
+                list(map(_to_comparable, cast(list[Any], answer))) if isinstance(answer, list) else answer
+            )
+            parts.setdefault(_hash_key(key), []).append(f"{name} {key!r} {comparable!r}")
+    texts = {key: "\n".join(sorted(each)).encode(errors="replace") for key, each in parts.items()}
+    return {key: int.from_bytes(_digest(text, 8), "big") for key, text in texts.items()}
+
+
+def digest_interface(digests: AnswerDigests) -> str:
+    """A digest of all answers of a file."""
+    return _digest(repr(sorted(digests.items())).encode(), 8).hex()
+
+
+def encode_hashes(hashes: Iterable[int]) -> str:
+    """The hashes of keys as a short text, without that of the file itself."""
+    held = (each.to_bytes(_HASH_BYTES, "big") for each in sorted(hashes) if each != WHOLE_FILE)
+    return b64encode(b"".join(held)).decode()
+
+
+def decode_hashes(text: str) -> list[int]:
+    """The hashes that `encode_hashes` wrote, in their order."""
+    held = b64decode(text)
+    return [int.from_bytes(held[at : at + _HASH_BYTES], "big") for at in range(0, len(held), _HASH_BYTES)]
+
+
+def digest_lookups(digests: AnswerDigests, encoded_keys: str) -> str:
+    """A digest of the answers to some keys."""
+    found = [digests.get(each, 0) for each in (WHOLE_FILE, *decode_hashes(encoded_keys))]
+    return b64encode(_digest(b"".join(each.to_bytes(8, "big") for each in found), 9)).decode()
+
+
+def _hash_key(key: str | ScopedName) -> int:
+    """The hash of a key: of its scope or type, and the name that its path starts with."""
+    if not isinstance(key, str):
+        scope, path = key
+        key = f"{scope}.{first_segment(path)}" if scope else first_segment(path)
+    return crc32(key.encode(errors="replace")) & 0xFFFFFF
+
+
+def _file_properties(index: FileIndex) -> str:
+    facts = index.facts
+    settings = sorted(each for each in facts.settings.items() if each[0] != EXPORT_LIST)
+    return repr((facts.language, facts.module, settings, index.has_star_imports, index.has_export_list))
+
+
+def _to_comparable(item: Any) -> Any:
+    if isinstance(item, Binding):
+        return item.scope, item.path, item.value, item.declared
+    if isinstance(item, Import):
+        return item.module, item.name, item.local, item.scope, item.exported
+    return item
+
+
+def _digest(content: bytes, size: int) -> bytes:
+    return blake2b(content, digest_size=size).digest()
+
+
+_MAX_CACHED_FILES = 2_000
+
+Trace = dict[str, str]
+"""Question by question, a digest of its answer. A question's parts are joined by tabs:
+"modules, LANGUAGE, PATH, NAME", "siblings, LANGUAGE, PATH, NAME", "defining, NAME", "name, LANGUAGE, PATH"
+for the full name of the file itself.
+
+"interface, PATH" stands for all look-ups in another file. Its answer has three words: a digest of all that
+can be looked up in that file (see `interface_digest`), a digest of the answers, and the keys. The answers
+are compared only where the first digest has changed.
+
+`CYCLES_ENTRY` and `USES` are no questions about others. The first has the hashes of the file's own questions
+that depend on themselves, the second says which use asked what (see `use_lookups`)."""
+
+CYCLES_ENTRY = "cycles"
+USES = "uses"
+OWN_ENTRIES = frozenset({CYCLES_ENTRY, USES})
+
+
+class _File:
+    """A file as itself and as others see it."""
+
+    def __init__(self, facts: FileFacts) -> None:
+        self._facts = facts
+
+    @cached_property
+    def own_index(self) -> FileIndex:
+        return build_index(self._facts, get_language(self._facts.language))
+
+    @cached_property
+    def index(self) -> FileIndex:
+        return build_interface(self._facts)
+
+    @cached_property
+    def answer_digests(self) -> AnswerDigests:
+        return digest_answers(self.index)
+
+    @cached_property
+    def interface_digest(self) -> str:
+        return digest_interface(self.answer_digests)
+
+
+class ProjectIndex:
+    """A project with all that is derived from it, shared by all files that are resolved."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.layout = Layout(project)
+        self._files: dict[str, _File] = {}
+        self._digests: Trace = {}
+        self._answers: dict[str, tuple[str, ...]] = {}
+
+    def own_index(self, path: str) -> FileIndex:
+        """All facts of a file, arranged."""
+        return _open_file(self.project.facts(path)).own_index
+
+    def interface_index(self, path: str) -> FileIndex:
+        """What others see of a file, arranged."""
+        return self._foreign_file(path).index
+
+    def answer_question(self, question: str) -> tuple[str, ...]:
+        """The paths that answer a question."""
+        if question not in self._answers:
+            self._answers[question] = self._compute_answer(*question.split("\t"))
+        return self._answers[question]
+
+    def digest_answer(self, question: str) -> str:
+        """A digest of a question's answer; not of what was asked of another file."""
+        if question not in self._digests:
+            kind, _, rest = question.partition("\t")
+            if kind == "name":
+                language, path = rest.split("\t")
+                known = path in self.layout.paths
+                answer = get_language(language).full_name(path, "", self.layout) if known else ""
+            else:
+                lines = "\n".join(self.answer_question(question)).encode(errors="replace")
+                answer = hashlib.blake2b(lines, digest_size=8).hexdigest()
+            self._digests[question] = answer
+        return self._digests[question]
+
+    def build_trace(self, asked: Iterable[Asked]) -> Trace:
+        """The trace of a file for which all this was asked."""
+        trace, lookups = Trace(), dict[str, list[int]]()
+        for each in asked:
+            if isinstance(each, tuple):
+                lookups.setdefault(each[0], []).append(each[1])
+            else:
+                trace[each] = self.digest_answer(each)
+        if cycles := lookups.pop(CYCLES, None):
+            trace[CYCLES_ENTRY] = encode_hashes(cycles)
+        for path, hashes in lookups.items():
+            trace[f"interface\t{path}"] = self.trace_entry(path, encode_hashes(hashes))
+        return trace
+
+    def trace_entry(self, path: str, encoded_keys: str) -> str:
+        """The entry of a trace for another file in which some keys were looked up."""
+        other = self._foreign_file(path)
+        return f"{other.interface_digest} {digest_lookups(other.answer_digests, encoded_keys)} {encoded_keys}"
+
+    def renew_entry(self, question: str, answer: str, interfaces: Mapping[str, str]) -> str | None:
+        """The entry that a trace would have now; None where the answer is another."""
+        kind, _, path = question.partition("\t")
+        if kind != "interface":
+            return answer if self.digest_answer(question) == answer else None
+        interface, answered, marks = answer.split(" ")
+        if interfaces.get(path) == interface:
+            return answer
+        now = self.trace_entry(path, marks) if path in interfaces else ""
+        return now if now.split(" ")[1:2] == [answered] else None
+
+    def find_changed(
+        self, trace: Trace, interfaces: Mapping[str, str], earlier_facts: Mapping[str, FileFacts]
+    ) -> set[Asked]:
+        """What has another answer now of all that a trace says was asked; see `resolution.Earlier`."""
+        changed: set[Asked] = set()
+        for question, answer in trace.items():
+            if question in OWN_ENTRIES or self.renew_entry(question, answer, interfaces) is not None:
+                continue
+            kind, _, path = question.partition("\t")
+            if kind == "interface":
+                interface, _, marks = answer.split(" ")
+                hashes = (WHOLE_FILE, *decode_hashes(marks))
+                changed.update((path, each) for each in hashes)
+                before = _open_file(earlier_facts[path]) if path in earlier_facts else None
+                if before is not None and before.interface_digest == interface and path in interfaces:
+                    now = self._foreign_file(path).answer_digests
+                    same = {each for each in hashes if before.answer_digests.get(each) == now.get(each)}
+                    if WHOLE_FILE in same:
+                        changed.difference_update((path, each) for each in same)
+            else:
+                changed.add(question)
+        return changed
+
+    def _foreign_file(self, path: str) -> _File:
+        """Another file; the last two thousand are cached."""
+        found = self._files.pop(path, None)
+        if found is None:
+            found = _open_file(self.project.facts(path))
+            if len(self._files) >= _MAX_CACHED_FILES:
+                del self._files[next(iter(self._files))]
+        self._files[path] = found
+        return found
+
+    def _compute_answer(self, kind: str, *rest: str) -> tuple[str, ...]:
+        if kind == "defining":
+            return tuple(sorted(self.project.files_defining(rest[0])))
+        language, path, name = get_language(rest[0]), rest[1], rest[2]
+        if kind == "modules":
+            return language.find_modules(name, path, self.layout)
+        return language.find_siblings(name, path, self.layout)
+
+
+class TracedView:
+    """The project from one file: what it looks up in others goes into its trace."""
+
+    def __init__(self, project_index: ProjectIndex, path: str) -> None:
+        self.project_index = project_index
+        self.path = path
+        self.log = LookupLog()
+        self._files = {path: (project_index.own_index(path), 0)}  # with the bit of the file
+
+    def index(self, path: str) -> FileIndex:
+        """The index of a file: of the own one with all facts, of others with what they show."""
+        found = self._files.get(path)
+        if found is None:
+            index = record_lookups(self.project_index.interface_index(path), self.log)
+            found = self._files[path] = index, self.log.get_bit((path, WHOLE_FILE))
+        self.log.mask |= found[1]
+        return found[0]
+
+    def find_modules(self, language: Language, path: str, name: str) -> tuple[str, ...]:
+        """The files that a module's name means, as it is written in a file."""
+        return self._answer(f"modules\t{language.name}\t{path}\t{name}")
+
+    def find_siblings(self, language: Language, path: str, name: str) -> tuple[str, ...]:
+        """Files that may define a name which a file sees without import."""
+        return self._answer(f"siblings\t{language.name}\t{path}\t{name}")
+
+    def files_defining(self, name: str) -> tuple[str, ...]:
+        """Files with a definition of a simple name."""
+        return self._answer(f"defining\t{name}")
+
+    def full_name(self, name: str) -> str:
+        """The full name of a definition of the file; it depends on the folders around it."""
+        language = self._files[self.path][0].language
+        self.log.mask |= self.log.get_bit(f"name\t{language.name}\t{self.path}")
+        return language.full_name(self.path, name, self.project_index.layout)
+
+    def _answer(self, question: str) -> tuple[str, ...]:
+        self.log.mask |= self.log.get_bit(question)
+        return self.project_index.answer_question(question)
+
+
+_recent_files: LRUCache[int, tuple[FileFacts, _File]] = LRUCache(256)
+"""By the identity of its facts, which are kept: files that are asked by one refresh after the other."""
+_recent_files_lock = threading.Lock()
+
+
+def interface_digest(facts: FileFacts) -> str:
+    """A digest of all that other files can look up in one. Lines do not count."""
+    return _open_file(facts).interface_digest
+
+
+def _open_file(facts: FileFacts) -> _File:
+    with _recent_files_lock:
+        known = _recent_files.get(id(facts))
+    if known is None:
+        known = facts, _File(facts)
+        with _recent_files_lock:
+            _recent_files[id(facts)] = known
+    return known[1]
+
+
+_PROJECT_INDEXES: WeakKeyDictionary[Project, ProjectIndex] = WeakKeyDictionary()
+
+
+def project_index_of(project: Project) -> ProjectIndex:
+    """The index of a project, the same one for as long as the project lives."""
+    if project not in _PROJECT_INDEXES:
+        _PROJECT_INDEXES[project] = ProjectIndex(project)
+    return _PROJECT_INDEXES[project]
+
+
+# FOLD code_graph.use_lookups
+# Which use of a file asked what about other files, as its trace keeps it.
+#
+# A table of bits: a row for each set of what was asked, of which a file has few, and a column for each
+# thing that was asked, in the order that the trace gives them. Uses name their row.
+
+_Bits = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class UseLookups(NamedTuple):
+    """What each use asked."""
+
+    asked: Sequence[Asked]  # by column
+    sets: _Bits  # shape (sets, asked)
+    rows: Sequence[int]  # the set of each use
+
+    @classmethod
+    def from_masks(cls, asked: Sequence[Asked], masks: Iterable[int]) -> UseLookups:
+        """Those that a `LookupLog` noted, use by use."""
+        numbers: dict[int, int] = {}
+        rows = [numbers.setdefault(mask, len(numbers)) for mask in masks]
+        width = (len(asked) + 7) // 8
+        packed = np.frombuffer(b"".join(mask.to_bytes(width, "little") for mask in numbers), np.uint8)
+        sets = np.unpackbits(packed.reshape(-1, width), axis=1, count=len(asked), bitorder="little")
+        return cls(tuple(asked), sets.astype(np.bool_), rows)
+
+    @classmethod
+    def from_trace(cls, trace: Trace) -> UseLookups | None:
+        """Those of a trace; None where it has none, and the file must be resolved as a whole."""
+        if USES not in trace:
+            return None
+        asked = list(_iter_asked(trace))
+        text, width = zlib.decompress(b64decode(trace[USES])), (len(asked) + 7) // 8
+        size = int.from_bytes(text[:4], "little")
+        packed = np.frombuffer(text[4 : 4 + size * width], np.uint8).reshape(-1, width)
+        sets = np.unpackbits(packed, axis=1, count=len(asked)).astype(np.bool_)
+        return cls(asked, sets, np.frombuffer(text[4 + size * width :], "<u2").tolist())
+
+    def format(self, trace: Trace) -> str:
+        """The entry of a trace of which all other entries are there."""
+        columns = {each: place for place, each in enumerate(_iter_asked(trace))}
+        wide = np.zeros((len(self.sets), len(columns)), np.bool_)
+        used = self._used_columns()
+        places = [columns[each] for each, is_used in zip(self.asked, used, strict=True) if is_used]
+        wide[:, places] = self.sets[:, used]
+        packed = np.packbits(wide, axis=1)
+        numbers: dict[bytes, int] = {}
+        by_set = [each.tobytes() for each in packed]
+        rows = [numbers.setdefault(by_set[row], len(numbers)) for row in self.rows]
+        text = len(numbers).to_bytes(4, "little") + b"".join(numbers) + np.array(rows, "<u2").tobytes()
+        return b64encode(zlib.compress(text)).decode()
+
+    def find(self, asked: Iterable[Asked]) -> set[int]:
+        """The uses that asked any of this."""
+        wanted = set(asked)
+        columns = [place for place, each in enumerate(self.asked) if each in wanted]
+        found: Any = self.sets[:, columns]
+        hit = found.any(axis=1)
+        return {use for use, row in enumerate(self.rows) if hit[row]}
+
+    def find_cycles(self, uses: Iterable[int]) -> set[Asked]:
+        """The questions with cycles that some uses asked."""
+        columns = [place for place, each in enumerate(self.asked) if each[0:1] == (CYCLES,) and each[1]]
+        if not columns:
+            return set()
+        rows: Any = self.sets[sorted({self.rows[use] for use in uses})]
+        hits = rows[:, columns].any(axis=0)
+        return {self.asked[place] for place, hit in zip(columns, hits, strict=True) if hit}
+
+    def list_asked(self) -> list[Asked]:
+        """All that any use asked."""
+        used = self._used_columns()
+        return [each for each, is_used in zip(self.asked, used, strict=True) if is_used]
+
+    def _used_columns(self) -> _Bits:
+        used: Any = self.sets[sorted(set(self.rows))]
+        return used.any(axis=0)
+
+    def replace(self, uses: Sequence[int], other: UseLookups) -> UseLookups:
+        """The same with what others say of some uses, in their order."""
+        columns = {each: place for place, each in enumerate(self.asked)}
+        asked = [*self.asked, *(each for each in other.asked if each not in columns)]
+        columns |= {each: place for place, each in enumerate(asked)}
+        sets = np.zeros((len(self.sets) + len(other.sets), len(asked)), np.bool_)
+        sets[: len(self.sets), : len(self.asked)] = self.sets
+        sets[len(self.sets) :, [columns[each] for each in other.asked]] = other.sets
+        rows = list(self.rows)
+        for use, row in zip(uses, other.rows, strict=True):
+            rows[use] = len(self.sets) + row
+        return UseLookups(asked, sets, rows)
+
+
+def _iter_asked(trace: Trace) -> Iterator[Asked]:
+    """Everything that a trace says was asked, in one order."""
+    yield CYCLES, WHOLE_FILE
+    for question in sorted(trace):
+        kind, _, path = question.partition("\t")
+        if kind == "interface":
+            marks = trace[question].split(" ")[2]
+            yield path, WHOLE_FILE
+            yield from ((path, each) for each in decode_hashes(marks))
+        elif question == CYCLES_ENTRY:
+            yield from ((CYCLES, each) for each in decode_hashes(trace[question]))
+        elif question != USES:
+            yield question

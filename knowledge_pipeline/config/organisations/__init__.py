@@ -1,1 +1,0 @@
-"""Organisations: one entry of `knowledge.yaml` for all the repositories, spaces or channels of a service."""

@@ -1,1 +1,0 @@
-"""Sources: what the entries of `sources` in `knowledge.yaml` may say."""

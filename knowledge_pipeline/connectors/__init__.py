@@ -1,0 +1,1 @@
+"""Where documents come from: one module or folder for each service."""

@@ -1,0 +1,297 @@
+"""One container of Azure Blob Storage, by its REST API over a retrying session.
+
+API: https://learn.microsoft.com/rest/api/storageservices/list-blobs,
+https://learn.microsoft.com/rest/api/storageservices/get-blob
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Iterator, Mapping
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import requests
+from lxml import etree
+
+from knowledge_pipeline.config.connections import AzureConnection
+from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.bucket_objects import FetchResult, ObjectInfo
+from knowledge_pipeline.connectors.http_retry import (
+    MAX_ATTEMPTS,
+    compute_backoff_s,
+    mount_retries,
+    read_complete,
+    to_source_error,
+)
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.extras import describe_missing
+
+# FOLD sources.bucket.azure_identity
+# Who asks Azure Blob Storage: an account's key, or a token of this machine's identity.
+#
+# API: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+
+_SCOPE = "https://storage.azure.com/.default"
+_SIGNED_HEADERS = (
+    *("content-encoding", "content-language", "content-length", "content-md5", "content-type", "date"),
+    *("if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"),
+)
+
+Auth = Callable[[requests.PreparedRequest], requests.PreparedRequest]
+
+
+def build_auth(connection: AzureConnection, service: str) -> Auth:
+    """What signs each request of a session; a SAS is part of the address, and signs nothing.
+
+    Raises:
+        ConfigError: the machine's identity is needed, and its library is not installed.
+        SourceRefused: the key is not one.
+    """
+    if connection.account_key:
+        try:
+            key = base64.b64decode(connection.account_key.get_secret_value(), validate=True)
+        except binascii.Error:
+            raise SourceRefused(
+                "connection.account_key is not the key of an account: copy it again"
+            ) from None
+        return lambda request: _sign(request, connection.account, key)
+    if connection.anonymous or connection.sas_token:
+        return lambda request: request  # given, so that no other login of this machine is sent
+    return _IdentityAuth(service)
+
+
+class _IdentityAuth:
+    """Signs in as this machine: by variables, a managed or workload identity, or the command line."""
+
+    def __init__(self, service: str) -> None:
+        try:
+            from azure.identity import DefaultAzureCredential
+        except ImportError:
+            raise ConfigError(describe_missing("the identity of this machine at Azure", "azure")) from None
+        self._service = service
+        self._credential: Any = DefaultAzureCredential()
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        from azure.core.exceptions import AzureError
+
+        try:
+            token = self._credential.get_token(_SCOPE).token  # kept until it expires
+        except AzureError as error:
+            raise SourceRefused(
+                f"{self._service} needs an identity, and this machine has none ({type(error).__name__}): set "
+                "connection.account_key or connection.sas_token, log in with `az login`, or set "
+                "connection.anonymous for a public container"
+            ) from None
+        request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+
+def _sign(request: requests.PreparedRequest, account: str, key: bytes) -> requests.PreparedRequest:
+    """Add the signature of a request that has no content."""
+    request.headers["x-ms-date"] = formatdate(usegmt=True)
+    address = urlsplit(str(request.url))
+    headers = {name.lower(): str(value) for name, value in request.headers.items()}
+    query = sorted(parse_qsl(address.query, keep_blank_values=True))
+    lines = [
+        str(request.method),
+        *("" if name == "content-length" else headers.get(name, "") for name in _SIGNED_HEADERS),
+        *(f"{name}:{value}" for name, value in sorted(headers.items()) if name.startswith("x-ms-")),
+        f"/{account}{address.path}",
+        *(f"{name}:{value}" for name, value in query),
+    ]
+    signature = base64.b64encode(hmac.digest(key, "\n".join(lines).encode(), hashlib.sha256)).decode()
+    request.headers["Authorization"] = f"SharedKey {account}:{signature}"
+    return request
+
+
+_VERSION = "2021-12-02"  # of the protocol; the first ones list no name with U+FFFF
+_PAGE_SIZE = 5000  # the most that a page holds
+_SETTINGS = "connection.account and connection.endpoint_url"
+_SKIP_REASONS = {
+    "BlobArchived": "archived in a tier that has to be rehydrated before it can be read",
+    "BlobNotFound": DELETED_REASON,
+    "BlobUsesCustomerSpecifiedEncryption": "encrypted with a key that each request must carry",
+    "InvalidRange": "empty",
+}
+_PRIVATE_CODES = {"NoAuthenticationInformation", "PublicAccessNotPermitted", "ResourceNotFound"}
+
+
+class AzureContainer:
+    """The container that a connection names; nothing is sent before the first call."""
+
+    def __init__(self, connection: AzureConnection, *, sleep: Sleep = time.sleep) -> None:
+        self._connection = connection
+        self._sleep = sleep
+        endpoint = connection.endpoint_url
+        self.service = f"Blob Storage at {urlsplit(endpoint).netloc}" if endpoint else "Azure Blob Storage"
+        self._address = f"{connection.account_url}/{connection.container}"
+        self._session: requests.Session | None = None
+
+    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Every blob below a prefix, five thousand a call; names come in order, so that none is lost.
+
+        Raises:
+            ConfigError: the identity library is needed and not installed.
+            SourceRefused: the container does not exist or refuses us, or the endpoint is not Blob Storage.
+            SourceUnavailable: it did not answer, or limits us.
+        """
+        for page in self._iter_pages({"prefix": prefix} if prefix else {}):
+            for blob in page.findall("Blobs/Blob"):
+                if blob.findtext("Properties/ResourceType") != "directory":
+                    yield self._to_object_info(blob)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """The prefixes of what is below a prefix, each up to the next slash. Raises as `list_objects`."""
+        for page in self._iter_pages({"delimiter": "/"} | ({"prefix": prefix} if prefix else {})):
+            yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
+
+    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
+        """The bytes of one blob from one on, as they are stored.
+
+        Raises:
+            DocumentSkipped: it is gone, archived, or not for us to read.
+            SourceRefused, SourceUnavailable: as `list_objects`.
+        """
+        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
+        headers = {"Range": wanted, "Accept-Encoding": "gzip"}  # gzip: unpacked by us
+        address = f"{self._address}/{quote(key, safe='')}"
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            with self._request(address, headers=headers, stream=True) as answer:
+                if answer.status_code not in (200, 206):
+                    raise self._to_read_error(answer)
+                payload = read_complete(answer, limit_bytes)
+                if payload is not None:
+                    written = parsedate_to_datetime(answer.headers["Last-Modified"])
+                    return FetchResult(payload, answer.headers.get("Content-Encoding", ""), written)
+            self._sleep(compute_backoff_s(attempt))
+        raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
+
+    def close(self) -> None:
+        """Free the connections."""
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+    def _iter_pages(self, narrowed: Mapping[str, str]) -> Iterator[Any]:
+        query = {"restype": "container", "comp": "list", "maxresults": str(_PAGE_SIZE), **narrowed}
+        markers: set[str] = set()
+        while True:
+            page = self._fetch_page(query)
+            yield page
+            marker = page.findtext("NextMarker")
+            if not marker:
+                return
+            if marker in markers:
+                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
+            query["marker"] = marker
+            markers.add(marker)
+
+    def _fetch_page(self, query: Mapping[str, str]) -> Any:
+        answer = self._request(self._address, params=query)
+        if answer.status_code != 200:
+            raise self._to_error(answer)
+        try:
+            page: Any = etree.fromstring(answer.content, etree.XMLParser(resolve_entities=False))
+        except etree.XMLSyntaxError:
+            raise self._build_listing_error() from None
+        # without the checks, any other XML would be an empty container
+        container, marker = page.get("ContainerName"), page.find("NextMarker")
+        if page.tag != "EnumerationResults" or container != self._connection.container or marker is None:
+            raise self._build_listing_error()
+        return page
+
+    def _to_object_info(self, blob: Any) -> ObjectInfo:
+        etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
+        if not etag or not (size or "").isdecimal():
+            raise self._build_listing_error()
+        return ObjectInfo(
+            self._name_of(blob), int(size), f"{etag}-{size}"
+        )  # the ETag changes with each write
+
+    def _name_of(self, listed: Any) -> str:
+        name = listed.find("Name")
+        if name is None:
+            raise self._build_listing_error()
+        return unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
+
+    def _request(self, address: str, **options: Any) -> requests.Response:
+        if self._session is None:
+            self._session = self._open_session()
+        try:
+            return self._session.get(address, allow_redirects=False, **options)
+        except requests.RequestException as error:
+            raise to_source_error(self.service, error, setting=_SETTINGS) from None
+
+    def _open_session(self) -> requests.Session:
+        session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
+        session.headers["x-ms-version"] = _VERSION
+        session.auth = build_auth(self._connection, self.service)
+        if self._connection.sas_token:
+            signed = self._connection.sas_token.get_secret_value().removeprefix("?")
+            session.params = dict(parse_qsl(signed))
+        return session
+
+    def _to_read_error(self, answer: requests.Response) -> Exception:
+        code = _code_of(answer)
+        if code in _SKIP_REASONS:
+            return DocumentSkipped(_SKIP_REASONS[code])
+        if answer.status_code == 403 and code.startswith("Authorization"):
+            return DocumentSkipped(f"the service forbids us to read it ({code})")
+        return self._to_error(answer)
+
+    def _to_error(self, answer: requests.Response) -> Exception:
+        status, code = answer.status_code, _code_of(answer)
+        container = repr(self._connection.container)
+        if status in (408, 429) or status >= 500:
+            limits = "limits our calls" if status in (429, 503) else "failed"
+            return SourceUnavailable(f"{self.service} {limits} ({code}): try again later")
+        if self._connection.anonymous and (status in (401, 403) or code in _PRIVATE_CODES):
+            return SourceRefused(
+                f"{self.service} does not let anonymous callers list the container {container}: "
+                "leave out connection.anonymous and give connection.account_key or connection.sas_token"
+            )
+        if code == "KeyBasedAuthenticationNotPermitted":
+            return SourceRefused(
+                f"{self.service} takes no account keys: leave out connection.account_key and "
+                "connection.sas_token, and log in with `az login` or use the machine's identity"
+            )
+        if status == 401 or code == "AuthenticationFailed":
+            return SourceRefused(f"{self.service} does not accept the identity ({code}): {self._remedy}")
+        if status == 403:
+            return SourceRefused(
+                f"{self.service} does not let us list the container {container} ({code}): give the identity "
+                "the role Storage Blob Data Reader on it, a SAS the permissions read and list, and let "
+                "this machine through the account's firewall"
+            )
+        if status == 404:
+            return SourceRefused(f"{self.service} has no container {container}: correct connection.container")
+        return SourceRefused(
+            f"{self.service} refuses to answer ({code}): correct connection.container or {_SETTINGS}"
+        )
+
+    @property
+    def _remedy(self) -> str:
+        if self._connection.account_key:
+            return "correct connection.account and connection.account_key, and the clock of this machine"
+        if self._connection.sas_token:
+            return (
+                "make a new SAS for connection.sas_token: it may have expired, or belong to another container"
+            )
+        return "log in with `az login`, or set connection.account_key or connection.sas_token"
+
+    def _build_listing_error(self) -> SourceRefused:
+        return SourceRefused(
+            f"{self.service} answered with something other than a listing, as a login page or a proxy does: "
+            "correct connection.endpoint_url"
+        )
+
+
+def _code_of(answer: requests.Response) -> str:
+    """What went wrong, in the service's own words for programs."""
+    return answer.headers.get("x-ms-error-code") or str(answer.status_code)

@@ -1,0 +1,119 @@
+"""Files of a bucket of S3 or Google Cloud Storage, or of a container of Azure, in their current state.
+
+A key is only a name: `..`, `//` and a leading slash have no meaning, and no key reaches the file
+system. Keys that end in a slash stand for folders and are not files.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import quote
+
+from knowledge_pipeline.config.connections import AzureConnection, GcsConnection, S3Connection
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.bucket_objects import Bucket, FetchResult
+from knowledge_pipeline.connectors.files import FileContent, FileEntry, format_too_large
+from knowledge_pipeline.connectors.patterns import FileSelection
+from knowledge_pipeline.errors import DocumentSkipped
+
+BucketConnection = S3Connection | GcsConnection | AzureConnection
+
+NOT_UTF8_REASON = "a key that is not UTF-8, which the service cannot be asked for"
+
+
+class BucketTree:
+    """The files of a bucket below its connection's prefix, which is a folder; nothing is cached."""
+
+    def __init__(
+        self, connection: BucketConnection, selection: FileSelection, *, sleep: Sleep = time.sleep
+    ) -> None:
+        self._folder = folder_of(connection.prefix)
+        self._selection = selection
+        self._bucket = open_bucket(connection, sleep=sleep)
+
+    def list_entries(self) -> Iterator[FileEntry]:
+        """Every wanted file, in the order of the keys.
+
+        Raises:
+            ConfigError: the service's client is not installed.
+            SourceRefused: the bucket does not exist, or refuses us; a listing makes no sense.
+            SourceUnavailable: it did not answer, or limits us.
+        """
+        for stored in self._bucket.list_objects(self._folder):
+            path = stored.key.removeprefix(self._folder)
+            if not path or path.endswith("/") or self._selection.is_pruned(path.rpartition("/")[0]):
+                continue
+            if self._selection.accepts(path):
+                skip = NOT_UTF8_REASON if re.search("[\ud800-\udfff]", stored.key) else None
+                yield FileEntry(path, stored.size_bytes, stored.revision, stored.locator, skip)
+
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
+        """The first bytes of a file; DocumentSkipped where it cannot be read."""
+        if not entry.size_bytes:
+            return b""  # there is no first byte to ask for
+        found = self._bucket.read(self._folder + entry.path, entry.locator, limit_bytes)
+        return _decompress(found, limit_bytes)[:limit_bytes]
+
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
+        """A whole file and when it was last written; its author is not known.
+
+        Raises:
+            DocumentSkipped: it is gone, too large, archived, or not for us to read.
+            SourceRefused, SourceUnavailable: as `list_entries`.
+        """
+        found = self._bucket.read(self._folder + path, locator, limit_bytes)
+        payload = found.payload
+        if len(payload) <= limit_bytes:
+            payload = _decompress(found, limit_bytes)
+        if len(payload) > limit_bytes:
+            raise DocumentSkipped(format_too_large(len(payload), limit_bytes))
+        return FileContent(payload, None, found.last_modified)
+
+    def close(self) -> None:
+        """Free the connections."""
+        self._bucket.close()
+
+
+def open_bucket(connection: BucketConnection, *, sleep: Sleep = time.sleep) -> Bucket:
+    """The bucket that a connection names; nothing is sent before the first call."""
+    if isinstance(connection, S3Connection):
+        from knowledge_pipeline.connectors.s3 import S3Bucket
+
+        return S3Bucket(connection, sleep=sleep)
+    if isinstance(connection, AzureConnection):
+        from knowledge_pipeline.connectors.azure import AzureContainer
+
+        return AzureContainer(connection, sleep=sleep)
+    from knowledge_pipeline.connectors.gcs import GcsBucket
+
+    return GcsBucket(connection, sleep=sleep)
+
+
+def folder_of(prefix: str) -> str:
+    """A connection's prefix as a folder: "docs" is "docs/", so that "docs-old/" is not in it."""
+    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
+
+
+def build_bucket_web_prefix(connection: BucketConnection) -> str | None:
+    """What comes before a file's quoted path in the address of its page; None where there are no pages."""
+    if connection.endpoint_url:
+        return None
+    folder = quote(folder_of(connection.prefix))
+    if isinstance(connection, AzureConnection):  # a browser that is logged in sends no token
+        return f"{connection.account_url}/{connection.container}/{folder}" if connection.anonymous else None
+    if isinstance(connection, GcsConnection):
+        return f"https://storage.cloud.google.com/{connection.bucket}/{folder}"
+    return f"https://console.aws.amazon.com/s3/object/{connection.bucket}?prefix={folder}"
+
+
+def _decompress(result: FetchResult, limit_bytes: int) -> bytes:
+    """The bytes, unpacked if they were stored compressed, up to one byte more than the limit."""
+    if result.encoding.strip().lower() not in ("gzip", "x-gzip"):
+        return result.payload
+    with suppress(zlib.error):
+        return zlib.decompressobj(wbits=31).decompress(result.payload, limit_bytes + 1)
+    return result.payload

@@ -1,0 +1,1 @@
+"""Confluence: its client, documents, permissions and members."""

@@ -1,0 +1,236 @@
+"""The API of one Confluence site: identity, paging, and the errors of its refusals.
+
+The client library provides the addresses and the identity. Its own lists are not used: they end
+silently where a response has no results, and pages that are not listed are archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import requests
+
+from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.connectors.download import Downloader, build_identity
+from knowledge_pipeline.connectors.http_retry import (
+    TIMEOUT_S,
+    format_retries_exhausted,
+    mount_retries,
+    shorten_reason,
+    to_source_error,
+)
+from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.records import Attachment
+from knowledge_pipeline.text import is_list, is_object
+
+Json = dict[str, Any]
+Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values
+
+MISSING_STATUSES = frozenset({403, 404, 410})
+"""Statuses that concern one document rather than the site, where one document is requested."""
+
+_OVERLAP = 10  # results that a page by offset repeats of the one before
+_LOGIN_FAILED = frozenset({"AUTHENTICATED_FAILED", "AUTHENTICATION_DENIED"})
+
+
+class ConfluenceClient:
+    """One Confluence site; nothing is sent before the first request."""
+
+    def __init__(self, connection: ConfluenceConnection) -> None:
+        self.base_url = connection.url.rstrip("/")
+        address = urlsplit(self.base_url)
+        host = address.hostname or ""
+        if host.endswith(".atlassian.net") and not address.path:
+            self.base_url += "/wiki"
+        self.public_url = self.base_url
+        """Where people open the site, as its responses say: an API gateway has another address."""
+        self.service = f"Confluence at {host}"
+        self.is_cloud = connection.email is not None or host.endswith((".atlassian.net", "api.atlassian.com"))
+        self._connection = connection
+        self._client: Any = None
+        identity = build_identity(connection.token, connection.email)
+        self._downloader = Downloader(self.service, [self.base_url], identity)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._downloader.close()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of a page's file; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
+
+    def build_file_address(self, page_id: str, file_id: str, path: str) -> str:
+        """Where the bytes of a page's file are; `path` is where the site has them, below its address."""
+        if self.is_cloud:  # where an API gateway has them, too
+            id_ = file_id if file_id.startswith("att") else f"att{file_id}"
+            path = f"/rest/api/content/{page_id}/child/attachment/{id_}/download"
+        return f"{self.base_url}{path}"
+
+    def get_or_status(self, path: str, parameters: Parameters) -> Json | int:
+        """The JSON object at a path, or one of `MISSING_STATUSES`.
+
+        Raises:
+            SourceRefused, SourceUnavailable: for any other status than success.
+        """
+        response = self._send(path, parameters)
+        if response.status_code in MISSING_STATUSES:
+            return response.status_code
+        return self._parse_json(self._require_success(response))
+
+    def iter_results(self, path: str, parameters: Parameters) -> Iterator[Json]:
+        """All results of a listing, each once.
+
+        A cursor keeps its place. An offset does not: where a result that was read is deleted, all later
+        ones move up, and one is lost between two pages. So every page repeats the end of the one before;
+        if it begins with something new all the same, it is read again from further back.
+        """
+        question = dict(parameters)
+        seen: set[str] = set()
+        cursors: set[str] = set()
+        stepped_from: set[int] = set()
+        while True:
+            response = self._require_success(self._send(path, question))
+            results, following = self._parse_page(response)
+            start = 0 if "cursor" in question else int(question.get("start", 0))
+            moved = not following if not results else str(results[0].get("id")) not in seen
+            if start > 0 and moved and start not in stepped_from:
+                stepped_from.add(start)
+                question["start"] = max(0, start - int(question.get("limit", 25)))
+                continue
+            for result in results:
+                if (known := str(result.get("id"))) not in seen:
+                    seen.add(known)
+                    yield result
+            if not following:
+                return
+            question = self._next_query(question, following, cursors)
+
+    def _parse_page(self, response: requests.Response) -> tuple[list[Json], str]:
+        """The results of one page, and the address of the next one; "" is the end."""
+        answer = self._parse_json(response)
+        results, links = answer.get("results"), answer.get("_links") or Json()
+        if not is_list(results):
+            raise SourceUnavailable(
+                f"{self.service} answered a listing without results: nothing is deleted: try again later"
+            )
+        if str(links.get("base") or "").startswith(("https://", "http://")):
+            self.public_url = str(links["base"]).rstrip("/")
+        following = str(links.get("next") or response.links.get("next", {}).get("url") or "")
+        start, limit = answer.get("start"), answer.get("limit")
+        if not following and isinstance(start, int) and isinstance(limit, int) and 0 < limit <= len(results):
+            # some servers name no next page of a search: a full one has it
+            following = f"?start={start + limit}"
+        return results, following
+
+    def _next_query(self, query: Json, address: str, cursors: set[str]) -> Json:
+        """The parameters of the next page, from its address; its host is never used."""
+        given: Json = parse_qs(urlsplit(address).query)
+        cursor, start = given.get("cursor", [""])[0], given.get("start", [""])[0]
+        if cursor and cursor not in cursors:
+            cursors.add(cursor)
+            return {**query, **given}
+        if not cursor and start.isdigit() and int(start) > int(query.get("start", 0)):
+            return {**query, "start": max(0, int(start) - _OVERLAP)}
+        raise SourceUnavailable(f"{self.service} does not end a listing: nothing is deleted: try again later")
+
+    def _send(self, path: str, parameters: Parameters) -> requests.Response:
+        """Send one request; a redirect is not followed, because it leads to a login page."""
+        try:
+            return self._open_client().request(
+                "GET", path, params=dict(parameters), advanced_mode=True, allow_redirects=False
+            )
+        except KnowledgeError:
+            raise
+        except (requests.exceptions.InvalidHeader, UnicodeError):
+            raise SourceRefused(
+                "connection.token or connection.email holds characters that cannot be sent, a line break "
+                "perhaps: correct it"
+            ) from None
+        except requests.RequestException as error:
+            raise to_source_error(self.service, error) from None
+
+    def _open_client(self) -> Any:
+        if self._client is None:
+            from atlassian.confluence_base import ConfluenceBase
+
+            token = self._connection.token
+            secret = token.get_secret_value() if token else None
+            identity: Json = {"token": secret}
+            if self._connection.email is not None and secret:
+                identity = {"username": self._connection.email, "password": secret}
+            session = mount_retries(requests.Session(), self.service)
+            if not secret:
+                session.auth = lambda request: request  # no identity of this machine's .netrc either
+            self._client = ConfluenceBase(
+                self.base_url, session=session, timeout=int(TIMEOUT_S), retry_with_header=False, **identity
+            )
+        return self._client
+
+    def _require_success(self, response: requests.Response) -> requests.Response:
+        status = response.status_code
+        if response.headers.get("X-Seraph-LoginReason", "") in _LOGIN_FAILED:
+            status = 401  # the response is one for anonymous callers
+        if status == 200:
+            return response
+        if status == 401:
+            raise self._build_unauthorized_error()
+        if status == 429 or status >= 500:
+            raise SourceUnavailable(format_retries_exhausted(self.service, status))
+        reason = _parse_reason(response)
+        if status == 403:
+            raise SourceRefused(
+                f"{self.service} forbids what the source reads ({reason}): let the owner of connection.token "
+                "use Confluence, and give a token with scopes those that docs/sources/confluence.md names"
+            )
+        if 300 <= status < 400:
+            raise SourceRefused(
+                f"{self.service} redirects us, to a login page or from http to https: "
+                "correct connection.url and connection.token"
+            )
+        if status in MISSING_STATUSES:
+            raise SourceRefused(
+                f"{self.service} has no API for us at connection.url: Cloud's address ends in /wiki, that of "
+                "a server is where its start page is; without an e-mail it is taken for a server"
+            )
+        raise SourceRefused(
+            f"{self.service} refused the query with {status} ({reason}): correct the source's spaces, "
+            "or connection.url"
+        )
+
+    def _build_unauthorized_error(self) -> SourceRefused:
+        if self._connection.token is None:
+            return SourceRefused(f"{self.service} answers only authenticated callers: set connection.token")
+        who = "connection.email and connection.token" if self._connection.email else "connection.token"
+        hint = "" if self._connection.email or not self.is_cloud else " (Cloud needs connection.email too)"
+        return SourceRefused(
+            f"{self.service} does not accept the token: it is wrong, expired or revoked: correct {who}{hint}"
+        )
+
+    def _parse_json(self, response: requests.Response) -> Json:
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not is_object(answer):
+            raise SourceRefused(
+                f"{self.service} answered with a web page, perhaps a login page, instead of data: "
+                "correct connection.url"
+            )
+        return answer
+
+
+def _parse_reason(response: requests.Response) -> str:
+    """The reason that a refusal gives as data."""
+    try:
+        answer = response.json()
+    except ValueError:
+        return shorten_reason("")
+    reason = answer.get("message") or answer.get("errors") if is_object(answer) else None
+    if is_list(reason) and reason and is_object(reason[0]):
+        reason = reason[0].get("title") or reason[0].get("message")
+    return shorten_reason(str(reason or ""))

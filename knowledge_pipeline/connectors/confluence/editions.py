@@ -1,0 +1,330 @@
+"""Confluence Cloud: pages by its API v2, names by v1, which alone gives many in one request.
+
+Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
+from knowledge_pipeline.connectors.confluence.content import (
+    BOARD_KINDS,
+    CONTENT_KINDS,
+    Page,
+    PagePlace,
+    labels_of,
+    split_batches,
+    storage_of,
+    to_skipped,
+)
+from knowledge_pipeline.connectors.confluence.search import MAX_IDS_PER_QUERY, SEARCH_PATH
+from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
+from knowledge_pipeline.times import parse_time
+
+_CLOUD_PAGE_SIZE = 250  # the most that v2 gives in one page
+_SPACES_PER_CALL = 100  # the most spaces that one listing takes
+_PEOPLE_PER_CALL = 100
+_PATHS = {kind: f"api/v2/{kind}s" for kind in (*CONTENT_KINDS, *BOARD_KINDS)}
+_CONTAINER_KINDS = frozenset({"folder", "whiteboard", "database", "embed"})  # what else a page may be under
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeNode:
+    title: str
+    parent_id: str
+    parent_kind: str
+
+
+class CloudEdition:
+    """An `Edition`."""
+
+    needs_label_search = True
+
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
+        self._names: dict[str, str] = {}
+        self._resolved_accounts: set[str] = set()
+
+    def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Key by id."""
+        question = {"keys": list(keys)} if keys else {"status": "current"}
+        found = self._client.iter_results("api/v2/spaces", {**question, "limit": _CLOUD_PAGE_SIZE})
+        return {str(space["id"]): str(space["key"]) for space in found}
+
+    def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
+        """Pages by id ascending, a cursor's order that no edit disturbs, with their place in the tree."""
+        del is_filtered  # the API takes spaces by the hundred, so that naming all of them costs nothing
+        # without a status, archived pages come too
+        question: Json = {"status": "current", "sort": "id", "limit": _CLOUD_PAGE_SIZE}
+        for several in split_batches(spaces, _SPACES_PER_CALL):
+            tree = _PageTree(self._client)
+            pages = [
+                self._add_page(tree, raw, kind, spaces)
+                for kind in CONTENT_KINDS
+                for raw in self._client.iter_results(_PATHS[kind], question | {"space-id": several})
+            ]
+            yield from tree.with_ancestors(page for page in pages if page is not None)
+
+    def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
+        """By id, with their place in the tree."""
+        tree = _PageTree(self._client)
+        pages = [self._add_page(tree, raw, kind, spaces) for raw, kind in self._iter_by_id(kind_by_id, {})]
+        yield from tree.with_ancestors(page for page in pages if page is not None)
+
+    def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
+        """By id, with bodies."""
+        for raw, kind in self._iter_by_id(kind_by_id, {"body-format": "storage"}):
+            yield self._to_page(raw, kind, "")
+
+    def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
+        """One page; Cloud answers 404 for deleted and hidden pages alike, but 403 at times."""
+        body = {} if kind in BOARD_KINDS else {"body-format": "storage"}
+        raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", body)
+        if isinstance(raw, int) or raw.get("status") != "current":
+            return to_skipped(raw)
+        return self._to_page(raw, kind, "")
+
+    def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
+        """By the parents' ids, folders included, which v1 does not name."""
+        tree, spaces = _PageTree(self._client), dict[str, str]()
+        for raw, _ in self._iter_by_id(kind_by_id, {}):
+            tree.add(raw)
+            spaces[str(raw["id"])] = str(raw.get("spaceId") or "")
+        tree.load_missing_parents()
+        return {each: PagePlace(space, tree.list_ancestor_ids(each)) for each, space in spaces.items()}
+
+    def list_labels(self, page: Page) -> tuple[str, ...]:
+        """Of one page; boards have none that the API lists."""
+        if page.kind in BOARD_KINDS:
+            return ()
+        path = f"{_PATHS[page.kind]}/{page.id}/labels"
+        found = self._client.iter_results(path, {"limit": _CLOUD_PAGE_SIZE})
+        return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
+
+    def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
+        """In bulk, each account once; none where the token may not see people."""
+        for several in split_batches(sorted(accounts - self._resolved_accounts), _PEOPLE_PER_CALL):
+            self._resolved_accounts.update(several)
+            question = {"accountId": several, "limit": _PEOPLE_PER_CALL}
+            found = self._client.get_or_status("rest/api/user/bulk", question)
+            for person in found.get("results", []) if isinstance(found, dict) else ():
+                if name := person.get("displayName") or person.get("publicName"):
+                    self._names[str(person["accountId"])] = str(name)
+        return self._names
+
+    def _iter_by_id(self, kind_by_id: Mapping[str, str], extra: Json) -> Iterator[tuple[Json, str]]:
+        for kind in CONTENT_KINDS:
+            ids = (page_id for page_id, its_kind in kind_by_id.items() if its_kind == kind)
+            for several in split_batches(ids, _CLOUD_PAGE_SIZE):
+                question = {"id": several, "status": "current", "limit": _CLOUD_PAGE_SIZE, **extra}
+                for raw in self._client.iter_results(_PATHS[kind], question):
+                    yield raw, kind
+        for page_id, kind in kind_by_id.items():
+            if kind in BOARD_KINDS:  # which are not listed
+                raw = self._client.get_or_status(f"{_PATHS[kind]}/{page_id}", {})
+                if isinstance(raw, dict) and raw.get("status") == "current":
+                    yield raw, kind
+
+    def _add_page(self, tree: _PageTree, raw: Json, kind: str, spaces: Mapping[str, str]) -> Page | None:
+        """A page, and its place for the tree; None if it is in no wanted space."""
+        page = self._to_page(raw, kind, spaces.get(str(raw.get("spaceId")), ""))
+        tree.add(raw)
+        return page if page.space else None
+
+    def _to_page(self, raw: Json, kind: str, space: str) -> Page:
+        try:
+            version = raw["version"]
+            return Page(
+                id=str(raw["id"]),
+                kind=kind,
+                space=space,
+                title=str(raw["title"]),
+                version=int(version["number"]),
+                updated=parse_time(str(version["createdAt"])),
+                author_account=raw.get("authorId"),
+                storage=storage_of(raw),
+                web_path=str((raw.get("_links") or Json()).get("webui") or ""),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise SourceUnavailable(
+                f"{self._client.service} lists a {kind} without its id, title or version: nothing was taken"
+            ) from None
+
+
+class _PageTree:
+    """The tree of pages, from the parents' ids in every listing."""
+
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
+        self._nodes: dict[str, _TreeNode | None] = {}  # None: not for us to see
+
+    def add(self, raw: Json) -> None:
+        parent, kind = str(raw.get("parentId") or ""), str(raw.get("parentType") or "page")
+        self._nodes[str(raw["id"])] = _TreeNode(str(raw["title"]), parent, kind)
+
+    def with_ancestors(self, pages: Iterable[Page]) -> Iterator[Page]:
+        """The pages with the titles of what they are under."""
+        pages = list(pages)
+        self.load_missing_parents()
+        return (replace(page, ancestors=tuple(self._list_ancestor_titles(page.id))) for page in pages)
+
+    def list_ancestor_ids(self, page_id: str) -> tuple[str, ...]:
+        """From the top down; the first may be one that we may not see."""
+        above: list[str] = []
+        place = self._nodes[page_id]
+        while place is not None and place.parent_id and place.parent_id not in (page_id, *above):
+            above.append(place.parent_id)
+            place = self._nodes.get(place.parent_id)
+        return tuple(reversed(above))
+
+    def _list_ancestor_titles(self, page_id: str) -> list[str]:
+        """From the top down; it ends at what we may not see."""
+        places = (self._nodes.get(ancestor_id_) for ancestor_id_ in self.list_ancestor_ids(page_id))
+        return [place.title for place in places if place is not None]
+
+    def load_missing_parents(self) -> None:
+        """Read the parents that were not listed, a level at a time; folders one by one."""
+        while unknown := {
+            place.parent_id: place.parent_kind
+            for place in self._nodes.values()
+            if place is not None and place.parent_id and place.parent_id not in self._nodes
+        }:
+            pages = [each for each, kind in unknown.items() if kind not in _CONTAINER_KINDS]
+            for several in split_batches(pages, _CLOUD_PAGE_SIZE):
+                question = {"id": several, "status": "current", "limit": _CLOUD_PAGE_SIZE}
+                for raw in self._client.iter_results(_PATHS["page"], question):
+                    self.add(raw)
+            for parent_id, kind in unknown.items():
+                if kind in _CONTAINER_KINDS:
+                    raw = self._client.get_or_status(f"api/v2/{kind}s/{parent_id}", {})
+                    if isinstance(raw, dict):
+                        self.add(raw)
+                self._nodes.setdefault(parent_id, None)
+
+
+# FOLD sources.confluence.server
+# Confluence Server and Data Center: its one REST API, which pages by offset.
+#
+# Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
+
+_SERVER_PAGE_SIZE = 200  # more is cut down by the server, whose `next` is followed whatever it gave
+_LISTING_FIELDS = "version,ancestors,space,metadata.labels"  # no bodies
+_BODY_FIELDS = "body.storage,version,space,history"
+
+
+class ServerEdition:
+    """An `Edition`."""
+
+    needs_label_search = False  # its listing has them
+
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
+        self._names: dict[str, str] = {}
+        self._resolved_accounts: set[str] = set()
+
+    def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Key by id."""
+        question = {"spaceKey": list(keys)} if keys else {"status": "current"}
+        question = {**question, "start": 0, "limit": _SPACES_PER_CALL}
+        found = self._client.iter_results("rest/api/space", question)
+        return {str(space["id"]): str(space["key"]) for space in found}
+
+    def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
+        """Space by space where some are named, else all at once: a site may have thousands of spaces."""
+        keys = set(spaces.values())
+        for key in sorted(keys) if is_filtered else [""]:
+            for kind in CONTENT_KINDS:
+                question: Json = {"type": kind, "status": "current", "expand": _LISTING_FIELDS}
+                question |= {"start": 0, "limit": _SERVER_PAGE_SIZE} | ({"spaceKey": key} if key else {})
+                pages = map(self._to_page, self._client.iter_results("rest/api/content", question))
+                yield from (page for page in pages if page.space in keys)
+
+    def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
+        """By id, in one search for many; the rest one by one, which the search does not know yet."""
+        keys, missing = set(spaces.values()), dict(kind_by_id)
+        for page in self._iter_by_id(kind_by_id, _LISTING_FIELDS):
+            missing.pop(page.id, None)
+            if page.space in keys:
+                yield page
+        for page_id in missing:
+            raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _LISTING_FIELDS})
+            if isinstance(raw, dict) and raw.get("status", "current") == "current":
+                page = self._to_page(raw)
+                if page.space in keys:
+                    yield page
+
+    def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
+        """By id, in one search for many, which reads bodies from the database, not from its index."""
+        return self._iter_by_id(kind_by_id, _BODY_FIELDS)
+
+    def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
+        """One page, which the search may not know yet."""
+        del kind
+        raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _BODY_FIELDS})
+        if isinstance(raw, int) or raw.get("status", "current") != "current":
+            return to_skipped(raw)
+        return self._to_page(raw)
+
+    def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
+        """By id, in one search for many; the rest one by one, which the search does not know yet."""
+        found: dict[str, PagePlace] = {}
+        for several in split_batches(kind_by_id, MAX_IDS_PER_QUERY):
+            for raw in self._search_by_id(several, "ancestors,space"):
+                found[str(raw["id"])] = _to_place(raw)
+        for page_id in kind_by_id.keys() - found.keys():
+            raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": "ancestors,space"})
+            if isinstance(raw, dict):
+                found[page_id] = _to_place(raw)
+        return found
+
+    def list_labels(self, page: Page) -> tuple[str, ...]:
+        """As listed."""
+        return page.labels or ()
+
+    def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
+        """One by one, each account once, for want of a bulk call; pages include their authors' names."""
+        for key in sorted(accounts - self._resolved_accounts):
+            self._resolved_accounts.add(key)
+            person = self._client.get_or_status("rest/api/user", {"key": key})
+            if isinstance(person, dict) and person.get("displayName"):
+                self._names[key] = str(person["displayName"])
+        return self._names
+
+    def _iter_by_id(self, kind_by_id: Mapping[str, str], expand: str) -> Iterator[Page]:
+        if kind_by_id:
+            yield from map(self._to_page, self._search_by_id(list(kind_by_id), expand))
+
+    def _search_by_id(self, ids: Sequence[str], expand: str) -> Iterator[Json]:
+        cql = f"id in ({', '.join(ids)}) and type in ({', '.join(CONTENT_KINDS)})"
+        question = {"cql": cql, "expand": expand, "start": 0, "limit": _SERVER_PAGE_SIZE}
+        # stop after the last wanted one: the next page would be empty
+        yield from islice(self._client.iter_results(SEARCH_PATH, question), len(ids))
+
+    def _to_page(self, raw: Json) -> Page:
+        try:
+            version, creator = raw["version"], (raw.get("history") or Json()).get("createdBy") or Json()
+            return Page(
+                id=str(raw["id"]),
+                kind=str(raw["type"]),
+                space=str(raw["space"]["key"]),
+                title=str(raw["title"]),
+                version=int(version["number"]),
+                updated=parse_time(str(version["when"])),
+                ancestors=tuple(str(above["title"]) for above in raw.get("ancestors") or ()),
+                labels=labels_of(raw),
+                author=creator.get("displayName") if creator.get("type") != "anonymous" else None,
+                storage=storage_of(raw),
+                web_path=str((raw.get("_links") or Json()).get("webui") or ""),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise SourceUnavailable(
+                f"{self._client.service} lists a page without its id, title or version: nothing was taken"
+            ) from None
+
+
+def _to_place(raw: Json) -> PagePlace:
+    space, above = raw.get("space") or Json(), raw.get("ancestors") or ()
+    return PagePlace(str(space.get("key") or ""), tuple(str(each["id"]) for each in above))

@@ -1,0 +1,61 @@
+"""The spaces of a Confluence site, as members of an organisation.
+
+API: https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-space/ (Cloud),
+https://docs.atlassian.com/ConfluenceServer/rest/latest/#api/space (Server, Data Center)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from knowledge_pipeline.config.organisations import ConfluenceSpacesConnection, OrganisationMember
+from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
+from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+
+_STATUSES = ("current", "archived")
+"""Each is listed by itself. In this order a space that is archived meanwhile comes twice, not never."""
+
+
+def list_members(connection: ConfluenceSpacesConnection) -> Iterator[OrganisationMember]:
+    """Every space that the token may view, archived ones included; people's own only with `personal`.
+
+    Raises:
+        SourceRefused: the site refuses us, or shows no space.
+        SourceUnavailable: it did not answer, or not to the end.
+    """
+    seen: set[str] = set()
+    with closing(ConfluenceClient(connection.connect(""))) as client:
+        for status in _STATUSES:
+            for space in _iter_spaces(client, status):
+                key = str(space.get("key") or "")
+                if not key:
+                    raise SourceUnavailable(
+                        f"{client.service} lists a space without its key: nothing is deleted: try again later"
+                    )
+                is_personal = space.get("type") == "personal" or key.startswith("~")
+                if key not in seen and (connection.personal or not is_personal):
+                    yield _to_member(client, space, key, is_archived=status == "archived")
+                seen.add(key)
+        if not seen:  # a token that may view nothing is answered with an empty list
+            raise SourceRefused(
+                f"{client.service} shows no space at all: let the owner of connection.token view its spaces"
+            )
+
+
+def _iter_spaces(client: ConfluenceClient, status: str) -> Iterator[Json]:
+    if client.is_cloud:
+        return client.iter_results("api/v2/spaces", {"status": status, "limit": 250})
+    return client.iter_results("rest/api/space", {"status": status, "start": 0, "limit": 100})
+
+
+def _to_member(client: ConfluenceClient, space: Json, key: str, *, is_archived: bool) -> OrganisationMember:
+    path = str((space.get("_links") or Json()).get("webui") or "")
+    kind = str(space.get("type") or "")
+    return OrganisationMember(
+        name=key,
+        title=str(space.get("name") or ""),
+        url=f"{client.public_url}{path}" if path else "",
+        archived=is_archived,
+        topics=(kind,) if kind else (),
+    )

@@ -1,0 +1,465 @@
+"""Confluence's storage format as Markdown-like text: what a reader of the page reads.
+
+Words are not escaped and emphasis is not marked, so that the text says what the page says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from knowledge_pipeline.connectors.confluence.tree import (
+    LINE_BREAK,
+    Element,
+    PageWriter,
+    collect_raw_text,
+    find_child,
+    find_children,
+    get_attribute,
+    name_of,
+    parse_storage,
+)
+from knowledge_pipeline.extraction.markdown import (
+    TableCell,
+    expand_spans,
+    format_code_block,
+    format_inline_code,
+    format_link,
+    format_list_item,
+    format_quote,
+    format_table,
+    parse_span,
+)
+
+# FOLD sources.confluence.links
+# Links, images, emoticons and dates of a Confluence page, within a line of text.
+
+_RESOURCE_KINDS = ("page", "blog-post", "attachment", "user", "url", "shortcut", "space", "content-entity")
+_RESOURCE_ELEMENTS = frozenset(f"ri:{kind}" for kind in _RESOURCE_KINDS)
+
+
+def render_link(writer: PageWriter, element: Element) -> str:
+    """An `ac:link`: its label, and what it leads to where the label does not say so."""
+    resource = next((each for each in element if name_of(each) in _RESOURCE_ELEMENTS), None)
+    body = find_child(element, "ac:link-body", "ac:plain-text-link-body")
+    label = writer.render_line(body) if body is not None else ""
+    if resource is None:  # a link within the page
+        return label or get_attribute(element, "ac:anchor")
+    if name_of(resource) == "ri:url":
+        return format_link(label, get_attribute(resource, "ri:value"))
+    target = describe_resource(writer, resource)
+    return f"{label} ({target})" if label and target and target not in label else label or target
+
+
+def describe_resource(writer: PageWriter, resource: Element) -> str:
+    """What an `ri:` element stands for, by the name that a reader knows it by."""
+    kind = name_of(resource)
+    if kind in ("ri:page", "ri:blog-post"):
+        title, space = get_attribute(resource, "ri:content-title"), get_attribute(resource, "ri:space-key")
+        return writer.add_page_reference(title, space or None) if title else ""
+    if kind == "ri:user":
+        account = get_attribute(resource, "ri:account-id", "ri:userkey")
+        given = get_attribute(resource, "ri:username")
+        return f"@{given}" if given else writer.format_person(account)
+    if kind == "ri:content-entity":
+        number = get_attribute(resource, "ri:content-id")
+        if number.isdigit():
+            writer.add_reference(f"page/{number}")
+        return ""
+    return get_attribute(resource, "ri:filename", "ri:value", "ri:space-key", "ri:parameter", "ri:key")
+
+
+def describe_resources(writer: PageWriter, element: Element) -> list[str]:
+    """What all `ri:` elements within stand for, each once."""
+    resources = (each for each in element.iter() if name_of(each) in _RESOURCE_ELEMENTS)
+    return list(dict.fromkeys(filter(None, (describe_resource(writer, resource) for resource in resources))))
+
+
+def render_image(writer: PageWriter, element: Element) -> str:
+    """An `ac:image` or `img` by its alternative text, its caption, or else its file's name."""
+    caption = find_child(element, "ac:caption")
+    names = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
+    if caption is not None:
+        names.append(writer.render_line(caption))
+    if not any(names):
+        file_name = get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
+        resources = describe_resources(writer, element) or [file_name]
+        names = [resource.rpartition("/")[2] or resource for resource in resources]
+    shown = ": ".join(dict.fromkeys(name for name in names if name))
+    return f"[image: {shown}]" if shown else ""
+
+
+def render_emoticon(element: Element) -> str:
+    """The character, where the page has it, else its name between colons."""
+    fallback = get_attribute(element, "ac:emoji-fallback")
+    if fallback and not fallback.startswith(":"):
+        return fallback
+    short = get_attribute(element, "ac:emoji-shortname") or fallback
+    return short or (f":{named}:" if (named := get_attribute(element, "ac:name")) else "")
+
+
+def render_date(element: Element) -> str:
+    """A `time` element: what it holds, or its date."""
+    return collect_raw_text(element).strip() or get_attribute(element, "datetime")
+
+
+# FOLD sources.confluence.macros
+# Macros of a Confluence page: what a reader reads of them.
+#
+# What a macro only gathers when the page is shown (tables of contents, lists of pages) is left out. What is
+# unknown keeps its body, and what its parameters link to.
+
+_GENERATED_MACROS = frozenset(
+    """
+    toc children pagetree pagetreesearch livesearch recently-updated recently-updated-dashboard navmap
+    contentbylabel listlabels popular-labels related-labels contributors contributors-summary search
+    index blog-posts attachments gallery change-history favpages create-from-template create-space-button
+    detailssummary content-report-table tasks-report-macro space-attachments spaces spaces-list anchor
+    global-reports network bookmarks userlister users breadcrumbs pageindex space-details gadget
+    """.split()  # noqa: SIM905 - in quotes they read worse
+)
+_CODE_MACROS = frozenset(
+    {"code", "noformat", "code-block", "html", "style", "sql", "latex", "mathblock", "mathinline"}
+)
+_BODY_ELEMENTS = ("ac:rich-text-body", "ac:plain-text-body")
+_LANGUAGE_ALIASES = {"c#": "csharp", "js": "javascript", "py": "python", "none": "", "text": "", "plain": ""}
+_TICKET_KEY = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
+
+
+def macro_kind(element: Element) -> str:
+    """The name of a macro in lower case."""
+    return get_attribute(element, "ac:name").lower()
+
+
+def is_block_macro(element: Element) -> bool:
+    """Whether a macro is a block of its own rather than a part of a line."""
+    return macro_kind(element) not in _GENERATED_MACROS and find_child(element, *_BODY_ELEMENTS) is not None
+
+
+def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
+    """A macro as blocks: its title, then its body."""
+    kind = macro_kind(element)
+    if kind in _GENERATED_MACROS:
+        return
+    rich, plain = find_child(element, "ac:rich-text-body"), find_child(element, "ac:plain-text-body")
+    if rich is None and plain is None:
+        if shown := render_macro_line(writer, element):
+            yield shown
+        return
+    if title := _get_parameter(element, "title"):
+        yield title
+    if rich is not None:
+        yield from writer.render_blocks(rich)
+    if plain is not None and (text := _render_plain_body(kind, element, collect_raw_text(plain))):
+        yield text
+
+
+def render_macro_line(writer: PageWriter, element: Element) -> str:
+    """A macro within a line: a status's text, a ticket's key, what it links to."""
+    kind = macro_kind(element)
+    if kind in _GENERATED_MACROS:
+        return ""
+    if kind == "status":
+        return _get_parameter(element, "title")
+    if kind in ("jira", "jiraissues"):
+        return _render_tickets(writer, element)
+    named = describe_resources(writer, element)
+    if kind in ("include", "excerpt-include"):
+        named = named or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
+        return f"Included page: {', '.join(named)}" if named else ""
+    address = _get_parameter(element, "url", "src")
+    if address.startswith(("http://", "https://")):
+        named.append(format_link(_get_parameter(element, "title"), address))
+    body = find_child(element, *_BODY_ELEMENTS)
+    return " ".join([*named, *([writer.render_line(body)] if body is not None else [])])
+
+
+def _render_plain_body(kind: str, element: Element, text: str) -> str:
+    text = text.replace("\r\n", "\n").strip("\n").rstrip()
+    if not text or kind == "markdown":
+        return text
+    language = _get_parameter(element, "language", "lang", "").lower() if kind in _CODE_MACROS else ""
+    language = _LANGUAGE_ALIASES.get(language, language)
+    return format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
+
+
+def _render_tickets(writer: PageWriter, element: Element) -> str:
+    """The key of one ticket, or the query of a list of them."""
+    key = _get_parameter(element, "key", "")
+    if _TICKET_KEY.match(key):
+        writer.add_reference(key)
+        return key
+    query = _get_parameter(element, "jqlQuery", "jql")
+    return f"Jira issues: {query}" if query else key
+
+
+def _add_page(writer: PageWriter, value: str) -> list[str]:
+    """A page named in text, as older pages do: "Title" or "SPACE:Title"."""
+    space, colon, title = value.partition(":")
+    if colon and re.fullmatch(r"~?[\w.-]+", space) and title.strip():
+        return [writer.add_page_reference(title.strip(), space)]
+    return [writer.add_page_reference(value, None)] if value else []
+
+
+def _get_parameter(element: Element, *names: str) -> str:
+    """The first of the parameters that has a value; "" names the one without a name."""
+    known = {
+        get_attribute(child, "ac:name"): " ".join(collect_raw_text(child).split())
+        for child in find_children(element, "ac:parameter")
+    }
+    if (default := find_child(element, "ac:default-parameter")) is not None:
+        known.setdefault("", " ".join(collect_raw_text(default).split()))
+    return next((known[name] for name in names if known.get(name)), "")
+
+
+# FOLD sources.confluence.tables
+# Tables of a Confluence page as Markdown.
+#
+# A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
+
+_SECTION_ELEMENTS = frozenset({"thead", "tbody", "tfoot"})
+_COLUMN_ELEMENTS = frozenset({"col", "colgroup"})
+
+
+def render_table_blocks(writer: PageWriter, table: Element) -> Iterator[str]:
+    """A table, and before it what it holds outside of its rows: a caption."""
+    elements: list[Element] = []
+    for element in table:
+        elements += element if name_of(element) in _SECTION_ELEMENTS else (element,)
+    rows: list[list[tuple[Element, list[str]]]] = []  # each cell with its blocks
+    for element in elements:
+        if name_of(element) == "tr":
+            cells = (cell for cell in element if name_of(cell) in ("td", "th"))
+            rows.append([(cell, list(writer.render_blocks(cell))) for cell in cells])
+        elif name_of(element) not in _COLUMN_ELEMENTS:
+            yield from writer.render_blocks(element)
+    rows = [row for row in rows if any(blocks for _, blocks in row)]
+    laid_out = [block for row in rows for _, blocks in row for block in blocks]
+    has_structure = any(block.startswith(("```", "|")) or "\n```" in block for block in laid_out)
+    if has_structure or all(len(row) == 1 for row in rows):
+        yield from laid_out
+    else:
+        yield format_table(expand_spans([_build_cell(*cell) for cell in row] for row in rows))
+
+
+def _build_cell(element: Element, blocks: list[str]) -> TableCell:
+    lines = (line.strip() for block in blocks for line in block.splitlines())
+    text = " / ".join(line for line in lines if line)
+    rowspan, colspan = (parse_span(get_attribute(element, name)) for name in ("rowspan", "colspan"))
+    return TableCell(text, rowspan, colspan)
+
+
+UNKNOWN_PERSON = "@someone"
+"""Who is mentioned, where the service does not tell a name."""
+
+_ACCOUNT = re.compile(r"\bri:(?:account-id|userkey)=[\"']([^\"'<>]{1,200})[\"']")
+_PAGE_LINK = re.compile(r"/pages/(?:viewpage\.action\?(?:[^#\s]*&)?pageId=)?(\d+)\b")
+_HOST = re.compile(r"https?://([^/?#]+)", re.IGNORECASE)
+_LIST_ITEM = re.compile(r"- |\d+\. ")
+_MACRO_ELEMENTS = frozenset({"ac:structured-macro", "ac:macro"})
+_HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
+_BLOCK_ELEMENTS = frozenset(
+    """
+    p div section article header footer main ul ol li dl dt dd table pre blockquote hr center figure address
+    h1 h2 h3 h4 h5 h6 ac:layout ac:layout-section ac:layout-cell ac:task-list ac:task ac:task-body
+    ac:adf-extension ac:adf-node ac:adf-content ac:adf-fallback ac:rich-text-body
+    """.split()  # noqa: SIM905 - in quotes they read worse
+)
+_SKIPPED_ELEMENTS = frozenset(
+    """
+    ac:parameter ac:default-parameter ac:placeholder ac:task-id ac:task-uuid ac:task-status ac:adf-attribute
+    ac:adf-mark ac:adf-parameter script style head colgroup col hr
+    """.split()  # noqa: SIM905 - in quotes they read worse
+)
+# these are inline whatever they hold
+_NOT_BLOCKS = _SKIPPED_ELEMENTS | {"a", "ac:link", "ac:image", "img", "code", "ac:emoticon", "time"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedPage:
+    """A page's text, and what it refers to: "page/123", "SPACE/Page title", "PROJ-12"."""
+
+    text: str
+    references: tuple[str, ...]
+
+
+def storage_to_markdown(
+    storage: str, *, space: str = "", site: str = "", people: Mapping[str, str] | None = None
+) -> ConvertedPage:
+    """A page, or a comment, as Markdown; whatever is given, something comes back.
+
+    Args:
+        storage: the body in storage format.
+        space: key of the space that the page is in, where links that name none lead to.
+        site: the address of the Confluence site; links to its pages are references.
+        people: display names by account id (Cloud) or user key (Server).
+    """
+    root = parse_storage(storage)
+    page = _PageRenderer(root, space, site, people or {})
+    try:
+        text = "\n\n".join(page.render_blocks(root))
+    except RecursionError:  # nested hundreds of levels deep: no person wrote that, but its words count
+        text = " ".join(collect_raw_text(root).split())
+    return ConvertedPage(text.replace(LINE_BREAK, "\n").strip(), tuple(sorted(page.references)))
+
+
+def find_mentioned_accounts(storage: str) -> set[str]:
+    """The account ids and user keys of everybody whom a body mentions."""
+    return set(_ACCOUNT.findall(storage))
+
+
+class _PageRenderer:
+    """One way through a page's tree; a `Writer`."""
+
+    def __init__(self, root: Element, space: str, site: str, people: Mapping[str, str]) -> None:
+        self.references: set[str] = set()
+        self._space = space
+        self._host = found[1] if (found := _HOST.match(site)) else ""
+        self._people = people
+        self._elements = list(root.iter())  # lxml's elements are equal to themselves only while they are held
+        self._block_elements: set[Element] = set()
+        for element in self._elements:
+            kind, above = name_of(element), element
+            if kind in _BLOCK_ELEMENTS or (kind in _MACRO_ELEMENTS and is_block_macro(element)):
+                while above is not None and above not in self._block_elements:
+                    self._block_elements.add(above)
+                    above = above.getparent()
+
+    def render_blocks(self, element: Element) -> Iterator[str]:
+        run = [element.text or ""]
+        for each in element:
+            if self._is_block(each):
+                yield from self._render_paragraph(run)
+                yield from self._render_block(each)
+                run = []
+            else:
+                run.append(self._render_inline(each))
+            run.append(each.tail or "")
+        yield from self._render_paragraph(run)
+
+    def _render_block(self, element: Element) -> Iterator[str]:
+        kind = name_of(element)
+        if kind in _HEADING_LEVELS:
+            if text := self.render_line(element):
+                yield f"{'#' * _HEADING_LEVELS[kind]} {text}"
+        elif kind in _MACRO_ELEMENTS:
+            yield from render_macro_blocks(self, element)
+        elif kind in ("ul", "ol"):
+            yield from self._render_list(element)
+        elif kind == "table":
+            yield from render_table_blocks(self, element)
+        elif kind == "pre":
+            if (text := collect_raw_text(element).strip("\n").rstrip()).strip():
+                yield format_code_block(text)
+        elif kind == "blockquote":
+            if text := "\n\n".join(self.render_blocks(element)):
+                yield format_quote(text)
+        elif kind == "ac:task-list":
+            yield from self._render_tasks(element)
+        else:
+            if kind == "ac:adf-extension":  # its content, or else what it gives to others in its place
+                fallback = find_child(element, "ac:adf-fallback")
+                if fallback is not None and any(name_of(each) == "ac:adf-content" for each in element.iter()):
+                    element.remove(fallback)
+            yield from self.render_blocks(element)
+
+    def render_line(self, element: Element) -> str:
+        return " ".join(self._render_run(element).replace(LINE_BREAK, " ").split())
+
+    def format_person(self, account: str) -> str:
+        """A person's display name; never an id of the service."""
+        known = self._people.get(account)
+        return f"@{known}" if known else UNKNOWN_PERSON
+
+    def add_reference(self, target: str) -> None:
+        self.references.add(target)
+
+    def add_page_reference(self, title: str, space: str | None) -> str:
+        """Note a reference to a page by its title, which is unique in its space."""
+        self.add_reference(f"{space or self._space}/{title}")
+        return title
+
+    def _is_block(self, element: Element) -> bool:
+        return element in self._block_elements and name_of(element) not in _NOT_BLOCKS
+
+    def _render_paragraph(self, run: list[str]) -> Iterator[str]:
+        lines = (" ".join(line.split()) for line in "".join(run).split(LINE_BREAK))
+        if text := "\n".join(line for line in lines if line):
+            yield text
+
+    def _render_run(self, element: Element) -> str:
+        parts = [element.text or ""]
+        for each in element:
+            parts += (self._render_inline(each), each.tail or "")
+        return "".join(parts)
+
+    def _render_inline(self, element: Element) -> str:
+        """One element within running text."""
+        kind = name_of(element)
+        if kind in _SKIPPED_ELEMENTS:
+            return ""
+        if kind in _MACRO_ELEMENTS:
+            return render_macro_line(self, element)
+        if kind.startswith("ri:"):
+            return " ".join(describe_resources(self, element))
+        match kind:
+            case "br":
+                return LINE_BREAK
+            case "a":
+                return self._render_anchor(element)
+            case "ac:link":
+                return render_link(self, element)
+            case "ac:image" | "img":
+                return render_image(self, element)
+            case "ac:emoticon":
+                return render_emoticon(element)
+            case "time":
+                return render_date(element)
+            case "code":
+                return format_inline_code(self.render_line(element))
+            case _:
+                text = self._render_run(element)
+                if kind in ("s", "del", "strike") and text.strip():
+                    return f"~~{text.strip()}~~"
+                return f" {text} " if kind in _BLOCK_ELEMENTS or kind in ("td", "th", "tr") else text
+
+    def _render_anchor(self, element: Element) -> str:
+        address = "".join(get_attribute(element, "href").split())
+        host = _HOST.match(address)
+        ours = address.startswith("/") if host is None else host[1] == self._host
+        if ours and (found := _PAGE_LINK.search(address)):
+            self.add_reference(f"page/{found[1]}")
+        return format_link(self.render_line(element), "" if address.startswith("#") else address)
+
+    def _render_list(self, element: Element) -> Iterator[str]:
+        ordered = name_of(element) == "ol"
+        items: list[str] = []
+        loose = [list(self._render_paragraph([element.text or ""]))]
+        for each in element:
+            is_item = name_of(each) == "li" or not self._is_block(each)
+            blocks = self.render_blocks(each) if is_item else self._render_block(each)
+            loose += [list(blocks), list(self._render_paragraph([each.tail or ""]))]
+        for blocks in loose:
+            if blocks:
+                items.append(_format_item(f"{len(items) + 1}. " if ordered else "- ", blocks))
+        if items:
+            yield "\n".join(items)
+
+    def _render_tasks(self, element: Element) -> Iterator[str]:
+        items: list[str] = []
+        for task in find_children(element, "ac:task"):
+            status, body = find_child(task, "ac:task-status"), find_child(task, "ac:task-body")
+            done = status is not None and collect_raw_text(status).strip() == "complete"
+            if body is not None and (blocks := list(self.render_blocks(body))):
+                items.append(_format_item(f"- [{'x' if done else ' '}] ", blocks))
+        if items:
+            yield "\n".join(items)
+
+
+def _format_item(marker: str, blocks: list[str]) -> str:
+    """One item of a list: what follows its first line is indented below it; a list in it stays close."""
+    text = blocks[0]
+    for block in blocks[1:]:
+        text += f"\n{block}" if _LIST_ITEM.match(block) else f"\n\n{block}"
+    return format_list_item(marker, text)

@@ -1,0 +1,708 @@
+"""Sources whose documents are files of a tree: code, markdown, openapi, files."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import errno
+import os
+import re
+import stat
+import threading
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from cachetools import LRUCache
+from pathspec import GitIgnoreSpec
+
+from knowledge_pipeline.config.connections import LocalConnection
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.base import (
+    DELETED_REASON,
+    Source,
+    build_variant_uri,
+    decode_path,
+    encode_path,
+    format_path,
+    path_to_uri,
+    uri_to_path,
+)
+from knowledge_pipeline.connectors.git.command import GitError, git_folder_of, run_git
+from knowledge_pipeline.connectors.patterns import FileSelection, build_selection
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
+from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
+from knowledge_pipeline.text import detect_language, is_code
+
+# FOLD sources.files.titles
+# The title of a text document: its front matter's, its first heading, or its file name.
+
+_TITLE_FIELD = re.compile(
+    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
+)
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
+_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
+_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
+_SCANNED_CHARS = 65_536
+_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
+
+
+def extract_title(path: str, text: str, language: str | None) -> str:
+    """The title that a document gives itself, else its file name."""
+    found = ""
+    if language == "markdown":
+        found = _extract_markdown_title(text[:_SCANNED_CHARS])
+    elif language == "rst":
+        found = _extract_rst_title(text[:_SCANNED_CHARS])
+    return found or path.rpartition("/")[2]
+
+
+def _extract_markdown_title(text: str) -> str:
+    front = locate_front_matter(text)
+    if front is not None and front.end is not None and front.delimiter == "---":
+        if (named := _TITLE_FIELD.search(front.inner)) and (title := named["title"].strip()):
+            return title
+        text = text[front.end :]
+    fence, above = "", ""
+    for line in _split_lines(text):
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence, above = mark[1], ""
+        elif heading := _ATX.match(line):
+            if title := _strip_markup(heading["title"]):
+                return title
+        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
+            return title
+        else:
+            above = line
+    return ""
+
+
+def _extract_rst_title(text: str) -> str:
+    above = ""
+    for line in _split_lines(text):
+        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
+        if may_be_title and _UNDERLINE.match(line):
+            return _strip_markup(above)
+        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
+    return ""
+
+
+def _split_lines(text: str) -> list[str]:
+    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
+
+
+def _strip_markup(heading: str) -> str:
+    return " ".join(_INLINE_MARKUP.sub("", heading).split())
+
+
+# FOLD sources.files.trees
+# A tree of files, wherever it lies: what a folder and a commit have in common.
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file that the source's selection wants, as its tree lists it."""
+
+    path: str  # POSIX, relative to the tree's root; see `path_encoding`
+    size_bytes: int
+    revision: str
+    locator: str
+    skip: str | None = None  # a reason not to read it
+    variant: str = ""  # its blob, where only further branches have it; see `build_variant_uri`
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """One file, read."""
+
+    payload: bytes
+    author: str | None
+    last_modified: datetime | None
+    metadata: Metadata = field(default_factory=dict[str, Any])
+
+
+class FileTree(Protocol):
+    """Files below one root, symbolic links never followed."""
+
+    def list_entries(self) -> Iterator[FileEntry]:
+        """Every wanted file, each once; errors as `Source.discover`."""
+        ...
+
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
+        """The first bytes of a listed file; DocumentSkipped where it cannot be read."""
+        ...
+
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
+        """A whole file, from what its entry said; errors as `Source.fetch`.
+
+        A file of more than `limit_bytes` is skipped.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what was opened."""
+        ...
+
+
+def format_too_large(size_bytes: int, limit_bytes: int) -> str:
+    """The reason recorded for a file over the limit."""
+    return f"larger than {limit_bytes} bytes ({size_bytes})"
+
+
+FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
+HEAD_BYTES = 65_536
+_FIRST_LINE_BYTES = 256
+_OPENAPI_YAML = re.compile(
+    rb"""^(?:\xef\xbb\xbf)?["']?(?:openapi|swagger)["']?[ \t]*:[ \t]*["']?[23]\b""", re.MULTILINE
+)
+_OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
+# https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+_LFS_POINTER_START = b"version https://git-lfs.github.com/spec/v1\n"
+
+_MAX_REMEMBERED_ITEMS = 100_000  # of all listings, some 30 MB
+
+EntryFilter = Callable[[FileEntry], bool]
+FileReader = Callable[[str, bytes], ExtractedText]
+"""From a file's name and bytes to its text; raises DocumentSkipped."""
+
+
+class _ListedItem(NamedTuple):
+    """What an entry became; None where it is not listed."""
+
+    entry: FileEntry
+    item: Item | None
+
+
+_listed_items: LRUCache[Hashable, Mapping[int, _ListedItem]] = LRUCache(
+    _MAX_REMEMBERED_ITEMS, getsizeof=lambda listed: len(listed)
+)
+"""Of the last listing of a source, by the identity of its entries, which are kept."""
+_listed_items_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource(Source):
+    """The wanted files of one tree, one document each."""
+
+    tree: FileTree
+    accepts: EntryFilter  # called for every wanted file that is not skipped
+    extract: FileReader
+    version_of: Callable[[str], str]  # by path: changes whenever the same bytes may give another document
+    max_bytes: int
+    close_reader: Callable[[], None] = lambda: None
+    list_branches: Callable[[], tuple[str, ...]] = tuple  # see `branches`
+    memory: Hashable = None
+    """Equal where the same entry becomes the same item; of trees that list the same entries again."""
+
+    def close(self) -> None:
+        """Free what was opened."""
+        self.tree.close()
+        self.close_reader()
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """Of a repository, the names of the further branches that the last listing covered."""
+        return self.list_branches()
+
+    def discover(self) -> Iterator[Item]:
+        """Every wanted file with its revision; too large ones, links and submodules as skipped.
+
+        A variant that is skipped is left out.
+        """
+        if self.memory is None:
+            yield from filter(None, map(self._list_entry, self.tree.list_entries()))
+            return
+        with _listed_items_lock:
+            earlier, listed = _listed_items.get(self.memory, {}), dict[int, _ListedItem]()
+        for entry in self.tree.list_entries():
+            known = earlier.get(id(entry))
+            if known is None or known.entry is not entry:
+                known = _ListedItem(entry, self._list_entry(entry))
+            listed[id(entry)] = known
+            if known.item is not None:
+                yield known.item
+        if len(listed) <= _MAX_REMEMBERED_ITEMS:
+            with _listed_items_lock:
+                _listed_items[self.memory] = listed
+
+    def fetch(self, item: Item) -> Document:
+        """Read one file; DocumentSkipped with the reason where it cannot be a document."""
+        path = uri_to_path(item.uri)
+        content = self.tree.read(path, item.locator, self.max_bytes)
+        if len(content.payload) < 1024 and content.payload.startswith(_LFS_POINTER_START):
+            raise DocumentSkipped("Git LFS pointer; the content is not in the repository")
+        name = format_path(path)
+        extracted = self.extract(name, content.payload)
+        return Document(
+            uri=item.uri,
+            text=extracted.text,
+            path=name,
+            title=extracted.title or name.rpartition("/")[2],
+            language=extracted.language,
+            author=extracted.author or content.author,
+            last_modified=extracted.last_modified or content.last_modified,
+            metadata={**extracted.metadata, **content.metadata},
+        )
+
+    def _list_entry(self, entry: FileEntry) -> Item | None:
+        try:
+            if entry.skip is None and not self.accepts(entry):
+                return None
+            item = self._to_item(entry, entry.skip)
+        except DocumentSkipped as reason:
+            item = self._to_item(entry, str(reason))
+        return None if item.skip and entry.variant else item
+
+    def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
+        if skip is None and entry.size_bytes == 0:
+            skip = "empty"
+        elif skip is None and entry.size_bytes > self.max_bytes:
+            skip = format_too_large(entry.size_bytes, self.max_bytes)
+        revision = f"{entry.revision}:{self.version_of(entry.path)}"
+        uri = build_variant_uri(entry.path, entry.variant) if entry.variant else path_to_uri(entry.path)
+        return Item(uri, revision, entry.locator, skip)
+
+
+def text_version(path: str) -> str:
+    """Changes whenever `read_text` may give another document for the same bytes."""
+    version = f"{FORMAT_VERSION}.{DECODING_VERSION}"
+    if path.lower().endswith(".txt"):
+        return f"{version}+rst"  # whose language is told by the content
+    return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
+
+
+def read_text(name: str, payload: bytes) -> ExtractedText:
+    """Text files: decoded, with the language that name and content tell."""
+    if is_notebook(name):
+        return read_notebook(payload)
+    text = decode_text(payload)
+    language = detect_language(name, text)
+    return ExtractedText(text, extract_title(name, text, language), language=language)
+
+
+def accept_all(entry: FileEntry) -> bool:
+    """List every wanted file."""
+    del entry
+    return True
+
+
+def build_code_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
+    """List what is code by name, or a script by its first line."""
+
+    def is_listed(entry: FileEntry) -> bool:
+        if not selection.is_script_candidate(entry.path):
+            return True
+        head = tree.read_head(entry, _FIRST_LINE_BYTES).decode("utf-8", "replace")
+        language = detect_language(entry.path, head)
+        return is_code(language) and (not selection.languages or language in selection.languages)
+
+    return is_listed
+
+
+def build_markup_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
+    """List what is markup by name, or, among the text files of documentation, by its first 64 KiB."""
+
+    def is_listed(entry: FileEntry) -> bool:
+        if not selection.is_markup_candidate(entry.path):
+            return True
+        head = tree.read_head(entry, HEAD_BYTES).decode("utf-8", "replace")
+        return detect_language(entry.path, head) == "rst"
+
+    return is_listed
+
+
+def build_openapi_filter(tree: FileTree) -> EntryFilter:
+    """List files that declare OpenAPI 3 or Swagger 2 within their first 64 KiB."""
+
+    def is_listed(entry: FileEntry) -> bool:
+        head = tree.read_head(entry, HEAD_BYTES)
+        return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
+
+    return is_listed
+
+
+# FOLD sources.files.gitignore
+# `.gitignore` files of a folder, at every level, as git applies them.
+#
+# A rule in a deeper folder wins over one above; nothing below an ignored folder can be brought back. Unlike
+# git, a file that is tracked although a rule names it is left out: the index of git is not read.
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in one folder of a walk: its own before those from above it."""
+
+    spec: GitIgnoreSpec
+    folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
+    root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
+    parent: IgnoreRules | None = None
+
+    def ignores(self, path: str) -> bool:
+        """Whether a file, or a folder (with a slash at its end), is ignored."""
+        rules: IgnoreRules | None = self
+        while rules is not None:
+            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
+            if (verdict := rules.spec.check_file(seen).include) is not None:
+                return verdict
+            rules = rules.parent
+        return False
+
+
+def load_root_rules(root: Path) -> IgnoreRules | None:
+    """The rules that hold in the folder where a walk begins.
+
+    Those of the repository around it hold too, unless they ignore the folder itself: it
+    was asked for by name.
+    """
+    outer: IgnoreRules | None = None
+    for folder in _list_folders_from_repository(root):
+        above = f"{root.relative_to(folder).as_posix()}/"
+        outer = _add_rules_of(folder, outer, root_prefix=above)
+        if outer is not None and outer.ignores(""):
+            outer = None
+            break
+    return _add_rules_of(root, outer)
+
+
+def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
+    """The rules that hold in a folder of the walk, given those of the folder above."""
+    spec = _load_spec(folder / ".gitignore")
+    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
+
+
+def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
+    for name in (".git/info/exclude", ".gitignore"):
+        if (spec := _load_spec(folder / name)) is not None:
+            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
+    return outer
+
+
+def _list_folders_from_repository(root: Path) -> list[Path]:
+    """The folders above `root` that lie in the same repository, outermost first; itself not."""
+    folders = [root, *root.parents]
+    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    return folders[repository:0:-1]
+
+
+def _load_spec(file: Path) -> GitIgnoreSpec | None:
+    """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
+    try:
+        if file.is_symlink() or not file.is_file():
+            return None
+        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise SourceRefused(
+            f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
+        ) from error
+    return GitIgnoreSpec.from_lines(_iter_valid_lines(text))
+
+
+def _iter_valid_lines(text: str) -> Iterator[str]:
+    """The lines that are patterns; git passes over the others without a word."""
+    for line in text.split("\n"):
+        try:
+            GitIgnoreSpec.from_lines([line.removesuffix("\r")])
+        except ValueError:
+            continue
+        yield line.removesuffix("\r")
+
+
+# FOLD sources.files.local
+# Files of a folder of this machine, as they lie there now.
+#
+# Nothing is followed out of the folder: symbolic links are not, and a repository inside the folder is a
+# source of its own.
+
+SUBMODULE_REASON = "git submodule; declare it as a source of its own"
+NOT_REGULAR_REASON = "not a regular file"
+SYMLINK_REASON = "symbolic link, not followed"
+_PERMANENT_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP})
+
+
+class LocalTree:
+    """The files of a folder; `.gitignore` files are honoured, and nothing is cached."""
+
+    def __init__(self, root: Path, selection: FileSelection) -> None:
+        self._root = root.expanduser().absolute()
+        self._selection = selection
+
+    def list_entries(self) -> Iterator[FileEntry]:
+        """Every wanted file, folder by folder, sorted by name.
+
+        Raises:
+            SourceRefused: the folder is missing or no folder, or one in it is not readable.
+            SourceUnavailable: reading the folder failed otherwise, or it changed meanwhile.
+        """
+        if not self._root.is_dir():
+            found = "is not a folder" if self._root.exists() else "does not exist"
+            raise SourceRefused(f"the folder {self._root} {found}: correct connection.path")
+        pending: list[tuple[str, IgnoreRules | None]] = [("", load_root_rules(self._root.resolve()))]
+        while pending:
+            folder, rules = pending.pop()
+            found = self._scan_folder(folder)
+            if folder and any(entry.name == b".gitignore" for entry in found):
+                rules = load_folder_rules(Path(os.fsdecode(self._encode_location(folder))), folder, rules)
+            below: list[tuple[str, IgnoreRules | None]] = []
+            for entry in found:
+                path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
+                if not entry.is_dir(follow_symlinks=False):
+                    yield from self._to_entries(entry, path, rules)
+                elif not self._selection.is_pruned(path) and not (rules and rules.ignores(f"{path}/")):
+                    if os.path.lexists(self._encode_location(f"{path}/.git")):
+                        yield FileEntry(path, 0, "submodule", path_to_uri(path), SUBMODULE_REASON)
+                    else:
+                        below.append((path, rules))
+            pending.extend(reversed(below))
+
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
+        """The first bytes of a file; DocumentSkipped where it cannot be opened."""
+        try:
+            with os.fdopen(self._open_file(entry.path), "rb") as file:
+                return file.read(limit_bytes)
+        except OSError as error:
+            raise DocumentSkipped(_unreadable_reason(error)) from error
+
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
+        """A whole file; its last change as the file system has it, its author unknown.
+
+        Raises:
+            DocumentSkipped: it is gone, not readable, not a file any more, or too large.
+        """
+        del locator  # the path says it all
+        try:
+            with os.fdopen(self._open_file(path), "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise DocumentSkipped(NOT_REGULAR_REASON)
+                payload = file.read(limit_bytes + 1)
+        except OSError as error:
+            raise DocumentSkipped(_unreadable_reason(error)) from error
+        if len(payload) > limit_bytes:
+            raise DocumentSkipped(format_too_large(max(status.st_size, len(payload)), limit_bytes))
+        return FileContent(payload, None, datetime.fromtimestamp(status.st_mtime, UTC))
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _scan_folder(self, folder: str) -> list[os.DirEntry[bytes]]:
+        location = self._encode_location(folder)
+        try:
+            with os.scandir(location) as found:
+                return sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            place = os.fsencode(self._root / folder).decode("utf-8", "replace")
+            why = error.strerror or "input/output error"
+            if error.errno in _PERMANENT_ERRNOS:
+                raise SourceRefused(
+                    f"the folder {place} cannot be listed ({why}): make it readable, or exclude it"
+                ) from error
+            raise SourceUnavailable(f"listing the folder {place} failed ({why}): try again later") from error
+
+    def _to_entries(
+        self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
+    ) -> Iterator[FileEntry]:
+        if dir_entry.is_symlink() and _is_folder_link(dir_entry):
+            return
+        executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
+        if not self._selection.accepts(path, executable=executable) or (rules and rules.ignores(path)):
+            return
+        if (status := _stat(dir_entry)) is None:  # removed since its folder was read
+            return
+        revision = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}"
+        skip = None if stat.S_ISREG(status.st_mode) else NOT_REGULAR_REASON
+        skip = SYMLINK_REASON if stat.S_ISLNK(status.st_mode) else skip
+        yield FileEntry(path, status.st_size, revision, path_to_uri(path), skip)
+
+    def _open_file(self, path: str) -> int:
+        flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        return os.open(self._encode_location(path), flags)
+
+    def _encode_location(self, path: str) -> bytes:
+        return os.fsencode(self._root) + (b"/" + encode_path(path) if path else b"")
+
+
+def _stat(dir_entry: os.DirEntry[bytes]) -> os.stat_result | None:
+    try:
+        return dir_entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _is_executable(dir_entry: os.DirEntry[bytes]) -> bool:
+    status = _stat(dir_entry)
+    return status is not None and stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
+
+
+def _is_folder_link(dir_entry: os.DirEntry[bytes]) -> bool:
+    with suppress(OSError):  # a loop of links, or one whose end we may not see
+        return dir_entry.is_dir()
+    return False
+
+
+def _unreadable_reason(error: OSError) -> str:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return DELETED_REASON
+    if error.errno == errno.ELOOP:
+        return SYMLINK_REASON
+    return f"cannot be read ({error.strerror or 'input/output error'})"
+
+
+# FOLD sources.files.folder_changes
+# Which changes of a folder can concern a source, by their paths alone.
+#
+# Cheap and generous: nothing is read but `.gitignore` files, and what is let through only asks for a
+# refresh, which knows what really changed.
+
+_REF_ENTRIES = frozenset({"HEAD", "packed-refs", "refs", "reftable", "worktrees"})
+
+
+def find_watched_folder(source: SourceConfig) -> Path | None:
+    """The folder whose changes concern a source; None if it is not read on this machine.
+
+    For a history that is the repository's own folder, wherever the checkout lies.
+    """
+    if not isinstance(source.connection, LocalConnection):
+        return None
+    folder = source.connection.path.expanduser().absolute()
+    return _find_git_folder(folder) if source.type == "git_history" else folder
+
+
+def is_affected_by(
+    source: SourceConfig,
+    folder: Path,
+    changed: Iterable[str],
+    *,
+    store: Path,
+    was_document: Callable[[str], bool],
+) -> bool:
+    """Whether any of the changed paths may change what a source lists.
+
+    Args:
+        source: one with a `watched_folder`.
+        folder: that folder.
+        changed: absolute paths of files and folders in it that came, changed or went.
+        store: a folder that never concerns it: our own tables may lie inside.
+        was_document: whether a path within the folder is, or contained, a document at the last refresh;
+            asked of what is gone.
+
+    Raises:
+        SourceRefused: a `.gitignore` file cannot be read.
+        ConfigError: a pattern of the source is wrong.
+    """
+    outside = (Path(path) for path in changed)
+    paths = [path for path in outside if not path.is_relative_to(store)]
+    if source.type == "git_history":
+        return any(_is_ref_change(path.relative_to(folder)) for path in paths)
+    of_folder = _FolderView(folder, build_selection(source), was_document)
+    return any(path == source.metadata.coverage or of_folder.is_affected_by(path) for path in paths)
+
+
+class _FolderView:
+    """One folder as one source sees it; the rules are read once."""
+
+    def __init__(self, root: Path, selection: FileSelection, was_document: Callable[[str], bool]) -> None:
+        self._root, self._selection, self._was_document = root, selection, was_document
+        self._cached_rules = cache(self._load_rules)
+        self._is_excluded = cache(self._compute_is_excluded)
+
+    def is_affected_by(self, location: Path) -> bool:
+        path = location.relative_to(self._root).as_posix()
+        if path == ".":  # the folder itself came or went
+            return True
+        folder, _, name = path.rpartition("/")
+        if self._is_excluded(folder):
+            return False
+        try:
+            mode = location.lstat().st_mode
+        except OSError:
+            return name == ".gitignore" or self._was_document(path)
+        if stat.S_ISDIR(mode):
+            return not self._is_excluded(path)
+        accepted = self._selection.accepts(path, executable=bool(mode & 0o111))
+        return name == ".gitignore" or (accepted and not self._is_ignored(path, folder))
+
+    def _compute_is_excluded(self, folder: str) -> bool:
+        """Whether nothing in a folder is taken: a pattern or a rule leaves it out, or one around it."""
+        if not folder:
+            return False
+        above = folder.rpartition("/")[0]
+        ignored = self._selection.is_pruned(folder) or self._is_excluded(above)
+        return ignored or self._is_ignored(f"{folder}/", above)
+
+    def _is_ignored(self, path: str, folder: str) -> bool:
+        rules = self._cached_rules(folder)
+        return rules is not None and rules.ignores(path)
+
+    def _load_rules(self, folder: str) -> IgnoreRules | None:
+        if not folder:
+            return load_root_rules(self._root.resolve())
+        return load_folder_rules(self._root / folder, folder, self._cached_rules(folder.rpartition("/")[0]))
+
+
+def _find_git_folder(checkout: Path) -> Path:
+    """Where the branches of a checkout are kept; the checkout itself where there is no repository yet."""
+    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
+    try:
+        found = run_git(arguments, repository=git_folder_of(checkout))
+    except (GitError, SourceRefused, OSError):
+        return checkout
+    return Path(found.decode("utf-8", "surrogateescape").strip())
+
+
+def _is_ref_change(path: Path) -> bool:
+    parts = path.parts[path.parts.index(".git") + 1 :] if ".git" in path.parts else path.parts
+    return not parts or (parts[0] in _REF_ENTRIES and not path.name.endswith(".lock"))
+
+
+# FOLD sources.files.original
+# From a document back to the bytes of the file that it was read from.
+#
+# A document is text: its byte order mark is gone, and its line ends are one character. What that cannot
+# tell is kept in the document's metadata, under `original`: nothing for the usual file (UTF-8, no mark,
+# "\n"), a few words for a file that is regular in another way, else the file itself.
+
+ORIGINAL_KEY = "original"
+"""Key of a document's metadata. It may hold what a sanitizer would take out: not for chunks."""
+
+_BYTE_ORDER_MARKS = {
+    "utf-8": codecs.BOM_UTF8,
+    "utf-32-le": codecs.BOM_UTF32_LE,
+    "utf-32-be": codecs.BOM_UTF32_BE,
+    "utf-16-le": codecs.BOM_UTF16_LE,
+    "utf-16-be": codecs.BOM_UTF16_BE,
+}
+
+
+def build_original_metadata(text: str, payload: bytes) -> dict[str, Any]:
+    """Metadata from which `original_bytes` makes `payload` of `text`; empty for the usual file."""
+    ways: list[dict[str, Any]] = [{}, {ORIGINAL_KEY: {"newlines": "crlf"}}]
+    for encoding, mark in _BYTE_ORDER_MARKS.items():
+        if payload.startswith(mark):
+            ways += [{ORIGINAL_KEY: {"encoding": encoding, "newlines": ends}} for ends in ("lf", "crlf")]
+    for way in ways:
+        if restore_original_bytes(text, way) == payload:
+            return way
+    packed = base64.b85encode(zlib.compress(payload, 9)).decode("ascii")
+    return {ORIGINAL_KEY: {"bytes": packed}}  # zlib, base 85
+
+
+def restore_original_bytes(document_text: str, metadata: Metadata) -> bytes:
+    """The bytes of the file that a document was read from, by its text and its metadata."""
+    original: dict[str, Any] = metadata.get(ORIGINAL_KEY, {})
+    if "bytes" in original:
+        return zlib.decompress(base64.b85decode(original["bytes"]))
+    text = document_text.replace("\n", "\r\n") if original.get("newlines") == "crlf" else document_text
+    encoding = original.get("encoding")
+    return text.encode() if encoding is None else _BYTE_ORDER_MARKS[encoding] + text.encode(encoding)

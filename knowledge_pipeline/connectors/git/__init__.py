@@ -1,0 +1,1 @@
+"""Repositories over git: files, history, blame."""

@@ -1,0 +1,133 @@
+"""Who last changed the lines of a file: `git blame` on demand, for a few lines at a commit.
+
+Format: https://git-scm.com/docs/git-blame, "the porcelain format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.git.command import (
+    build_remote,
+    git_folder_of,
+    parse_message,
+    parse_signature,
+    resolve_commit,
+    run_git,
+)
+from knowledge_pipeline.connectors.git.mirror import Mirror
+
+_TIMEOUT_S = 10.0  # of one command
+_MAX_COMMITS = 20  # of a file, that are looked through for its text as indexed
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A repository of this machine, the commit it stands at, and where in it a source's files are."""
+
+    repository: Path
+    commit: str
+    prefix: str = ""  # "src/", or nothing for the root
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedRange:
+    """Consecutive lines, counted from 1, that one commit wrote."""
+
+    first_line: int
+    last_line: int
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """What a commit says of itself."""
+
+    author: str | None
+    committed: datetime | None
+    message: str
+
+
+def find_checkout(source: SourceConfig, cache: Path) -> Checkout | None:
+    """The repository that a source's files are from, as it is here; None where it has none.
+
+    Raises:
+        GitError: its commit cannot be read.
+        SourceRefused: it has no such branch, or git is not installed.
+    """
+    connection = source.connection
+    if isinstance(connection, LocalConnection):
+        folder = connection.path.expanduser().absolute()
+        root = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+        if root is None:
+            return None
+        prefix = "" if root == folder else f"{folder.relative_to(root).as_posix()}/"
+        repository = git_folder_of(root)
+        return Checkout(repository, resolve_commit("HEAD", repository, timeout_s=_TIMEOUT_S), prefix)
+    if not isinstance(connection, GitConnection):
+        return None
+    mirror = Mirror(build_remote(connection), cache)
+    tip = mirror.resolve_tip(connection.branch) if mirror.repository.is_dir() else None
+    return Checkout(mirror.repository, tip) if tip else None
+
+
+def find_commit_with(checkout: Checkout, path: str, matches: Callable[[str], bool]) -> str | None:
+    """The newest commit in which the text of a file matches; None if the last few have no such text."""
+    repository, name = checkout.repository, f"{checkout.prefix}{path}"
+    listing = ["rev-list", f"--max-count={_MAX_COMMITS}", checkout.commit, "--", f":(literal){name}"]
+    for commit in run_git(listing, repository=repository, timeout_s=_TIMEOUT_S).decode("ascii").split():
+        requests = f"{commit}:{name}\n".encode("utf-8", "surrogateescape")
+        answer = run_git(["cat-file", "--batch"], repository=repository, stdin=requests, timeout_s=_TIMEOUT_S)
+        header, _, content = answer.partition(b"\n")
+        is_blob = header.split()[1:2] == [b"blob"]
+        if is_blob and matches(content[:-1].decode("utf-8", "replace").replace("\r\n", "\n")):
+            return commit
+    return None
+
+
+def blame_lines(checkout: Checkout, commit: str, path: str, first: int, last: int) -> list[BlamedRange]:
+    """The commits that wrote some lines of a file as it is in a commit; raises GitError."""
+    options = ["--porcelain", "-L", f"{first},{last}", commit, "--", f"{checkout.prefix}{path}"]
+    output = run_git(["blame", *options], repository=checkout.repository, timeout_s=_TIMEOUT_S)
+    return list(_join_ranges(output.split(b"\n")))
+
+
+def read_commits(checkout: Checkout, commits: list[str]) -> dict[str, CommitSummary]:
+    """What some commits say of themselves; raises GitError."""
+    requests = "".join(f"{commit}\n" for commit in commits).encode("ascii")
+    output = run_git(
+        ["cat-file", "--batch"], repository=checkout.repository, stdin=requests, timeout_s=_TIMEOUT_S
+    )
+    found: dict[str, CommitSummary] = {}
+    for commit in commits:
+        header, _, output = output.partition(b"\n")
+        size_bytes = int(header.split()[2])
+        raw, output = output[:size_bytes], output[size_bytes + 1 :]
+        signed = parse_signature(raw)
+        found[commit] = CommitSummary(signed.author, signed.committed, parse_message(raw))
+    return found
+
+
+def _join_ranges(lines: list[bytes]) -> Iterator[BlamedRange]:
+    """A range for each run of lines of one commit; a header is `<commit> <old line> <line> [<lines>]`."""
+    current: BlamedRange | None = None
+    is_header = True
+    for line in lines:
+        if line.startswith(b"\t"):  # the line itself ends its entry
+            is_header = True
+        elif is_header and line:
+            is_header = False
+            commit, number = line.split()[0].decode("ascii"), int(line.split()[2])
+            if current and current.commit == commit and current.last_line == number - 1:
+                current = BlamedRange(current.first_line, number, commit)
+                continue
+            if current:
+                yield current
+            current = BlamedRange(number, number, commit)
+    if current:
+        yield current

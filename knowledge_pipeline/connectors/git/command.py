@@ -1,0 +1,402 @@
+"""The checked address of a git repository, with its credentials apart."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from knowledge_pipeline.child_process import ChildProcess
+from knowledge_pipeline.config.connections import (
+    SCP_ADDRESS,
+    GitConnection,
+    GithubConnection,
+    WikiConnection,
+    strip_credentials,
+)
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
+
+# FOLD sources.git.command
+# Run git without a shell, without prompts, and without a repository's own programs.
+#
+# Hooks, pagers and helpers of other transports are off, whether the environment or a repository's
+# configuration asks for them. Credentials travel in the environment as an HTTP header: not in arguments,
+# addresses or messages.
+
+LOCAL_TIMEOUT_S = 1800.0
+_ALLOWED_VARIABLES = re.compile(
+    r"^GIT_(?:SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|PROXY_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH)$"
+)
+_GLOBAL_OPTIONS = (
+    "--no-pager",
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false",
+    "-c", "log.showSignature=false", "-c", "gc.autoDetach=false", "-c", "maintenance.autoDetach=false",
+    "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60",
+)  # fmt: skip
+
+
+class GitError(Exception):
+    """A git command ended with an error; never leaves `sources`."""
+
+    def __init__(self, stderr: str, *, timed_out: bool = False) -> None:
+        super().__init__(stderr)
+        self.stderr = stderr
+        self.timed_out = timed_out
+
+
+def build_environment(extra_environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every git command; it allows no transport unless `extra_environment` does."""
+    allowed = (name for name in os.environ if not name.startswith("GIT_") or _ALLOWED_VARIABLES.match(name))
+    kept = {name: os.environ[name] for name in allowed}
+    kept.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS="", SSH_ASKPASS="", GIT_OPTIONAL_LOCKS="0")
+    kept.update(GIT_NO_REPLACE_OBJECTS="1", GIT_ALLOW_PROTOCOL="")
+    return kept | dict(extra_environment or {})
+
+
+def run_git(
+    arguments: Sequence[str],
+    *,
+    repository: Path | None,
+    extra_environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout_s: float = LOCAL_TIMEOUT_S,
+) -> bytes:
+    """The output of one git command.
+
+    Raises:
+        GitError: it ended with an error, or ran longer than `timeout_s`.
+        SourceRefused: git is not installed.
+    """
+    with _start_git(arguments, repository, extra_environment) as child:
+        try:
+            output, errors = child.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise GitError(f"no end after {timeout_s:g} seconds", timed_out=True) from error
+        if child.returncode != 0:
+            raise GitError(errors.decode("utf-8", "replace"))
+        return output
+
+
+def resolve_commit(name: str, repository: Path, *, timeout_s: float = LOCAL_TIMEOUT_S) -> str:
+    """The id of the commit that a name leads to; GitError where there is none."""
+    arguments = ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
+    return run_git(arguments, repository=repository, timeout_s=timeout_s).decode("ascii").strip()
+
+
+def git_folder_of(checkout: Path) -> Path:
+    """The folder that git reads a checkout by; the folder itself for a bare repository."""
+    inside = checkout / ".git"
+    return inside if inside.exists() else checkout
+
+
+def stream_git(arguments: Sequence[str], *, repository: Path) -> Iterator[bytes]:
+    """The NUL-terminated fields of a git command's output, as they come; errors as `run_git`.
+
+    An error is raised after the last field: what was yielded before it may be incomplete.
+    """
+    with tempfile.TemporaryFile() as errors, _start_git(arguments, repository, None, errors=errors) as child:
+        assert child.stdout is not None and child.stdin is not None
+        child.stdin.close()
+        watchdog = threading.Timer(LOCAL_TIMEOUT_S, _kill_process_group, (child,))
+        watchdog.start()
+        try:
+            rest = b""
+            while block := child.stdout.read(1 << 16):
+                *whole, rest = (rest + block).split(b"\0")
+                yield from whole
+            if rest:
+                yield rest
+            returncode = child.wait()
+        finally:
+            watchdog.cancel()
+        if returncode != 0:
+            errors.seek(0)
+            raise GitError(errors.read().decode("utf-8", "replace"), timed_out=returncode < 0)
+
+
+def build_command(arguments: Sequence[str], repository: Path | None) -> list[str]:
+    """The whole argument list of a git command."""
+    where = [] if repository is None else [f"--git-dir={repository}"]
+    return ["git", *_GLOBAL_OPTIONS, *where, *arguments]
+
+
+@contextmanager
+def _start_git(
+    arguments: Sequence[str],
+    repository: Path | None,
+    extra_environment: Mapping[str, str] | None,
+    errors: int | IO[bytes] = subprocess.PIPE,
+):
+    """A running git in its own session, without a terminal, so that all its processes end together."""
+    try:
+        child = subprocess.Popen(  # noqa: S603 - a list, no shell
+            build_command(arguments, repository),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=build_environment(extra_environment),
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise SourceRefused("git is not installed, or not on PATH: install it") from error
+    with child:
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                _kill_process_group(child)
+
+
+def _kill_process_group(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+FETCH_TIMEOUT_S = 3600.0
+_ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
+_WIKI_REMEDY = (
+    "a wiki is there once its first page is written: write one, correct the connection and its token, or "
+    "remove connection.wiki (nothing is deleted meanwhile)"
+)
+_TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
+_HTTP_STATUS = re.compile(r"returned error: (\d{3})")
+_TRANSIENT_CLIENT_ERRORS = frozenset({"408", "425", "429"})
+_TRANSIENT_FAILURE = re.compile(
+    r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
+    r"(?:couldn't|failed to|unable to) connect|network is unreachable|no route to host|early eof|rpc failed|"
+    r"unexpected disconnect|hung up|too slow|transfer closed|empty reply|broken pipe|no space left|"
+    r"cannot lock ref|unable to create .*\.lock",
+    re.IGNORECASE,
+)
+_REFUSED_CREDENTIALS = re.compile(
+    r"authentication failed|could not read (?:username|password)", re.IGNORECASE
+)
+_PERMANENT_FAILURE = re.compile(
+    r"authentication failed|could not read (?:username|password)|permission denied|access denied|denied to|"
+    r"not found|does not appear to be a git repository|does not exist|not a git repository|no such file|"
+    r"host key verification failed|certificate|dubious ownership|not allowed|unable to find remote helper|"
+    r"is this a git repository|protocol .* is not supported|invalid|bad port|not exported",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """An address that git understands, free of passwords, and who reads it."""
+
+    url: str
+    credentials: str | None = field(default=None, repr=False)  # "user:password", for HTTP
+    app: GithubConnection | None = field(default=None, repr=False)  # whose App reads it, in their place
+    is_wiki: bool = False
+
+    def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
+        """What git is given for one command: the token of an App lasts an hour.
+
+        Raises:
+            SourceRefused, SourceUnavailable: GitHub gives no token for the App.
+        """
+        credentials = self.credentials
+        if self.app:
+            # Imported here: it brings `requests`, which git does without.
+            from knowledge_pipeline.connectors.github.client import GithubClient
+
+            client = GithubClient(self.app, sleep=sleep)
+            try:
+                credentials = f"x-access-token:{client.get_installation_token()}"
+            finally:
+                client.close()
+        return _build_environment(self.url, credentials)
+
+    def forget_credentials(self) -> None:
+        """Ask for a new token of an App the next time: git was refused with the one it had."""
+        if self.app and self.app.app:
+            from knowledge_pipeline.connectors.github import client as tokens
+
+            owner = self.app.repository.partition("/")[0]
+            tokens.forget_installation_token(tokens.build_installation_key(self.app.url, self.app.app, owner))
+
+
+def build_remote(connection: GitConnection) -> Remote:
+    """The checked address of a connection.
+
+    Raises:
+        ConfigError: the url would run a program or an option of git, or send a token unencrypted.
+    """
+    url = connection.url
+    if url.startswith("-") or _TRANSPORT_HELPER.match(url) or any(ord(character) < 32 for character in url):
+        raise ConfigError(
+            f"connection.url {strip_credentials(url)!r} is not allowed: "
+            "use https://, ssh://, git://, file://, user@host:path or a path"
+        )
+    parts = urlsplit(url) if "://" in url else None
+    if parts is None:
+        if SCP_ADDRESS.match(url) and not Path(url).exists():
+            return Remote(url)
+        return Remote(str(Path(url).expanduser().absolute()))
+    clean, secret = _split_credentials(parts)
+    token = connection.token.get_secret_value() if connection.token else None
+    secret = f"x-access-token:{token}" if token else secret
+    if (secret or connection.app) and not (
+        parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    ):
+        raise ConfigError(
+            f"connection.url {clean!r} is not https, so that its token would be sent unencrypted: use https"
+        )
+    app = connection.to_github() if connection.app else None
+    return Remote(clean, secret, app, is_wiki=isinstance(connection, WikiConnection))
+
+
+def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
+    """The error for a failed fetch: whether a retry may help, and what git reported."""
+    message = strip_credentials(failure.stderr.replace(remote.url, "the repository"))
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
+    repository, reason = f"git repository {remote.url}", "; ".join(errors[:3])[:500] or "git said nothing"
+    if _is_permanent(message, timed_out=failure.timed_out):
+        identity = "that connection.app is installed for it" if remote.app else "token"
+        if _REFUSED_CREDENTIALS.search(message):
+            remote.forget_credentials()
+        remedy = _WIKI_REMEDY if remote.is_wiki else f"check connection.url and {identity}"
+        return SourceRefused(f"{repository} refuses us or does not exist ({reason}): {remedy}")
+    return SourceUnavailable(f"{repository} did not answer as it should ({reason}): try again later")
+
+
+def may_pass(failure: GitError) -> bool:
+    """Whether the same fetch may succeed a moment later: the server is busy or down, or the network is."""
+    if failure.timed_out:
+        return False  # after an hour
+    status = _HTTP_STATUS.search(failure.stderr)
+    if status:
+        return status[1] in _TRANSIENT_CLIENT_ERRORS or status[1].startswith("5")
+    return _TRANSIENT_FAILURE.search(failure.stderr) is not None
+
+
+def _is_permanent(message: str, *, timed_out: bool) -> bool:
+    status = _HTTP_STATUS.search(message)
+    if timed_out or status:
+        return status is not None and status[1].startswith("4") and status[1] not in _TRANSIENT_CLIENT_ERRORS
+    return _TRANSIENT_FAILURE.search(message) is None and _PERMANENT_FAILURE.search(message) is not None
+
+
+def _split_credentials(url_parts: SplitResult) -> tuple[str, str | None]:
+    """The address without its password, and "user:password" if it had one that HTTP would send."""
+    if url_parts.scheme not in {"http", "https"} or "@" not in url_parts.netloc:
+        return url_parts.geturl(), None
+    userinfo, _, host = url_parts.netloc.rpartition("@")
+    user, _, password = userinfo.partition(":")
+    return url_parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
+
+
+def _build_environment(url: str, secret: str | None) -> dict[str, str]:
+    allowed = {"GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS}
+    if secret is None:
+        return allowed
+    parts = urlsplit(url)
+    credentials = b64encode(secret.encode()).decode("ascii")
+    return allowed | {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{parts.netloc}/.extraHeader",
+        "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
+    }
+
+
+# FOLD sources.git.objects
+# Objects of a repository by id, and what a commit object says.
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who wrote a commit and when it was committed; no address."""
+
+    author: str | None
+    committed: datetime | None
+
+
+class ObjectReader(ChildProcess):
+    """Reads objects through one lasting `git cat-file`."""
+
+    def __init__(self, repository: Path) -> None:
+        command = build_command(["cat-file", "--batch"], repository)
+        super().__init__(command, build_environment(), own_session=True)
+
+    def read(self, object_id: str) -> bytes:
+        """The content of one object.
+
+        Raises:
+            GitError: the repository does not have it, or cannot read it.
+        """
+        with self._lock:
+            child = self._ensure_started()
+            assert child.stdin is not None and child.stdout is not None
+            try:
+                child.stdin.write(f"{object_id}\n".encode("ascii"))
+                child.stdin.flush()
+                header = child.stdout.readline().split()
+                size_bytes = int(header[2]) if len(header) == 3 else -1
+                content = child.stdout.read(size_bytes + 1)[:-1] if size_bytes >= 0 else b""
+            except BrokenPipeError:
+                size_bytes, content = -1, b""
+            if size_bytes < 0 or len(content) != size_bytes:
+                self._stop()
+                raise GitError(f"object {object_id} is missing or cannot be read")
+            return content
+
+
+def parse_signature(commit: bytes) -> Signature:
+    """Author's name and time of commit from a commit object.
+
+    Format: https://git-scm.com/docs/git-hash-object, "commit" objects: header lines, an
+    empty line, the message.
+    """
+    fields = _parse_header(commit)
+    name = fields.get(b"author", b"").partition(b" <")[0]
+    words = fields.get(b"committer", b"").rpartition(b">")[2].split()
+    return Signature(_decode(name, fields).strip() or None, parse_timestamp(words[0]) if words else None)
+
+
+def parse_message(commit: bytes) -> str:
+    """The message from a commit object, without NUL."""
+    message = _decode(commit.partition(b"\n\n")[2], _parse_header(commit))
+    return message.replace("\0", "").replace("\r\n", "\n").strip()
+
+
+def parse_parents(commit: bytes) -> tuple[str, ...]:
+    """Ids of a commit object's parents, in order."""
+    lines = commit.partition(b"\n\n")[0].split(b"\n")
+    return tuple(line[7:].decode("ascii") for line in lines if line.startswith(b"parent "))
+
+
+def _parse_header(commit: bytes) -> dict[bytes, bytes]:
+    fields: dict[bytes, bytes] = {}
+    for line in commit.partition(b"\n\n")[0].split(b"\n"):
+        name, _, value = line.partition(b" ")
+        fields.setdefault(name, value)
+    return fields
+
+
+def _decode(text: bytes, fields: dict[bytes, bytes]) -> str:
+    try:
+        return text.decode(fields.get(b"encoding", b"utf-8").decode("ascii", "replace"), "replace")
+    except LookupError:
+        return text.decode("utf-8", "replace")
+
+
+def parse_timestamp(seconds: bytes | str) -> datetime | None:
+    """A time from seconds since 1970, as git has it; None for one out of range."""
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,258 @@
+"""The history of a repository: one document per commit, newest first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+from knowledge_pipeline.config.connections import strip_credentials
+from knowledge_pipeline.connectors.base import Source, format_path
+from knowledge_pipeline.connectors.git.command import (
+    GitError,
+    ObjectReader,
+    git_folder_of,
+    parse_message,
+    parse_parents,
+    parse_signature,
+    resolve_commit,
+    run_git,
+)
+from knowledge_pipeline.connectors.git.diffs import ChangedFile, Diff, DiffReader, iter_excerpts
+from knowledge_pipeline.connectors.git.mirror import Mirror
+from knowledge_pipeline.connectors.git.tree import iter_touched_paths
+from knowledge_pipeline.connectors.patterns import ChangedPaths
+from knowledge_pipeline.errors import KnowledgeError, SourceRefused
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.text import DATA_LANGUAGES, detect_language
+from knowledge_pipeline.times import parse_since
+
+# FOLD sources.git.commit_text
+# The text of one commit as a document: message, author, what changed, excerpts of the diff.
+
+MAX_FILES = 200  # named in the text and in the metadata
+_MAX_PATCH_CHARS = 4_000
+_LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {None}  # drawings, lock files, fixtures
+_TRAILER = re.compile(
+    r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit, without its diff."""
+
+    id: str
+    parents: tuple[str, ...]
+    author: str | None
+    committed: datetime | None
+    message: str
+
+
+def build_commit_text(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
+    """Text and metadata of a commit.
+
+    `segments` in the metadata lists the parts of the text with their offsets in
+    characters: one "message", one "files", and a "diff" for each excerpt, with its path.
+    """
+    body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
+    date = commit.committed.isoformat() if commit.committed else "unknown"
+    signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
+    message = "\n\n".join(part for part in (subject(commit), body, signed) if part)
+    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, message)]
+    if diff.files:
+        parts.append(({"kind": "files"}, _format_files(diff.files)))
+    for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10]):
+        if detect_language(path) in _LANGUAGES_WITHOUT_EXCERPT:
+            continue
+        parts.append(({"kind": "diff", "path": path}, f"diff {path}\n{excerpt}"))
+        if sum(len(text) for _, text in parts[2:]) > _MAX_PATCH_CHARS:
+            break
+    segments: list[dict[str, Any]] = []
+    at = 0
+    for described, text in parts:
+        segments.append({**described, "start_char": at, "end_char": at + len(text)})
+        at += len(text) + 2
+    inserted, deleted = _count_lines(diff.files)
+    metadata = {
+        "sha": commit.id,
+        "parents": list(commit.parents),
+        "files": [file.path for file in diff.files[:MAX_FILES]],
+        "files_changed": len(diff.files),
+        "insertions": inserted,
+        "deletions": deleted,
+        "segments": segments,
+    }
+    return "\n\n".join(text for _, text in parts), metadata
+
+
+def subject(commit: Commit) -> str:
+    """The first line of the message."""
+    return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
+
+
+def _format_files(files: tuple[ChangedFile, ...]) -> str:
+    inserted, deleted = _count_lines(files)
+    lines = [f"Files changed: {len(files)} (+{inserted} -{deleted})"]
+    for file in files[:MAX_FILES]:
+        name = f"{file.old_path} => {file.path}" if file.old_path else file.path
+        count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
+        lines.append(f"- {' '.join(name.splitlines())} ({count})")
+    if len(files) > MAX_FILES:
+        lines.append(f"- and {len(files) - MAX_FILES} more")
+    return "\n".join(lines)
+
+
+def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:
+    return sum(file.insertions or 0 for file in files), sum(file.deletions or 0 for file in files)
+
+
+_FORMAT_VERSION = "1"
+
+
+class History(Protocol):
+    """Where commits are read from."""
+
+    repository: Path
+
+    def find_newest_commit(self) -> str | None:
+        """The commit that the history ends with, up to date; None: nothing was ever committed."""
+        ...
+
+    def to_source_error(self, failure: GitError) -> KnowledgeError:
+        """The error to raise when the history cannot be read."""
+        ...
+
+
+class MirrorHistory:
+    """The history of a branch of a remote repository."""
+
+    def __init__(self, mirror: Mirror, branch: str | None) -> None:
+        self.repository = mirror.repository
+        self._mirror = mirror
+        self._branch = branch
+
+    def find_newest_commit(self) -> str | None:
+        """Fetch, then the tip of the branch."""
+        self._mirror.update()
+        return self._mirror.resolve_tip(self._branch)
+
+    def to_source_error(self, failure: GitError) -> KnowledgeError:
+        """The mirror is damaged, and is cloned again at the next fetch."""
+        return self._mirror.mark_broken(failure)
+
+
+class FolderHistory:
+    """The history that a folder of this machine has checked out."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.expanduser().absolute()
+        self.repository = git_folder_of(self._folder)
+
+    def find_newest_commit(self) -> str | None:
+        """The commit that HEAD names."""
+        if not self._folder.is_dir():
+            raise SourceRefused(f"the folder {self._folder} does not exist: correct connection.path")
+        try:
+            run_git(["rev-parse", "--git-dir"], repository=self.repository)
+        except GitError as failure:
+            raise self.to_source_error(failure) from failure
+        try:
+            return resolve_commit("HEAD", self.repository)
+        except GitError as failure:
+            if self._is_unborn():
+                return None
+            raise self.to_source_error(failure) from failure
+
+    def to_source_error(self, failure: GitError) -> KnowledgeError:
+        """The folder holds no repository, or a broken one."""
+        reason = strip_credentials(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
+        problem = f"has no git history that can be read ({reason})"
+        return SourceRefused(f"the folder {self._folder} {problem}: correct connection.path")
+
+    def _is_unborn(self) -> bool:
+        """Whether HEAD names a branch that does not exist yet, rather than one that is broken."""
+        try:
+            branch = run_git(["symbolic-ref", "--quiet", "HEAD"], repository=self.repository).decode().strip()
+            return not run_git(["for-each-ref", "--format=%(refname)", branch], repository=self.repository)
+        except GitError:
+            return False
+
+
+class GitHistorySource(Source):
+    """The newest `depth` commits, none older than `since`; of them, those that change a wanted file."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        depth: int,
+        since: str | None,
+        commit_prefix: str | None,
+        changed_paths: ChangedPaths | None = None,
+    ) -> None:
+        self._history = history
+        self._depth = depth
+        self._since = since
+        self._commit_prefix = commit_prefix
+        self._changed_paths = changed_paths
+        self._objects = ObjectReader(history.repository)
+        self._diffs = DiffReader(history.repository)
+        if since is not None:
+            parse_since(since)  # an invalid one is refused before anything is read
+
+    def close(self) -> None:
+        """End the gits that read objects."""
+        self._objects.close()
+        self._diffs.close()
+
+    def discover(self) -> Iterator[Item]:
+        """Every commit within depth and span; a commit never changes, so its id is its revision."""
+        self.close()  # git may hold open a mirror that is about to be replaced
+        tip = self._history.find_newest_commit()
+        if tip is None:
+            return
+        limits = [f"--max-count={self._depth}"]
+        if self._since is not None:
+            limits.append(f"--max-age={int(parse_since(self._since).timestamp())}")
+        try:
+            commits = self._list_commits([*limits, tip])
+        except GitError as failure:
+            raise self._history.to_source_error(failure) from failure
+        for commit in commits:
+            yield Item(f"commit/{commit}", f"{commit}:{_FORMAT_VERSION}", commit)
+
+    def _list_commits(self, revisions: Sequence[str]) -> list[str]:
+        repository, wanted = self._history.repository, self._changed_paths
+        if wanted is None:
+            return run_git(["rev-list", *revisions, "--"], repository=repository).decode("ascii").split()
+        touches = iter_touched_paths(repository, ["--diff-merges=first-parent", *revisions])
+        by_commit = groupby(touches, key=lambda touch: touch[2])
+        return [
+            commit for commit, each in by_commit if wanted.accepts(format_path(path) for path, _, _ in each)
+        ]
+
+    def fetch(self, item: Item) -> Document:
+        """Read one commit and its diff against its first parent."""
+        try:
+            raw = self._objects.read(item.locator)
+            signed, parents = parse_signature(raw), parse_parents(raw)
+            commit = Commit(item.locator, parents, signed.author, signed.committed, parse_message(raw))
+            diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
+        except GitError as failure:
+            raise self._history.to_source_error(failure) from failure
+        text, metadata = build_commit_text(commit, diff)
+        return Document(
+            uri=item.uri,
+            text=text,
+            path=f"commit/{commit.id[:12]}",
+            title=subject(commit),
+            url=f"{self._commit_prefix}{commit.id}" if self._commit_prefix else None,
+            author=commit.author,
+            last_modified=commit.committed,
+            metadata=metadata,
+        )

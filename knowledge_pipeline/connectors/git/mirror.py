@@ -1,0 +1,270 @@
+"""One bare copy of a remote repository, shared by every source that reads it.
+
+It is a cache: deleting it costs only a clone. A finished clone is renamed into place, so that the
+mirror is always complete; a damaged one is cloned again at the next fetch.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+
+from filelock import FileLock, Timeout
+
+from knowledge_pipeline.config.connections import GithubConnection, GitlabConnection
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.git.command import (
+    FETCH_TIMEOUT_S,
+    GitError,
+    Remote,
+    may_pass,
+    resolve_commit,
+    run_git,
+    to_source_error,
+)
+from knowledge_pipeline.errors import Busy, SourceRefused, SourceUnavailable
+from knowledge_pipeline.records import PULL_PREFIXES, parse_pull_ref, select_pull_patterns, sort_pulls
+from knowledge_pipeline.text import matches_any
+
+MAX_PULLS = 100
+"""Of so many pull requests, those with the highest numbers, the heads are read."""
+
+_HEAD_REF = "refs/knowledge/head"
+_BROKEN_MARKER = "broken"  # a file whose presence asks for a new clone
+_DAMAGE_PATTERN = re.compile(
+    r"bad object|missing|corrupt|necessary objects|unable to (?:read|parse)|unresolved delta|"
+    r"packfile|bad config",
+    re.IGNORECASE,
+)
+_MAX_ATTEMPTS = 4  # some 5 s in all: git does not say how long its server asks it to wait
+_NO_HEAD_MESSAGE = "couldn't find remote ref head"
+
+
+class Mirror:
+    """The bare copy of one remote, in a folder named after its address."""
+
+    def __init__(self, remote: Remote, cache: Path) -> None:
+        self.remote = remote
+        name = sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        self.folder = cache / "mirrors" / name
+        self.repository = self.folder / "repository.git"
+
+    def update(self) -> None:
+        """Fetch what is new on all branches, or clone; one process at a time.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as git reports.
+            Busy: another process has been fetching for longer than a fetch may take.
+        """
+        with self._lock():
+            self._update()
+
+    def update_pulls(
+        self, patterns: Sequence[str], *, tip: str, open_names: Sequence[str] | None
+    ) -> dict[str, str]:
+        """Fetch what is new of the heads of pull requests; the commits of those that are read, by name.
+
+        Args:
+            patterns: of their names, among other patterns.
+            tip: the newest commit of the branch that they are compared with.
+            open_names: those that are open; None: it is not known, and whatever is not merged counts.
+
+        Raises as `update`.
+        """
+        wanted = select_pull_patterns(patterns)
+        with self._lock():
+            listed = self._list_remote_pulls()
+            found = listed if open_names is None else listed.keys() & open_names
+            chosen = sort_pulls(name for name in found if matches_any(name, wanted))[-MAX_PULLS:]
+            held = self._list_pulls()
+            refs = [f"refs/{name}/head" for name in chosen if held.get(name) != listed[name]]
+            try:
+                if refs:
+                    self._fetch_refs(self.repository, *(f"+{ref}:{ref}" for ref in refs))
+            except GitError as failure:
+                raise to_source_error(self.remote, failure) from failure
+            if gone := "".join(f"delete refs/{name}/head\n" for name in held.keys() - chosen):
+                run_git(["update-ref", "--stdin"], repository=self.repository, stdin=gone.encode("ascii"))
+            unmerged = [f"--no-merged={tip}"] if open_names is None else []
+            return self._list_pulls(*unmerged)
+
+    def resolve_tip(self, branch: str | None) -> str | None:
+        """The newest commit of a branch, or of the remote's HEAD; None: nothing was ever committed.
+
+        Raises:
+            SourceRefused: there is no such branch.
+        """
+        name = _HEAD_REF if branch is None else f"refs/heads/{branch}"
+        try:
+            return resolve_commit(name, self.repository)
+        except GitError as error:
+            branches = self.list_branches()
+            if branch is None and not branches:
+                return None
+            wanted = f"branch {branch!r}" if branch is not None else "branch that its HEAD names"
+            raise SourceRefused(
+                f"git repository {self.remote.url} has no {wanted}: set connection.branch to "
+                f"one of {', '.join([*branches][:20]) or '(it has none yet)'}"
+            ) from error
+
+    def list_branches(self) -> dict[str, str]:
+        """The newest commits of the remote's branches, by name."""
+        return {ref.removeprefix("refs/heads/"): commit for ref, commit in self._iter_refs("refs/heads/")}
+
+    def mark_broken(self, failure: GitError) -> SourceUnavailable:
+        """The error to raise for a damaged mirror; the next fetch clones it again."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _BROKEN_MARKER).touch()
+        reason = " ".join(failure.stderr.split())[:300]
+        return SourceUnavailable(
+            f"the mirror of git repository {self.remote.url} is damaged ({reason}): "
+            "try again, it will be cloned anew"
+        )
+
+    def _list_pulls(self, *options: str) -> dict[str, str]:
+        """The heads of pull requests that are here, by number."""
+        held = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
+        commits = {name: commit for ref, commit in held if (name := parse_pull_ref(ref))}
+        return {name: commits[name] for name in sort_pulls(commits)}
+
+    def _iter_refs(self, *arguments: str) -> Iterator[tuple[str, str]]:
+        """Names and commits of refs that are here."""
+        listing = ["for-each-ref", "--format=%(objectname) %(refname)", *arguments]
+        for line in run_git(listing, repository=self.repository).decode("utf-8", "replace").splitlines():
+            commit, _, ref = line.partition(" ")
+            yield ref, commit
+
+    def _list_remote_pulls(self) -> dict[str, str]:
+        """The heads of all pull requests that the remote ever had, in one call."""
+        arguments = ["ls-remote", "--", self.remote.url, "refs/pull/*/head", "refs/merge-requests/*/head"]
+        try:
+            listed = self._run_remote(self.repository, arguments).decode("utf-8", "replace").splitlines()
+        except GitError as failure:
+            raise to_source_error(self.remote, failure) from failure
+        lines = (line.partition("\t") for line in listed)
+        return {name: commit for commit, _, ref in lines if (name := parse_pull_ref(ref))}
+
+    @contextmanager
+    def _lock(self) -> Generator[None]:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(f"{self.folder}.lock", timeout=FETCH_TIMEOUT_S):
+                yield
+        except Timeout as error:
+            raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
+
+    def _update(self) -> None:
+        for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
+        if not self._is_usable():
+            self._clone()
+            return
+        for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
+            lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
+        try:
+            self._fetch(self.repository)
+        except GitError as failure:
+            if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
+                raise to_source_error(self.remote, failure) from failure
+            self._clone()
+
+    def _clone(self) -> None:
+        """Fetch everything into a new folder, then let it take the mirror's place."""
+        new = Path(mkdtemp(prefix=f"{self.folder.name}.new-", dir=self.folder.parent))
+        repository = new / self.repository.name
+        try:
+            run_git(["init", "--quiet", "--bare", "--template=", "--", str(repository)], repository=None)
+            self._fetch(repository)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            new.rename(self.folder)
+        except GitError as failure:
+            raise to_source_error(self.remote, failure) from failure
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+    def _fetch(self, repository: Path) -> None:
+        try:
+            self._fetch_refs(repository, f"+HEAD:{_HEAD_REF}", "+refs/heads/*:refs/heads/*")
+        except GitError as failure:
+            if _NO_HEAD_MESSAGE not in failure.stderr.lower():
+                raise
+            run_git(["update-ref", "-d", _HEAD_REF], repository=repository)
+            self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
+
+    def _fetch_refs(self, repository: Path, *refs: str) -> None:
+        options = ("--quiet", "--prune", "--no-tags", "--force")
+        scope = ("--no-recurse-submodules", "--no-write-fetch-head")
+        self._run_remote(repository, ["fetch", *options, *scope, "--", self.remote.url, *refs])
+
+    def _run_remote(self, repository: Path, arguments: Sequence[str]) -> bytes:
+        """The output of a command that asks the remote, tried again after errors that may pass."""
+        for attempt in range(1, _MAX_ATTEMPTS):
+            try:
+                return self._run_once(repository, arguments)
+            except GitError as failure:
+                if not may_pass(failure):
+                    raise
+            _pause(attempt)
+        return self._run_once(repository, arguments)
+
+    def _run_once(self, repository: Path, arguments: Sequence[str]) -> bytes:
+        environment = self.remote.build_environment()
+        return run_git(
+            arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S
+        )
+
+    def _is_usable(self) -> bool:
+        """Whether it is a repository in which every branch leads to a commit."""
+        if not self.repository.is_dir() or (self.folder / _BROKEN_MARKER).exists():
+            return False
+        try:
+            run_git(["for-each-ref", "--format=%(objecttype)"], repository=self.repository)
+        except GitError:
+            return False
+        return True
+
+
+def _pause(attempt: int) -> None:
+    """Wait before the next attempt, longer each time."""
+    # Imported here: it brings `requests`, which git does without.
+    from knowledge_pipeline.connectors.http_retry import compute_backoff_s
+
+    time.sleep(compute_backoff_s(attempt))
+
+
+# FOLD sources.git.open_pulls
+# Which pull requests of a repository are open, by the API of its service: git does not say.
+
+_SINCE_EVER = "1970-01-01"
+
+
+def find_pull_lister(source: SourceConfig) -> Callable[[], Sequence[str]] | None:
+    """What lists the heads of open pull requests by name; None: nobody may ask the service, or none is known.
+
+    It raises SourceRefused, SourceUnavailable as the listing of pull requests does.
+    """
+    api = source.permission_connection
+    if isinstance(api, GithubConnection) and (api.token or api.app):
+        return partial(_list_open_pulls, api)
+    return partial(_list_open_pulls, api) if isinstance(api, GitlabConnection) and api.token else None
+
+
+def _list_open_pulls(connection: GithubConnection | GitlabConnection) -> Sequence[str]:
+    # Imported here: they bring `requests`, which git does without.
+    from knowledge_pipeline.connectors.conversations import ConversationFilters
+    from knowledge_pipeline.connectors.github.documents import GithubPullRequests
+    from knowledge_pipeline.connectors.gitlab.documents import GitlabMergeRequests
+
+    filters = ConversationFilters(state="open", since=_SINCE_EVER)
+    is_github = isinstance(connection, GithubConnection)
+    pulls = GithubPullRequests(connection, filters) if is_github else GitlabMergeRequests(connection, filters)
+    with pulls:
+        numbers = [item.uri.rpartition("/")[2] for item in pulls.discover()]
+    return [PULL_PREFIXES[connection.type] + number for number in numbers]

@@ -1,0 +1,1 @@
+"""GitHub: its client, documents, permissions and members."""

@@ -1,0 +1,95 @@
+"""Who may read a repository: its collaborators, direct, by a team or the owner.
+
+Whoever may pull reads its code, its history, its issues and its pull requests: the repository is one
+audience. Addresses are those that people show in their profiles.
+Source: https://docs.github.com/en/rest/collaborators/collaborators
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from knowledge_pipeline.config.connections import GithubConnection
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.github.client import RATE_LIMIT_FIELDS, GithubClient
+from knowledge_pipeline.connectors.permissions import (
+    EVERYBODY,
+    INTERNAL,
+    REPOSITORY_AUDIENCE,
+    Member,
+    Permissions,
+    Readers,
+    build_permissions,
+    list_pages,
+)
+from knowledge_pipeline.errors import SourceRefused
+from knowledge_pipeline.text import is_object
+
+_ADDRESSES_PER_QUERY = 100
+_ADDRESSES = (
+    f"query($ids: [ID!]!) {{ {RATE_LIMIT_FIELDS} nodes(ids: $ids) {{ ... on User {{ login email }} }} }}"
+)
+_UNREADABLE = "collaborators are not shown: give the token push access, or an App Metadata: read"
+
+
+def read_repository_permissions(
+    connection: GithubConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
+) -> Permissions:
+    """The one audience of a repository's documents, as it is now.
+
+    Raises:
+        SourceRefused: GitHub refuses the identity, or shows no such repository.
+        SourceUnavailable: it did not answer.
+    """
+    client = GithubClient(connection, sleep=sleep)
+    try:
+        reader = _CollaboratorReader(client)
+        readers = reader.read()
+        return build_permissions(REPOSITORY_AUDIENCE, readers, uris, reader.problems, _UNREADABLE)
+    finally:
+        client.close()
+
+
+class _CollaboratorReader:
+    def __init__(self, client: GithubClient) -> None:
+        self._client = client
+        self._path = f"/repos/{client.owner}/{client.name}"
+        self.problems = Counter[str]()
+
+    def read(self) -> Readers | None:
+        """Who may read the repository; None: it is not shown."""
+        repository = self._client.get_or_status(self._path)
+        if not is_object(repository):
+            raise self._client.errors.repository_not_found()
+        visibility = repository.get("visibility", "public")  # without it, `private` alone says so
+        if repository.get("private") is False and visibility == "public":
+            return EVERYBODY
+        people = list_pages(self._client, f"{self._path}/collaborators", {"affiliation": "all"})
+        if people is None:
+            return None
+        teams = list_pages(self._client, f"{self._path}/teams")
+        if teams is None:
+            self.problems["teams are not shown: their members count, but not group:TEAM"] += 1
+        groups = {Member.group(str(team["slug"])) for team in teams or () if team.get("slug")}
+        everyone_inside = {INTERNAL} if visibility == "internal" else set[Member]()
+        return frozenset({*self._iter_people(people), *groups, *everyone_inside})
+
+    def _iter_people(self, people: Sequence[dict[str, Any]]) -> Iterator[Member]:
+        """With the addresses that a query of a hundred shows; they are missing where it is refused."""
+        for start in range(0, len(people), _ADDRESSES_PER_QUERY):
+            several = people[start : start + _ADDRESSES_PER_QUERY]
+            emails = self._find_addresses([str(each.get("node_id")) for each in several])
+            for each in several:
+                if (each.get("permissions") or {"pull": True}).get("pull"):
+                    yield Member(str(each["login"]), emails.get(str(each["login"])))
+
+    def _find_addresses(self, ids: Sequence[str]) -> dict[str, str]:
+        try:
+            nodes = self._client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
+        except SourceRefused:
+            self.problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
+            return {}
+        return {str(node["login"]): str(node["email"]) for node in nodes if node and node.get("email")}

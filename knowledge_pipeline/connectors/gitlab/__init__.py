@@ -1,0 +1,1 @@
+"""GitLab: its client, documents, permissions and members."""

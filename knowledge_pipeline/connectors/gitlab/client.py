@@ -1,0 +1,294 @@
+"""GitLab's GraphQL API, and the errors of its refusals.
+
+By REST, comments, files and closed issues of a merge request are three more calls: 1,000 merge requests
+cost 2,010 calls or more, against 60 by GraphQL (10 list a hundred each, 50 read 20 each with all that
+belongs to them). REST pages by offset, which GitLab refuses above 50,000 and which shifts while
+documents change; a GraphQL cursor holds a time and an id.
+
+API: https://docs.gitlab.com/api/graphql/
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+
+from knowledge_pipeline.config.connections import GitlabConnection
+from knowledge_pipeline.config.organisations import GitlabGroupConnection
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.conversations import QueryTooLarge
+from knowledge_pipeline.connectors.download import Downloader, build_identity
+from knowledge_pipeline.connectors.http_retry import (
+    format_retries_exhausted,
+    mount_retries,
+    shorten_reason,
+    to_source_error,
+)
+from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.records import Attachment
+from knowledge_pipeline.text import is_list, is_object
+
+# 500: one record that GitLab fails at fails the whole batch
+_TOO_LARGE_STATUSES = frozenset({500, 502, 503, 504})
+_NO_RETRY_STATUSES = frozenset({500, 502, 504})  # returned at once to a caller that can send smaller queries
+_TIMEOUT_HINTS = ("timeout", "timed out")
+_ACCESS_FIELDS = {
+    "issues": "shown: issuesEnabled",
+    "mergeRequests": "shown: mergeRequestsEnabled permitted: userPermissions { all: readMergeRequest }",
+    "releases": "shown: id",  # GraphQL does not say
+    "snippets": "shown: snippetsEnabled",
+}
+_UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType")
+
+
+class GitlabClient:
+    """The API of one project, or of a group. Nothing is sent before the first query."""
+
+    def __init__(
+        self,
+        connection: GitlabConnection | GitlabGroupConnection,
+        documents: str,
+        *,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        """Each response says whether the token may read the documents.
+
+        `documents`: "issues", "mergeRequests", "releases" or "snippets".
+        """
+        self.errors = GitlabErrors(connection)
+        self._connection = connection
+        self._documents = documents
+        self._url = f"{connection.url.rstrip('/')}/api/graphql"
+        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
+        self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
+        self._session.auth = lambda request: request  # no .netrc is read
+        if connection.token:  # as a bearer's, which is taken for tokens of every kind
+            self._session.headers["Authorization"] = f"Bearer {connection.token.get_secret_value()}"
+
+        self._downloader = Downloader(
+            self.errors.service, [connection.url], build_identity(connection.token), sleep=sleep
+        )
+
+    def close(self) -> None:
+        """Close the connections; a later query opens new ones."""
+        self._session.close()
+        self._downloader.close()
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes of an upload of the project; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
+
+    def build_upload_address(self, secret: str, name: str) -> str:
+        """Where an upload is by the API, which takes our token; its page takes a browser's session alone.
+
+        Source: https://docs.gitlab.com/api/project_markdown_uploads/
+        """
+        assert isinstance(self._connection, GitlabConnection)  # a group's client only lists
+        project = quote(self._connection.project, safe="")
+        site = self._connection.url.rstrip("/")
+        return f"{site}/api/v4/projects/{project}/uploads/{secret}/{quote(name, safe='')}"
+
+    def execute(
+        self, definitions: str, selection: str, variables: Mapping[str, Any], *, can_split: bool = False
+    ) -> dict[str, Any]:
+        """The project's fields.
+
+        Args:
+            definitions: of the variables, as GraphQL has them: "$after: String".
+            selection: fields of GraphQL's `Project`.
+            variables: their values.
+            can_split: the caller can send smaller queries, so that a failure is not retried.
+
+        Raises:
+            QueryTooLarge: GitLab fails at this query.
+            SourceRefused, SourceUnavailable: there is no response; or the project or its documents are
+                hidden, which must not count as deleted.
+        """
+        selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
+        query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
+        body = self._post(
+            query, {**variables, "path": _find_full_path(self._connection)}, can_split=can_split
+        )
+        errors = body.get("errors") if is_object(body) else None
+        if errors:
+            raise self.errors.from_graphql_errors(errors)
+        if not is_object(body) or not is_object(body.get("data")):
+            raise self.errors.api_not_found()  # a web page
+        project = body["data"].get("project")
+        if project is None:
+            raise self.errors.project_not_found()
+        if not project.get("shown") or not (project.get("permitted") or {"all": True})["all"]:
+            raise self.errors.documents_hidden(self._documents)
+        return project
+
+    def iter_pages(
+        self, definitions: str, selection: str, variables: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Every page of a list until the one that has no next.
+
+        Args:
+            definitions: of the variables but `$after`; `$first`, if it is there, is true for the first page.
+            selection: the list as `listed`, with its `pageInfo`.
+            variables: values of the others.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `execute`; or there is no list, or pages repeat.
+        """
+        after, more = None, True
+        while more:
+            place = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
+            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **place})["listed"]
+            if page is None:
+                raise self.errors.listing_incomplete(f"does not list the {self._documents}")
+            yield page
+            more, before = page["pageInfo"]["hasNextPage"], after
+            after = self.next_cursor(page, before) if more else None
+
+    def next_cursor(self, page: Mapping[str, Any], previous_cursor: str | None) -> str:
+        """Where the next page begins; SourceUnavailable where it begins where this one did."""
+        cursor = page["pageInfo"]["endCursor"]
+        if not cursor or cursor == previous_cursor:
+            raise self.errors.listing_incomplete("repeats a page of a listing")
+        return cursor
+
+    def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
+
+        Raises:
+            SourceRefused, SourceUnavailable: there is neither.
+        """
+        address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
+        response = self._send("GET", address, frozenset(), params=dict(parameters))
+        return response.status_code if response.status_code in (403, 404) else self._parse_json(response)
+
+    def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
+        payload = {"query": " ".join(query.split()), "variables": dict(variables)}
+        no_retry = _NO_RETRY_STATUSES if can_split else frozenset[int]()
+        return self._parse_json(self._send("POST", self._url, no_retry, json=payload))
+
+    def _send(
+        self, method: str, address: str, no_retry_statuses: frozenset[int], **content: Any
+    ) -> requests.Response:
+        """The response, tried again after errors that may pass, but for these statuses."""
+        adapter: Any = self._session.get_adapter(self._url)
+        adapter.no_retry_statuses = no_retry_statuses
+        try:
+            return self._session.request(method, address, **content)
+        except requests.TooManyRedirects:
+            raise self.errors.api_not_found() from None
+        except requests.RequestException as error:
+            raise to_source_error(self.errors.service, error) from None
+
+    def _parse_json(self, response: requests.Response) -> Any:
+        if not response.ok:
+            raise self.errors.from_status(response.status_code, _parse_error_message(response.content))
+        try:
+            return response.json()
+        except ValueError:  # a web page
+            raise self.errors.api_not_found() from None
+
+
+class GitlabErrors:
+    """The errors of one connection. None holds a secret: GitLab does not repeat them."""
+
+    def __init__(self, connection: GitlabConnection | GitlabGroupConnection) -> None:
+        self.service = f"GitLab at {urlsplit(connection.url).hostname}"
+        self._project = _find_full_path(connection)
+        self._has_token = connection.token is not None
+
+    def from_status(self, status: int, message: str) -> KnowledgeError:
+        """From the status of a response and the message in its body."""
+        if status in _TOO_LARGE_STATUSES:
+            return QueryTooLarge(format_retries_exhausted(self.service, status))
+        if status == 429 or status > 500:
+            return SourceUnavailable(format_retries_exhausted(self.service, status))
+        if status == 401:
+            return SourceRefused(
+                f"{self.service} does not accept the token: it is wrong, expired or revoked, or it lacks "
+                "the scope read_api: correct connection.token"
+            )
+        if status == 403:
+            return SourceRefused(
+                f"{self.service} does not let us read {self._project} ({shorten_reason(message)}): give "
+                "connection.token the scope read_api, and its owner at least the role Reporter"
+            )
+        if status == 404:
+            return self.api_not_found()
+        return SourceRefused(
+            f"{self.service} refused the query with {status} ({shorten_reason(message)}): "
+            "correct connection.url, connection.project and connection.token"
+        )
+
+    def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
+        """From the `errors` of an answer of status 200."""
+        known = [error for error in errors if is_object(error)]
+        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in known))
+        codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in known}
+        if codes.intersection(_UNKNOWN_FIELD_CODES):
+            return SourceRefused(
+                f"{self.service} does not know a field of the query ({reason}): GitLab 17 or later is needed"
+            )
+        if "complexity" in reason:
+            return SourceRefused(
+                f"{self.service} allows only smaller queries ({reason}): set connection.token, "
+                "which is allowed more, or have its administrator raise the limit"
+            )
+        if "don't have permission" in reason:
+            return self.project_not_found()
+        if any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
+            return QueryTooLarge(f"{self.service} gave up on a query about {self._project} ({reason})")
+        return SourceUnavailable(
+            f"{self.service} could not answer for {self._project} ({reason}): try again later"
+        )
+
+    def project_not_found(self) -> SourceRefused:
+        """The project does not exist or is hidden: GitLab does not say which."""
+        way = "give the token's owner access to it" if self._has_token else "set connection.token"
+        return SourceRefused(
+            f"{self.service} shows no project {self._project}: correct connection.project, or {way} "
+            "(nothing is deleted meanwhile)"
+        )
+
+    def documents_hidden(self, documents: str) -> SourceRefused:
+        """The project is shown, but not its merge requests or issues, whose list would be empty."""
+        what = "merge requests" if documents == "mergeRequests" else documents
+        way = "give the token's owner the role Reporter" if self._has_token else "set connection.token"
+        return SourceRefused(
+            f"{self.service} does not show the {what} of {self._project}: {way}, switch them on in the "
+            "project's settings, or remove this source (nothing is deleted meanwhile)"
+        )
+
+    def api_not_found(self) -> SourceRefused:
+        """The address leads elsewhere: to a sign-in page, another host, another scheme."""
+        return SourceRefused(
+            f"{self.service} has no API at connection.url: use the address that its start page has in a "
+            "browser, such as https://gitlab.com, without the project"
+        )
+
+    def listing_incomplete(self, problem: str) -> SourceUnavailable:
+        """A listing that cannot be trusted to be whole."""
+        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
+
+
+def _find_full_path(connection: GitlabConnection | GitlabGroupConnection) -> str:
+    """Of the project, or the group."""
+    return connection.project if isinstance(connection, GitlabConnection) else connection.group
+
+
+def _parse_error_message(body: bytes) -> str:
+    """The reason within a refusal, which GitLab words in three ways; "" of a web page."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return ""
+    if not is_object(answer):
+        return ""
+    errors = answer.get("errors")
+    if is_list(errors) and errors and is_object(errors[0]):
+        return str(errors[0].get("message") or "")
+    return str(answer.get("error_description") or answer.get("message") or answer.get("error") or "")

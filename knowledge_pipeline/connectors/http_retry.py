@@ -1,0 +1,157 @@
+"""Retries for every connector's HTTP session.
+
+A session waits as long as a service asks for: by `Retry-After` (RFC 9110 §10.2.3), or by the reset time
+that comes with no remaining calls (GitHub, GitLab, Atlassian and others). It retries failures of the
+network and of the server with growing pauses, a bounded number of times. Every request here is a query,
+POST included, so that sending it twice does no harm.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.times import parse_retry_after
+
+TIMEOUT_S = 30.0  # for connecting, and between two bytes of a response
+MAX_ATTEMPTS = 6
+MAX_WAIT_S = 120.0  # a longer wait is an error, and left to the next refresh
+
+_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
+_BASE_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
+_RESET_HEADERS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
+_REMAINING_HEADERS = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
+
+
+_CONNECTION_ERRORS = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,  # the response ended before its length
+    requests.exceptions.ContentDecodingError,  # or before its compression did
+)
+
+
+class RetryAdapter(HTTPAdapter):
+    """Sends a request until it is answered. Mount it on a session, for `https://` and `http://`.
+
+    Raises:
+        SourceUnavailable: the service limits us for longer than `MAX_WAIT_S`.
+        requests.RequestException: no attempt was answered, or the certificate is not trusted, which is
+            not retried.
+    """
+
+    def __init__(self, service: str, *, sleep: Sleep = time.sleep) -> None:
+        super().__init__()
+        self.no_retry_statuses: frozenset[int] = frozenset()
+        """Statuses that are returned at once, to a caller that would rather send a smaller query."""
+        self._service = service  # as a person knows it: "Jira at example.atlassian.net"
+        self._sleep = sleep
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # pyright: ignore[reportIncompatibleMethodOverride]  # sessions pass options by name
+        """The response; the last one where every attempt failed on the server."""
+        options["timeout"] = options.get("timeout") or TIMEOUT_S
+        for attempt in range(1, MAX_ATTEMPTS):
+            try:
+                response = self._send_once(request, options)
+            except _CONNECTION_ERRORS as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise
+                self._sleep(compute_backoff_s(attempt))
+                continue
+            wait_s = compute_wait_s(response.status_code, response.headers, attempt)
+            if wait_s is None or response.status_code in self.no_retry_statuses:
+                return response
+            response.close()
+            wait_or_raise(self._service, wait_s, self._sleep)
+        return self._send_once(request, options)
+
+    def _send_once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
+        response = super().send(request, **options)
+        if not options.get("stream"):
+            _ = response.content  # a response that is cut off fails here, where it is retried
+        return response
+
+
+def mount_retries(session: requests.Session, service: str, *, sleep: Sleep = time.sleep) -> requests.Session:
+    """The session, sending through a `RetryAdapter`."""
+    adapter = RetryAdapter(service, sleep=sleep)
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, adapter)
+    return session
+
+
+def to_source_error(
+    service: str, error: Exception, *, setting: str = "connection.url"
+) -> SourceRefused | SourceUnavailable:
+    """The error where no response came. It names only the type of `error`, whose text may hold an address."""
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return SourceRefused(
+            f"{service} presents a certificate that this machine does not trust: correct {setting}, "
+            "or name the authority's file in the environment's REQUESTS_CA_BUNDLE"
+        )
+    return SourceUnavailable(
+        f"{service} did not answer ({type(error).__name__}): check {setting} and the network"
+    )
+
+
+def format_retries_exhausted(service: str, status: int) -> str:
+    """The sentence for a status that every attempt was answered with."""
+    return f"{service} answered {status} to every attempt: try again later"
+
+
+def shorten_reason(message: str) -> str:
+    """The reason that a service gives, on one line that fits in a sentence."""
+    return " ".join(message.split())[:200] or "it gave no reason"
+
+
+def wait_or_raise(service: str, wait_s: float, sleep: Sleep = time.sleep) -> None:
+    """Wait as long as the service asks for; SourceUnavailable where that is longer than `MAX_WAIT_S`."""
+    if wait_s > MAX_WAIT_S:
+        until = datetime.fromtimestamp(math.ceil((time.time() + wait_s) / 60) * 60, UTC)
+        raise SourceUnavailable(
+            f"{service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
+            "try again after that; what was read is kept"
+        )
+    sleep(wait_s)
+
+
+def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
+    """Seconds to wait before the next attempt; None: this response is final."""
+    known = {name.lower(): value for name, value in headers.items()}
+    is_quota_spent = any(known.get(name, "").strip() in ("0", "0.0") for name in _REMAINING_HEADERS)
+    limited = status == 403 and (is_quota_spent or "retry-after" in known)
+    if status not in _RETRY_STATUSES and not limited:
+        return None
+    requested = known.get("retry-after")
+    # where calls remain, another limit was hit, which has no reset time
+    other_limit = not is_quota_spent and any(name in known for name in _REMAINING_HEADERS)
+    if not requested and (limited or status == 429) and not other_limit:
+        requested = next((known[name] for name in _RESET_HEADERS if name in known), None)
+    # 0 counts as no wait given: all attempts would be spent
+    return parse_retry_after(requested) or compute_backoff_s(attempt)
+
+
+def compute_backoff_s(attempt: int) -> float:
+    """Doubles with each attempt, with jitter so that many clients do not come back together."""
+    most = min(_MAX_BACKOFF_S, _BASE_BACKOFF_S * 2 ** (attempt - 1))
+    return most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+def read_complete(answer: requests.Response, limit_bytes: int) -> bytes | None:
+    """The first bytes of a streamed response, one more than the limit at most; None where it broke off."""
+    with suppress(urllib3.exceptions.HTTPError):
+        payload = answer.raw.read(limit_bytes + 1, decode_content=False)
+        if len(payload) >= min(int(answer.headers.get("Content-Length", 0)), limit_bytes + 1):
+            return payload
+    return None

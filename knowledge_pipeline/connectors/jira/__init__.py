@@ -1,0 +1,1 @@
+"""Jira: its client, documents, permissions and members."""

@@ -1,0 +1,295 @@
+"""Who may read a ticket: whom its project lets browse and, of those, whom its security level lets in.
+
+A project is an audience, and so is each of its security levels that a ticket has. Levels are read with all
+tickets, not by a search for them: one that the search does not know yet would leave its ticket open.
+Server and Data Center do not tell who is in a level, but who may view a ticket: there, each ticket with a
+level is an audience.
+Sources: https://developer.atlassian.com/cloud/jira/platform/rest/v3/api-group-permission-schemes/,
+https://docs.atlassian.com/software/jira/docs/api/REST/9.12.0/#api/2/user-findUsersWithBrowsePermission
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from functools import cache
+from itertools import count
+from typing import Any
+from urllib.parse import quote
+
+from knowledge_pipeline.config.connections import JiraConnection
+from knowledge_pipeline.connectors.jira.client import JiraClient, JiraRefused
+from knowledge_pipeline.connectors.jira.query import TicketCriteria, build_clauses, build_jql
+from knowledge_pipeline.connectors.jira.tickets import fetch_tickets, list_tickets
+from knowledge_pipeline.connectors.permissions import EVERYONE, Member, Permissions, Readers
+from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.text import is_list, is_object
+
+_PAGE_SIZE = 50  # Jira's most, of members
+_MAX_BY_ID = 100  # tickets; more are listed
+_VIEWERS_PAGE_SIZE = 1000  # and of people who may view a ticket
+_EVERY_NAME = "."  # of a search for people on Server, where nothing finds nobody
+_REMEDY = "give our account the permission that docs/sources/jira.md names"
+_UNTAKEN_NOTE = "permissions by {kind} are not taken in: who has only those sees nothing"
+
+_Json = dict[str, Any]
+
+
+class _Unreadable(Exception):
+    """Jira does not show some permission; the message says which, and what to do."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status  # of HTTP; 0: it answered, but does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What decides who may read a ticket."""
+
+    project: str  # key
+    level: str | None  # id; "": not shown whether it has one
+    ticket: str = ""  # key, where it decides, too
+
+
+def read_ticket_permissions(
+    connection: JiraConnection, criteria: TicketCriteria, uris: Sequence[str], *, by_name: bool = False
+) -> Permissions:
+    """The audiences of tickets that pass the filters, as they are now.
+
+    With `by_name`, the tickets pass them, and are read one by one instead of listed.
+
+    Raises:
+        SourceRefused: Jira refuses our account.
+        SourceUnavailable: it did not answer, or not to the end.
+    """
+    api = JiraClient(connection)
+    try:
+        return _PermissionReader(api).read(criteria, uris, by_name=by_name)
+    finally:
+        api.close()
+
+
+class _PermissionReader:
+    def __init__(self, api: JiraClient) -> None:
+        self._api = api
+        self._problems = Counter[str]()
+        self._hidden_viewers = ""  # why
+        self.read_browsers = cache(self._read_browsers)  # of this reader, each once
+        self.read_level = cache(self._read_level)
+        self.read_scheme = cache(self._read_scheme)
+        self.read_role = cache(self._read_role)
+        self.read_group = cache(self._read_group)
+        self.find_address = cache(self._find_address)
+
+    def read(self, criteria: TicketCriteria, uris: Sequence[str], *, by_name: bool) -> Permissions:
+        fields = ("project", "security")
+        jql = build_jql(build_clauses(criteria), since=None, zone=UTC)
+        ids = [uri.partition("/")[2] for uri in uris]
+        listed = (
+            fetch_tickets(self._api, ids, fields)
+            if by_name and 0 < len(ids) <= _MAX_BY_ID
+            else list_tickets(self._api, jql, fields=fields)
+        )
+        is_cloud = self._api.is_cloud
+        places = {f"issue/{raw['id']}": _parse_place(raw, is_cloud=is_cloud) for raw in listed}
+        audiences: dict[str, Sequence[Readers]] = {}
+        audience_by_uri: dict[str, str] = {}
+        closed: dict[_Place | None, str] = {}  # each refused once
+        for uri in uris:
+            place = places.get(uri)
+            try:
+                if place in closed:
+                    raise _Unreadable(closed[place])
+                name, requires = self._find_audience(uri, place)
+            except _Unreadable as reason:
+                closed[place] = str(reason)
+                self._problems[str(reason)] += 1
+            else:
+                audiences[name], audience_by_uri[uri] = requires, name
+        return Permissions(audiences, audience_by_uri, self._problems)
+
+    def _find_audience(self, uri: str, place: _Place | None) -> tuple[str, Sequence[Readers]]:
+        """Raises _Unreadable."""
+        if place is None:
+            raise _Unreadable("tickets that the source's filters do not find any more have no known readers")
+        if place.ticket:
+            return uri, [self._read_viewers(place.ticket)]
+        browsers, level = self.read_browsers(place.project), place.level
+        if level == "" and self.read_scheme(place.project) is not None:
+            raise _Unreadable(f"security levels of tickets of {place.project} are not shown: {_REMEDY}")
+        if not level:
+            return f"project/{place.project}", [browsers]
+        return f"project/{place.project}/level/{level}", [browsers, self.read_level(place.project, level)]
+
+    def _read_browsers(self, project: str) -> Readers:
+        """Who has the permission Browse Projects. Raises _Unreadable."""
+        what = f"the permission scheme of project {project} is not shown"
+        scheme = self._fetch_permission_data(
+            what, f"project/{quote(project, safe='')}/permissionscheme", expand="all"
+        )
+        grants = scheme.get("permissions") if is_object(scheme) else None
+        if not is_list(grants):
+            raise _Unreadable(f"{what}: {_REMEDY}")
+        holders = (grant.get("holder") for grant in grants if grant.get("permission") == "BROWSE_PROJECTS")
+        return self._to_readers(holders, project)
+
+    def _read_scheme(self, project: str) -> str | None:
+        """The id of a project's scheme of security levels; None: it has none. Raises _Unreadable."""
+        try:
+            scheme = self._api.get(f"project/{quote(project, safe='')}/issuesecuritylevelscheme")
+        except JiraRefused as refusal:
+            if refusal.status == 404:
+                return None
+            if refusal.status == 403:
+                raise _Unreadable(
+                    f"the security scheme of project {project} is not shown: {_REMEDY}"
+                ) from None
+            raise
+        return str(scheme.get("id") or "") if is_object(scheme) else None
+
+    def _read_level(self, project: str, level: str) -> Readers:
+        """Whom a security level lets in, on Cloud. Raises _Unreadable."""
+        what = f"the members of security level {level} of project {project} are not shown"
+        scheme = self.read_scheme(project)
+        if scheme is None:
+            raise _Unreadable(f"{what}: {_REMEDY}")
+        path = f"issuesecurityschemes/{quote(scheme, safe='')}/members"
+        found = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
+        mine = (each for each in found if str(each.get("issueSecurityLevelId", level)) == level)
+        return self._to_readers([each.get("holder") for each in mine], project)
+
+    def _read_viewers(self, ticket: str) -> Readers:
+        """Who may view a ticket, its security level considered, on Server. Raises _Unreadable."""
+        if self._hidden_viewers:
+            raise _Unreadable(self._hidden_viewers)  # as of any other ticket
+        what = "who may view tickets with a security level is not shown"
+        query = {"username": _EVERY_NAME, "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
+        readers: set[Member] = set()
+        for start in count(0, _VIEWERS_PAGE_SIZE):
+            try:
+                page = self._fetch_permission_data(what, "user/viewissue/search", startAt=start, **query)
+            except _Unreadable as reason:
+                self._hidden_viewers = "" if reason.status == 404 else str(reason)  # 404: deleted meanwhile
+                raise
+            if not is_list(page):
+                raise SourceUnavailable(f"{self._api.service} returned no list of people: try again later")
+            readers.update(self._to_people(page))
+            if len(page) < _VIEWERS_PAGE_SIZE:
+                break
+        if not readers:  # we view it ourselves, so that people are hidden from us
+            self._hidden_viewers = f"{what}: {_REMEDY}"
+            raise _Unreadable(self._hidden_viewers)
+        return frozenset(readers)
+
+    def _to_readers(self, holders: Iterable[Any], project: str) -> Readers:
+        """The people and groups that hold a permission. Raises _Unreadable."""
+        readers: set[Member] = set()
+        for holder in filter(is_object, holders):
+            kind, name = str(holder.get("type")), str(holder.get("parameter") or holder.get("value") or "")
+            if kind == "anyone":
+                readers.add(Member(EVERYONE))
+            elif kind == "user":
+                readers.update(self._to_people([holder.get("user") or {"accountId": name, "name": name}]))
+            elif kind == "group":
+                readers |= self._to_group(
+                    holder.get("group") or {"name": name, "groupId": holder.get("value")}
+                )
+            elif kind == "projectRole":
+                readers |= self.read_role(project, str(holder.get("value") or name))
+            elif kind == "projectLead":
+                shown = self._fetch_permission_data(
+                    "the project's lead is not shown", f"project/{quote(project, safe='')}"
+                )
+                readers.update(self._to_people([shown.get("lead")]))
+            elif kind == "applicationRole":  # who may use it is not told: a mapping may say
+                readers.add(Member.group(f"application:{name or 'any'}"))
+            else:
+                self._problems[_UNTAKEN_NOTE.format(kind=kind)] += 1
+        return frozenset(readers)
+
+    def _read_role(self, project: str, role: str) -> Readers:
+        what = f"role {role} of project {project} is not shown"
+        shown = self._fetch_permission_data(
+            what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
+        )
+        actors = [each for each in shown.get("actors") or () if is_object(each)]
+        people = [
+            actor.get("actorUser") or {"name": actor.get("name")} for actor in actors if _is_user(actor)
+        ]
+        readers = set(self._to_people(people))
+        for actor in actors:
+            if not _is_user(actor):
+                readers |= self._to_group(actor.get("actorGroup") or {"name": actor.get("name")})
+        return frozenset(readers)
+
+    def _to_group(self, group: _Json) -> Readers:
+        name, id_ = str(group.get("name") or ""), str(group.get("groupId") or "")
+        return self.read_group(name, id_) | {Member.group(name or id_)}
+
+    def _read_group(self, name: str, id_: str) -> Readers:
+        """The members of a group; none where they are not shown: the group counts by its name alone."""
+        which = {"groupId": id_} if id_ and self._api.is_cloud else {"groupname": name}
+        what = f"the members of group {name or id_} are not shown"
+        try:
+            return frozenset(self._to_people(self._iter_values(what, "group/member", **which)))
+        except _Unreadable as reason:
+            self._problems[str(reason)] += 1
+            return frozenset()
+
+    def _to_people(self, people: Iterable[Any]) -> Iterator[Member]:
+        """Active ones, on Cloud by account id, on Server by user name."""
+        for each in filter(is_object, people):
+            account = str(each.get("accountId") or each.get("name") or "")
+            if account and each.get("active") is not False:
+                yield Member(account, each.get("emailAddress") or self.find_address(account))
+
+    def _find_address(self, account: str) -> str | None:
+        """The address of somebody who came without one, if Jira shows it."""
+        try:
+            which = {"accountId": account} if self._api.is_cloud else {"username": account}
+            shown = self._api.get("user", **which)
+        except JiraRefused as refusal:
+            if refusal.status in (403, 404):
+                return None
+            raise
+        is_active = is_object(shown) and shown.get("active") is not False
+        return str(shown.get("emailAddress") or "") or None if is_active else None
+
+    def _iter_values(self, what: str, path: str, **query: str) -> Iterator[_Json]:
+        """All of a list that pages by offset. Raises _Unreadable."""
+        start = 0
+        while True:
+            page = self._fetch_permission_data(what, path, startAt=start, maxResults=_PAGE_SIZE, **query)
+            values = page.get("values") if is_object(page) else None
+            if not is_list(values):
+                raise SourceUnavailable(f"{self._api.service} returned no list for {path}: try again later")
+            yield from filter(is_object, values)
+            start += len(values)
+            if not values or page.get("isLast") is True:
+                return
+
+    def _fetch_permission_data(self, what: str, path: str, **query: Any) -> Any:
+        """Raises _Unreadable where Jira forbids it or has no such thing."""
+        try:
+            return self._api.get(path, **query)
+        except JiraRefused as refusal:
+            if refusal.status in (403, 404):
+                raise _Unreadable(f"{what} ({refusal.status}): {_REMEDY}", refusal.status) from None
+            raise
+
+
+def _is_user(actor: _Json) -> bool:
+    return "user" in str(actor.get("type"))
+
+
+def _parse_place(raw: _Json, *, is_cloud: bool) -> _Place:
+    fields = raw["fields"]
+    key = str((fields.get("project") or _Json()).get("key") or str(raw.get("key")).rpartition("-")[0])
+    if "security" not in fields:
+        return _Place(key, "")
+    if not is_object(fields["security"]):
+        return _Place(key, None)
+    return _Place(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))

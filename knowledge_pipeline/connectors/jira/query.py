@@ -1,0 +1,232 @@
+"""JQL from filters: every value quoted, a user's own query kept together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from difflib import get_close_matches
+from typing import Any
+
+from knowledge_pipeline.config.sources import DEFAULT_PARTS
+from knowledge_pipeline.connectors.jira.adf import adf_to_markdown
+from knowledge_pipeline.connectors.jira.wiki_markup import wiki_to_markdown
+from knowledge_pipeline.errors import ConfigError, SourceRefused
+from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.times import parse_since
+
+_TOKEN = re.compile(
+    r"""\\.|(?P<quote>["'])|(?P<open>\()|(?P<close>\))|(?P<order>\border\s+by\b)""", re.IGNORECASE
+)
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_MATCH_ALL = 'created >= "1970-01-02"'  # Cloud refuses a search that restricts nothing
+
+
+@dataclass(frozen=True, slots=True)
+class TicketCriteria:
+    """Which tickets are taken: those that pass everything that is set."""
+
+    projects: tuple[str, ...] = ()  # keys
+    jql: str | None = None
+    issue_types: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    since: str | None = None  # last updated since: a date, a time, or a span like "180 days"
+    custom_fields: tuple[str, ...] = ()  # by display name
+    max_results: int | None = None  # the most recently updated ones
+    parts: tuple[str, ...] = DEFAULT_PARTS  # of a ticket, to read
+
+
+def build_clauses(filters: TicketCriteria) -> list[str]:
+    """The clauses of the filters that stay the same from day to day; all must hold.
+
+    Raises:
+        ConfigError: the user's `jql` does not close what it opens.
+    """
+    own = strip_order_by(filters.jql or "")
+    return [
+        *([f"({own})"] if own else []),
+        *_build_in_clause("project", filters.projects),
+        *_build_in_clause("issuetype", filters.issue_types),
+        *_build_in_clause("status", filters.statuses),
+        *_build_in_clause("labels", filters.labels),
+    ]
+
+
+def build_jql(
+    clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, latest_first: bool = False
+) -> str:
+    """The clauses as one query, in the order of creation, which no edit changes.
+
+    Args:
+        clauses: what must hold.
+        since: only what was updated at that moment or later. JQL has no seconds, so it is the minute.
+        zone: the time zone of the account; JQL reads dates in it.
+        latest_first: in the order of the last update instead, the latest first.
+    """
+    held = list(clauses)
+    if since is not None:
+        held.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
+    order = "updated DESC, key DESC" if latest_first else "created ASC, key ASC"
+    return f"{' AND '.join(held or [_MATCH_ALL])} ORDER BY {order}"
+
+
+def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
+    """The moment that the filter `since` names now.
+
+    Raises:
+        ConfigError: it is neither a date nor a duration.
+    """
+    return parse_since(filters.since) if filters.since else None
+
+
+def quote_value(value: str) -> str:
+    """A value as JQL reads it back."""
+    return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
+
+
+def strip_order_by(jql: str) -> str:
+    """A user's query without its ORDER BY.
+
+    Raises:
+        ConfigError: a quote or a parenthesis is not closed, or closed without being opened: in
+            parentheses such a query would mean something else.
+    """
+    depth, at = 0, 0
+    while match := _TOKEN.search(jql, at):
+        at = match.end()
+        if quote := match["quote"]:
+            end = re.compile(rf"(?:\\.|[^\\{quote}])*{quote}", re.DOTALL).match(jql, at)
+            if end is None:
+                raise ConfigError(f"jql opens a quote that it does not close: {jql!r}")
+            at = end.end()
+        elif match["open"] or match["close"]:
+            depth += 1 if match["open"] else -1
+            if depth < 0:
+                raise ConfigError(f"jql closes a parenthesis that it does not open: {jql!r}")
+        elif match["order"] and depth == 0:
+            return jql[: match.start()].strip()
+    if depth:
+        raise ConfigError(f"jql opens a parenthesis that it does not close: {jql!r}")
+    return jql.strip()
+
+
+def _build_in_clause(field: str, values: tuple[str, ...]) -> list[str]:
+    return [f"{field} in ({', '.join(quote_value(value) for value in values)})"] if values else []
+
+
+# FOLD sources.jira.fields
+# The fields of a Jira site: which are read, and the texts of custom fields.
+
+STANDARD_FIELDS = (
+    *("summary", "description", "environment", "issuetype", "project", "status", "priority", "resolution"),
+    *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
+    *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
+)
+_TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
+_SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
+_SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
+_NAME_KEYS = ("displayName", "value", "name", "title", "key")
+_MAX_DEPTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFields:
+    """Ids of the fields that a source reads besides the standard ones."""
+
+    custom_ids: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Ids by display name; a site may have several fields of one name."""
+    sprint_ids: Sequence[str] = ()
+    epic_ids: Sequence[str] = ()
+    markup_ids: frozenset[str] = frozenset()  # those that hold wiki markup on Server
+
+    @property
+    def requested_ids(self) -> list[str]:
+        """Every field to ask for."""
+        more = [id_ for ids in self.custom_ids.values() for id_ in ids]
+        return list(dict.fromkeys([*STANDARD_FIELDS, *self.sprint_ids, *self.epic_ids, *more]))
+
+
+def resolve_site_fields(
+    definitions: Sequence[Mapping[str, Any]], display_names: Sequence[str], service: str
+) -> SiteFields:
+    """The fields of a site that are wanted, by their display names.
+
+    Args:
+        known: what `/field` answers.
+        wanted: display names, in any case; an id will do.
+        service: as a person knows it, for the error.
+
+    Raises:
+        SourceRefused: the site has no field of that name.
+    """
+    ids: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for definition in definitions:
+        name = str(definition.get("name") or definition["id"])
+        for spelled in {name.casefold(), str(definition["id"]).casefold()}:
+            ids.setdefault(spelled, []).append(definition["id"])
+            names.setdefault(spelled, name)
+    for name in display_names:
+        if name.casefold() not in ids:
+            near = get_close_matches(name, names.values(), n=1)
+            found = f"{name!r}, but {near[0]!r}" if near else repr(name)
+            raise SourceRefused(f"{service} has no field named {found}: correct custom_fields")
+    return SiteFields(
+        {names[name.casefold()]: tuple(ids[name.casefold()]) for name in display_names},
+        _list_ids_of_type(definitions, "com.pyxis.greenhopper.jira:gh-sprint"),
+        _list_ids_of_type(definitions, "com.pyxis.greenhopper.jira:gh-epic-link"),
+        frozenset(_list_ids_of_type(definitions, _TEXT_AREA_TYPE)),
+    )
+
+
+def format_field_value(
+    value: Any, *, markup: bool = False, people: Mapping[str, str] | None = None, depth: int = 0
+) -> str:
+    """The text of a field's value: names, never ids.
+
+    Args:
+        value: as the API has it.
+        markup: a string is wiki markup.
+        people: display names, for mentions in texts.
+        depth: how far inside another value it lies.
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+    if isinstance(value, str):
+        return wiki_to_markdown(value, people) if markup else value.strip()
+    if depth > _MAX_DEPTH:
+        return ""
+    if is_list(value):
+        parts = [format_field_value(each, markup=markup, people=people, depth=depth + 1) for each in value]
+        return ", ".join(part for part in parts if part)
+    if is_object(value) and value.get("type") == "doc":
+        return adf_to_markdown(value, people)
+    return _format_named_value(value, depth) if is_object(value) else ""
+
+
+def parse_sprint_name(value: Any) -> str:
+    """A sprint's name, from an object, or from the string that older Servers print of one."""
+    if isinstance(value, str):
+        match = _SPRINT_NAME.search(value[:_SPRINT_CHARS])
+        return match[1].strip() if match else ""
+    return str(value.get("name") or "") if is_object(value) else ""
+
+
+def _format_named_value(value: Mapping[str, Any], depth: int) -> str:
+    name = next((format_field_value(value[key], depth=depth + 1) for key in _NAME_KEYS if value.get(key)), "")
+    child = value.get("child")  # of a cascading list
+    if is_object(child) and depth <= _MAX_DEPTH:
+        return f"{name} / {_format_named_value(child, depth + 1)}"
+    return name
+
+
+def _list_ids_of_type(definitions: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, ...]:
+    return tuple(
+        definition["id"]
+        for definition in definitions
+        if (definition.get("schema") or dict[str, Any]()).get("custom") == kind
+    )

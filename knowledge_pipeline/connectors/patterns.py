@@ -1,0 +1,277 @@
+"""Which files a source takes: the defaults of its type, then the user's patterns.
+
+`include`, when given, replaces the default choice by name. `exclude` adds to the folders
+and files that are left out by default; `!vendor/` in it brings one of those back.
+Of commits and pull requests, the same patterns tell by the files that each changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Literal
+
+from pathspec import GitIgnoreSpec
+
+from knowledge_pipeline.config.connections import WikiConnection
+from knowledge_pipeline.config.sources import AttachmentSettings, SourceConfig
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.text import (
+    LANGUAGES,
+    PARSED_LANGUAGES,
+    detect_language,
+    is_code,
+    list_possible_languages,
+)
+
+ALWAYS_EXCLUDED = frozenset({".git", ".knowledge"})
+MAX_JUDGED_PATHS = 200_000  # that one selection remembers, some 30 MB
+
+_TOOL_FOLDERS = frozenset(
+    (
+        *(".hg", ".svn", "node_modules", "bower_components", "__pycache__", ".venv", "venv", ".tox", ".nox"),
+        *("site-packages", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".terraform", ".gradle"),
+    )
+)
+_VENDORED_FOLDERS = _TOOL_FOLDERS | {"vendor", "third_party"}
+_GENERATED_CODE = re.compile(
+    r"(?:[.-]min\.(?:js|mjs|cjs|css)|\.bundle\.js|^pnpm-lock\.yaml|^conda-lock\.yml|^\.terraform\.lock\.hcl"
+    r"|^knowledge\.yaml)$"  # our own configuration says where content is, and answers nothing
+)
+# names where modules lie
+_OTHER_CODE_FILE = re.compile(r"^(?:package|composer|[jt]sconfig(?:\.[\w-]+)?)\.json$|\.ipynb$")
+_MARKUP_FILE = re.compile(
+    r"\.(?:md|markdown|mdx|rst)$|^readme(?:$|\.txt$|[._-][a-z]{2}(?:[_-][a-z]{2})?$)", re.I
+)
+_TEXT_OF_DOCUMENTATION = re.compile(r"(?:^|/)(?:docs?|documentation)/(?:.*/)?[^/]*\.txt$", re.I | re.S)
+_WIKI_PAGE = re.compile(
+    r"\.(?:md|markdown|mdx|mkdn?|mdown|rst|rest|adoc|asc|asciidoc|org|textile|mediawiki|wiki|creole|rdoc|pod"
+    r"|txt)$",
+    re.I,
+)
+_STRUCTURED_FILE = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
+_RECORD_FILE = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
+_OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbox|html?|txt)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionDefaults:
+    """What a source type takes when its configuration does not say."""
+
+    accepts: Callable[[str], bool]  # of a file name
+    max_bytes: int
+    excluded_folders: frozenset[str]
+    excluded_files: re.Pattern[str] | None = None
+
+
+SELECTION_DEFAULTS: dict[SourceType | Literal["wiki"], SelectionDefaults] = {
+    "code": SelectionDefaults(
+        accepts=lambda name: is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None,
+        max_bytes=1_000_000,
+        excluded_folders=_VENDORED_FOLDERS | {"dist"},
+        excluded_files=_GENERATED_CODE,
+    ),
+    "markdown": SelectionDefaults(
+        accepts=lambda name: _MARKUP_FILE.search(name) is not None and not is_code(detect_language(name)),
+        max_bytes=1_000_000,
+        excluded_folders=_VENDORED_FOLDERS,
+    ),
+    "wiki": SelectionDefaults(
+        accepts=lambda name: _WIKI_PAGE.search(name) is not None,
+        max_bytes=1_000_000,
+        excluded_folders=_TOOL_FOLDERS,
+    ),
+    "openapi": SelectionDefaults(
+        accepts=lambda name: _STRUCTURED_FILE.search(name) is not None,
+        max_bytes=5_000_000,
+        excluded_folders=_VENDORED_FOLDERS,
+    ),
+    "archive": SelectionDefaults(
+        accepts=lambda name: _RECORD_FILE.search(name) is not None,
+        max_bytes=5_000_000,
+        excluded_folders=_TOOL_FOLDERS,
+    ),
+    "files": SelectionDefaults(
+        accepts=lambda name: _OFFICE_DOCUMENT.search(name) is not None,
+        max_bytes=50_000_000,
+        excluded_folders=_TOOL_FOLDERS,
+    ),
+}
+
+
+@dataclass(slots=True)
+class FileSelection:
+    """The files that one source takes, by path alone. Remembers what it has judged."""
+
+    defaults: SelectionDefaults
+    include: GitIgnoreSpec | None
+    exclude: GitIgnoreSpec
+    languages: frozenset[str]
+    accepts_scripts: bool  # whether a program without an extension may be wanted for its first line
+    accepts_markup: bool = False  # whether a text file of documentation may be wanted for the markup in it
+    _pruned_by_folder: dict[str, bool] = field(default_factory=lambda: {"": False})
+    _accepted: dict[tuple[str, bool], bool] = field(default_factory=dict[tuple[str, bool], bool])
+
+    def is_pruned(self, folder: str) -> bool:
+        """Whether nothing below this folder, or below one that holds it, is taken."""
+        known = self._pruned_by_folder.get(folder)
+        if known is None:
+            known, end = False, 0
+            while not known and end >= 0:
+                end = folder.find("/", end + 1)
+                known = self._is_folder_pruned(folder if end < 0 else folder[:end])
+        return known
+
+    def accepts(self, path: str, *, executable: bool = False) -> bool:
+        """Whether the file is taken, its folders not looked at.
+
+        True for a program without an extension where scripts may be wanted, and for a text
+        file of documentation where markup may be: its first lines have to tell
+        (`is_script_candidate`, `is_markup_candidate`).
+        """
+        known = self._accepted.get((path, executable))
+        if known is None:
+            if len(self._accepted) >= MAX_JUDGED_PATHS:
+                self._accepted.clear()
+            known = self._accepted[path, executable] = self._judge(path, executable=executable)
+        return known
+
+    def _judge(self, path: str, *, executable: bool) -> bool:
+        name = path.rpartition("/")[2]
+        if name in ALWAYS_EXCLUDED or not self._is_included(path, name, executable=executable):
+            return False
+        languages = list_possible_languages(name)
+        if self.languages and languages and not languages & self.languages:
+            return False
+        return not self._is_excluded(path, name)
+
+    def is_script_candidate(self, path: str) -> bool:
+        """Whether only the first line of a wanted file can tell if it is code."""
+        name = path.rpartition("/")[2]
+        return self.accepts_scripts and "." not in name and detect_language(name) is None
+
+    def is_markup_candidate(self, path: str) -> bool:
+        """Whether only the first lines of a wanted file can tell if it is markup: Sphinx reads `.txt` too."""
+        is_text = self.accepts_markup and _TEXT_OF_DOCUMENTATION.search(path) is not None
+        return is_text and not self.defaults.accepts(path.rpartition("/")[2])
+
+    def _is_folder_pruned(self, folder: str) -> bool:
+        known = self._pruned_by_folder.get(folder)
+        if known is None:
+            name = folder.rpartition("/")[2]
+            known = name in ALWAYS_EXCLUDED or self._is_excluded(f"{folder}/", name)
+            self._pruned_by_folder[folder] = known
+        return known
+
+    def _is_included(self, path: str, name: str, *, executable: bool) -> bool:
+        if self.include is not None:
+            return self.include.match_file(path)
+        is_candidate = (executable and self.is_script_candidate(name)) or self.is_markup_candidate(path)
+        return is_candidate or self.defaults.accepts(name)
+
+    def _is_excluded(self, path: str, name: str) -> bool:
+        """Whether a file, or a folder (with a slash at its end), is excluded."""
+        verdict = self.exclude.check_file(path).include
+        if verdict is not None:
+            return verdict
+        if path.endswith("/"):
+            return name in self.defaults.excluded_folders
+        left_out = self.defaults.excluded_files
+        return left_out is not None and left_out.search(name) is not None
+
+
+def build_selection(source: SourceConfig) -> FileSelection:
+    """The files that a source takes.
+
+    Raises:
+        ConfigError: a pattern is not one that gitignore knows, or a language is unknown.
+    """
+    for name in source.languages:
+        if name not in LANGUAGES:
+            near = get_close_matches(name.lower(), LANGUAGES, n=3, cutoff=0.5) or sorted(PARSED_LANGUAGES)
+            raise ConfigError(
+                f"source {source.id!r}: languages has {name!r}, which is not known: "
+                f"did you mean {', '.join(near)}?"
+            )
+    _require_valid_patterns(source.id, "include", source.include)
+    _require_valid_patterns(source.id, "exclude", source.exclude)
+    languages = frozenset(source.languages) if source.type == "code" else frozenset[str]()
+    kind = "wiki" if isinstance(source.connection, WikiConnection) else source.type
+    return _build_selection(kind, tuple(source.include), tuple(source.exclude), languages)
+
+
+def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> FileSelection:
+    """The attachments that are taken, by name: the formats of type `files`, or as the patterns say.
+
+    Raises:
+        ConfigError: a pattern is not one that gitignore knows.
+    """
+    _require_valid_patterns(source_id, "attachments.include", settings.include)
+    _require_valid_patterns(source_id, "attachments.exclude", settings.exclude)
+    return _build_selection("files", settings.include, settings.exclude, frozenset[str]())
+
+
+@lru_cache(maxsize=64)
+def _build_selection(
+    source_type: SourceType | Literal["wiki"],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    languages: frozenset[str],
+) -> FileSelection:
+    """Kept from one listing to the next: most paths have been judged already."""
+    return FileSelection(
+        defaults=SELECTION_DEFAULTS[source_type],
+        include=GitIgnoreSpec.from_lines(include) if include else None,
+        exclude=GitIgnoreSpec.from_lines(exclude),
+        languages=languages,
+        accepts_scripts=source_type == "code" and not include,
+        accepts_markup=source_type == "markdown" and not include,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPaths:
+    """Which commits or pull requests are taken, by the files that each changes."""
+
+    include: GitIgnoreSpec | None
+    exclude: GitIgnoreSpec
+    digest: str  # changes with the patterns
+
+    def accepts(self, paths: Iterable[str]) -> bool:
+        """Whether any of the changed files is wanted."""
+        return any(self._is_wanted(path) for path in paths)
+
+    def _is_wanted(self, path: str) -> bool:
+        included = self.include is None or self.include.match_file(path)
+        return included and not self.exclude.match_file(path)
+
+
+def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:
+    """The patterns of a source of commits or pull requests; None where it has none.
+
+    Raises:
+        ConfigError: a pattern is not one that gitignore knows.
+    """
+    if not source.include and not source.exclude:
+        return None
+    _require_valid_patterns(source.id, "include", source.include)
+    _require_valid_patterns(source.id, "exclude", source.exclude)
+    include = GitIgnoreSpec.from_lines(source.include) if source.include else None
+    digest = hash_strings(*source.include, "", *source.exclude)[:8]
+    return ChangedPaths(include, GitIgnoreSpec.from_lines(source.exclude), digest)
+
+
+def _require_valid_patterns(source_id: str, key: str, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError as error:
+            raise ConfigError(
+                f"source {source_id!r}: {key} has the pattern {pattern!r}, "
+                f"which is not gitignore syntax ({error})"
+            ) from error

@@ -1,0 +1,131 @@
+"""What GitHub and GitLab have in common where they say who may read a repository.
+
+A repository is one audience, whatever the number of its documents. Its name stays where its readers cannot
+be read: nobody belongs to it then, and no row has to change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.text import is_list, is_object
+
+# FOLD sources.permissions
+# What a source says of who may read its documents.
+
+GROUP_PREFIX = "group:"
+"""Begins the account of a group: "group:wiki-editors"."""
+
+EVERYONE = "*"
+"""The account of everybody, also of who is not signed in at the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody, or a group, who may read."""
+
+    account: str  # an id or name; "group:NAME"; `EVERYONE`
+    email: str | None = None  # where the source shows it
+
+    @classmethod
+    def group(cls, name: str) -> Member:
+        """A group by its name."""
+        return cls(GROUP_PREFIX + name)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is one, rather than a person."""
+        return self.account.startswith(GROUP_PREFIX)
+
+
+Readers = frozenset[Member]
+
+
+@dataclass(slots=True)
+class Permissions:
+    """Who may read the documents of a source.
+
+    Whoever reads a document belongs to its audience: for each of the audience's requirements they are a
+    member, or of one of its groups.
+    """
+
+    audiences: Mapping[str, Sequence[Readers]] = field(default_factory=dict[str, Sequence[Readers]])
+    audience_by_uri: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Documents that are not in it, or whose audience is not in `audiences`, are read by nobody."""
+    problems: Counter[str] = field(default_factory=Counter[str])
+    """What could not be read and why, as a sentence, with the number of its cases."""
+
+    def count_closed(self, uris: Iterable[str]) -> int:
+        """How many of some documents have readers that are not known."""
+        return sum(self.audience_by_uri.get(uri) not in self.audiences for uri in uris)
+
+
+REPOSITORY_AUDIENCE = "repository"
+"""Of the files and commits of a repository, and of its code graph."""
+
+EVERYBODY: Readers = frozenset({Member(EVERYONE)})
+
+INTERNAL = Member.group("visibility:internal")
+"""Whoever has an account at the service: a reader of an internal repository; no team can be called so."""
+
+_PAGE_SIZE = 100  # the most, of either
+_MAX_PAGES = 1_000
+
+
+class _Errors(Protocol):
+    @property
+    def service(self) -> str: ...
+
+
+class CodeHostClient(Protocol):
+    """The REST API of a service that hosts code."""
+
+    @property
+    def errors(self) -> _Errors:
+        """Names the service in errors."""
+        ...
+
+    def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
+        """The JSON at a path, or a status of 403 or 404."""
+        ...
+
+
+def list_pages(
+    client: CodeHostClient,
+    path: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    max_count: int | None = None,
+) -> list[dict[str, Any]] | None:
+    """All of a list, or its first `max_count`, page by page; None: it is not shown.
+
+    Raises:
+        SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
+            would say that the others may not read.
+    """
+    found: list[dict[str, Any]] = []
+    for page in range(1, _MAX_PAGES):
+        answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})
+        if isinstance(answer, int):
+            return None
+        if not is_list(answer):
+            break
+        found += filter(is_object, answer)
+        if len(answer) < _PAGE_SIZE or (max_count is not None and len(found) >= max_count):
+            return found[:max_count]
+    what = path.partition("/")[2].rpartition("/")[2] or path
+    raise SourceUnavailable(f"{client.errors.service} does not end the list of {what}: try again later")
+
+
+def build_permissions(
+    audience: str, readers: Readers | None, uris: Sequence[str], problems: Counter[str], unreadable: str
+) -> Permissions:
+    """One audience for all documents; where its `readers` are None, they are closed, and a problem."""
+    if readers is None:
+        problems[unreadable] += len(uris)
+    audiences = {} if readers is None else {audience: [readers]}
+    return Permissions(audiences, dict.fromkeys(uris, audience), problems)

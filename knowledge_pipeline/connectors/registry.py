@@ -1,0 +1,435 @@
+"""From a source's configuration to the source: the one list of source types.
+
+What only some types need is imported for these: most projects have files and repositories alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from knowledge_pipeline.config import organisations as connections
+from knowledge_pipeline.config.connections import (
+    ARCHIVE_NAME,
+    ArchiveFileConnection,
+    ConfluenceConnection,
+    CustomConnection,
+    GitConnection,
+    GithubConnection,
+    GitlabConnection,
+    JiraConnection,
+    LocalConnection,
+    ServiceConnection,
+    SlackConnection,
+    SlackExportConnection,
+    WikiConnection,
+)
+from knowledge_pipeline.config.organisations import CheckoutsConnection, OrganisationMember
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.base import BatchSource, Sleep, Source
+from knowledge_pipeline.connectors.buckets import BucketConnection, BucketTree, build_bucket_web_prefix
+from knowledge_pipeline.connectors.conversations import ConversationFilters
+from knowledge_pipeline.connectors.files import (
+    FORMAT_VERSION,
+    FileSource,
+    FileTree,
+    LocalTree,
+    accept_all,
+    build_code_filter,
+    build_markup_filter,
+    build_openapi_filter,
+    read_text,
+    text_version,
+)
+from knowledge_pipeline.connectors.git.command import build_remote
+from knowledge_pipeline.connectors.git.history import FolderHistory, GitHistorySource, MirrorHistory
+from knowledge_pipeline.connectors.git.mirror import Mirror, find_pull_lister
+from knowledge_pipeline.connectors.git.tree import GitTree, WikiPages
+from knowledge_pipeline.connectors.jira.query import TicketCriteria
+from knowledge_pipeline.connectors.patterns import (
+    SELECTION_DEFAULTS,
+    FileSelection,
+    build_changed_paths,
+    build_selection,
+)
+from knowledge_pipeline.connectors.permissions import Permissions
+from knowledge_pipeline.errors import SourceRefused
+from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor
+from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook
+from knowledge_pipeline.extraction.worker import ExtractionWorker
+
+# FOLD sources.web_location
+# Where people see a source's files, from its configuration alone.
+
+
+@dataclass(frozen=True, slots=True)
+class WebLocation:
+    """Names of a source's repository; a bucket has only pages.
+
+    `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
+    by a commit's id is the commit's.
+    """
+
+    repo: str | None = None  # "owner/name" where it is hosted, else the folder's name
+    branch: str | None = None  # only a configured one
+    web_prefix: str | None = None
+    commit_prefix: str | None = None
+
+
+def build_web_location(source: SourceConfig) -> WebLocation:
+    """The web location of a source; opens nothing."""
+    connection = source.connection
+    if isinstance(connection, GithubConnection):
+        return WebLocation(repo=connection.repository)
+    if isinstance(connection, WikiConnection):  # its pages know their addresses
+        return WebLocation(connection.repository, connection.branch)
+    if isinstance(connection, GitlabConnection):
+        return WebLocation(repo=connection.project)
+    if isinstance(connection, BucketConnection):
+        return WebLocation(web_prefix=build_bucket_web_prefix(connection))
+    if isinstance(connection, LocalConnection):
+        return WebLocation(repo=connection.path.expanduser().absolute().name or None)
+    if isinstance(connection, ArchiveFileConnection):
+        return WebLocation(repo=ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None)
+    if not isinstance(connection, GitConnection):
+        return WebLocation()
+    host, path = connection.host_and_path
+    if not host:
+        return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
+    web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")
+    return WebLocation(path or None, connection.branch, web, commits)
+
+
+def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
+    site = f"https://{host}/{quote(path)}"
+    if host == "github.com" or host.startswith("github."):
+        return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"
+    if host == "gitlab.com" or host.startswith("gitlab."):
+        return f"{site}/-/blob/{quote(branch)}/", f"{site}/-/commit/"
+    return None, None
+
+
+def open_source(source: SourceConfig, *, cache: Path) -> Source:
+    """The source that a configuration names; nothing is read or fetched before `discover`.
+
+    Args:
+        source: as configured.
+        cache: a folder for what can be made again: mirrors of repositories, listings of archives.
+
+    Raises:
+        ConfigError: the type cannot be read over this connection, or a pattern is wrong.
+    """
+    if isinstance(source.connection, ServiceConnection):
+        return open_api_source(source)
+    if isinstance(source.connection, SlackExportConnection):
+        from knowledge_pipeline.connectors.slack.export import SlackExport
+        from knowledge_pipeline.connectors.slack.threads import ChannelFilters
+
+        filters = ChannelFilters(source.channels, source.since, source.max_results)
+        return SlackExport(source.connection, filters)
+    if isinstance(source.connection, CustomConnection):
+        from knowledge_pipeline.connectors.guarded import open_custom_source
+
+        return open_custom_source(source.connection, source.max_bytes)
+    if source.type == "table":
+        from knowledge_pipeline.connectors.table import open_table
+
+        return open_table(source)
+    if source.type == "git_history":
+        return _open_git_history(source, cache)
+    return _open_file_source(source, cache)
+
+
+def list_branches(source: Source) -> tuple[str, ...]:
+    """The further branches that the last listing of a repository covered, by name."""
+    return source.branches if isinstance(source, FileSource) else ()
+
+
+def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
+    connection = source.connection
+    if isinstance(connection, LocalConnection):
+        history = FolderHistory(connection.path)
+    else:
+        assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
+        history = MirrorHistory(Mirror(build_remote(connection), cache), connection.branch)
+    commit_prefix = build_web_location(source).commit_prefix
+    return GitHistorySource(
+        history,
+        depth=source.depth,
+        since=source.since,
+        commit_prefix=commit_prefix,
+        changed_paths=build_changed_paths(source),
+    )
+
+
+def _open_file_source(source: SourceConfig, cache: Path) -> Source:
+    selection = build_selection(source)
+    tree = _open_tree(source, cache, selection)
+    max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
+    if source.type == "archive":
+        from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
+
+        return FileSource(tree, accept_all, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
+    if source.type == "files":
+        extractor = source.files.extractor
+        worker = ExtractionWorker(extractor=extractor)
+        version_of = partial(_office_version, own=fingerprint_file_extractor(extractor))
+        return FileSource(tree, accept_all, worker, version_of, max_bytes, worker.close)
+    accepts = accept_all
+    if source.type == "code":
+        accepts = build_code_filter(tree, selection)
+    elif source.type == "markdown":
+        accepts = build_markup_filter(tree, selection)
+    elif source.type == "openapi":
+        accepts = build_openapi_filter(tree)
+    files = FileSource(tree, accepts, read_text, text_version, max_bytes)
+    if isinstance(tree, GitTree):
+        memory = (*tree.key, max_bytes)
+        files = replace(files, list_branches=lambda: tree.branches, memory=memory)
+    return WikiPages(files, source.connection) if isinstance(source.connection, WikiConnection) else files
+
+
+def _office_version(path: str, *, own: str) -> str:
+    """`own`: the fingerprint of a custom extractor; "" for none."""
+    version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
+    return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
+
+
+def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> FileTree:
+    connection = source.connection
+    if isinstance(connection, LocalConnection):
+        return LocalTree(connection.path, selection)
+    if isinstance(connection, BucketConnection):
+        return BucketTree(connection, selection)
+    if isinstance(connection, ArchiveFileConnection):
+        from knowledge_pipeline.connectors.archive_file import ArchiveTree
+
+        return ArchiveTree(connection, selection, cache=cache)
+    assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
+    mirror = Mirror(build_remote(connection), cache)
+    return GitTree(mirror, connection.branch, selection, source.branches, find_pull_lister(source))
+
+
+# FOLD sources.api_sources
+# From a source's configuration to the service that it is read from; clients are imported when needed.
+
+
+def open_api_source(source: SourceConfig) -> BatchSource:
+    """The source behind a `ServiceConnection`; nothing is sent yet.
+
+    Raises:
+        ConfigError: a filter cannot be read.
+    """
+    conversations = ConversationFilters(
+        source.state,
+        source.since,
+        source.labels,
+        source.max_results,
+        build_changed_paths(source),
+        source.parts,
+    )
+    match source.connection:
+        case JiraConnection() as connection:
+            from knowledge_pipeline.connectors.jira.tickets import JiraTickets
+
+            return JiraTickets(connection, build_ticket_criteria(source))
+        case ConfluenceConnection() as connection:
+            from knowledge_pipeline.connectors.confluence.pages import ConfluencePages, PageFilters
+
+            pages = PageFilters(
+                spaces=source.spaces,
+                labels=source.labels,
+                since=source.since,
+                max_results=source.max_results,
+                comments=source.comments,
+                exclude_labels=source.exclude_labels,
+                content_types=source.content_types,
+                max_bytes=source.max_bytes,
+            )
+            return ConfluencePages(connection, pages)
+        case GithubConnection() as connection:
+            from knowledge_pipeline.connectors.github.documents import (
+                GithubDiscussions,
+                GithubIssues,
+                GithubPullRequests,
+                GithubReleases,
+            )
+
+            github_types = {
+                "github_pr": GithubPullRequests,
+                "github_issues": GithubIssues,
+                "discussions": GithubDiscussions,
+                "releases": GithubReleases,
+            }
+            return github_types[source.type](connection, conversations)
+        case GitlabConnection() as connection:
+            from knowledge_pipeline.connectors.gitlab.documents import (
+                GitlabIssues,
+                GitlabMergeRequests,
+                GitlabReleases,
+                GitlabSnippets,
+            )
+
+            if source.type == "snippets":
+                return GitlabSnippets(connection, source.max_bytes)
+            gitlab_types = {
+                "github_pr": GitlabMergeRequests,
+                "github_issues": GitlabIssues,
+                "releases": GitlabReleases,
+            }
+            return gitlab_types[source.type](connection, conversations)
+        case SlackConnection() as connection:
+            from knowledge_pipeline.connectors.slack.channels import SlackChannels
+            from knowledge_pipeline.connectors.slack.threads import ChannelFilters
+
+            channels = ChannelFilters(source.channels, source.since, source.max_results)
+            return SlackChannels(connection, channels)
+        case _:
+            raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
+
+
+def build_ticket_criteria(source: SourceConfig) -> TicketCriteria:
+    """Which tickets of Jira a source takes."""
+    return TicketCriteria(
+        projects=source.projects,
+        jql=source.jql,
+        issue_types=source.issue_types,
+        statuses=source.statuses,
+        labels=source.labels,
+        since=source.since,
+        custom_fields=source.custom_fields,
+        max_results=source.max_results,
+        parts=source.parts,
+    )
+
+
+# FOLD sources.permission_readers
+# From a source's configuration to the permissions of its documents.
+
+
+def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool = False) -> Permissions:
+    """Who may read some documents of a source, as it says now.
+
+    With `by_name` they are few, and were found by their names a moment ago.
+
+    What cannot be read makes documents closed, and is one of the result's problems.
+
+    Raises:
+        SourceRefused: the source refuses us altogether.
+        SourceUnavailable: it did not answer.
+    """
+    match source.permission_connection:
+        case ConfluenceConnection() as connection:
+            from knowledge_pipeline.connectors.confluence.permissions import read_page_permissions
+
+            return read_page_permissions(connection, uris)
+        case JiraConnection() as connection:
+            from knowledge_pipeline.connectors.jira.permissions import read_ticket_permissions
+
+            criteria = build_ticket_criteria(source)
+            return read_ticket_permissions(connection, criteria, uris, by_name=by_name)
+        case SlackConnection() as connection:
+            from knowledge_pipeline.connectors.slack.permissions import read_channel_permissions
+
+            return read_channel_permissions(connection, uris)
+        case GithubConnection() as connection:
+            from knowledge_pipeline.connectors.github.permissions import read_repository_permissions
+
+            return read_repository_permissions(connection, uris)
+        case GitlabConnection() as connection:
+            from knowledge_pipeline.connectors.gitlab.permissions import ProjectPart, read_project_permissions
+
+            if source.type == "snippets":
+                from knowledge_pipeline.connectors.gitlab.documents import read_snippet_permissions
+
+                return read_snippet_permissions(connection, uris)
+            parts: dict[str, ProjectPart] = {
+                "github_issues": "issue",
+                "github_pr": "merge_request",
+                "releases": "release",
+            }
+            part = "wiki" if connection.wiki else parts.get(source.type, "repository")
+            return read_project_permissions(connection, part, uris)
+        case None:
+            raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
+
+
+# FOLD sources.organisations.registry
+# From the connection of an organisation to its listing: the one list of services.
+
+
+def list_members(
+    connection: connections.AnyOrganisationConnection, *, sleep: Sleep = time.sleep
+) -> Iterator[OrganisationMember]:
+    """The members, complete, or an exception: who is not listed is taken for gone.
+
+    Raises:
+        SourceRefused: the service shows no such organisation, or refuses us; a retry cannot help.
+        SourceUnavailable: it did not answer, or not to the end; a retry may help.
+    """
+    # Imported here: each brings its service's client.
+    match connection:
+        case connections.GithubOrganisationConnection():
+            from knowledge_pipeline.connectors.github import members as github
+
+            return github.list_members(connection, sleep=sleep)
+        case connections.GitlabGroupConnection():
+            from knowledge_pipeline.connectors.gitlab import members as gitlab
+
+            return gitlab.list_members(connection, sleep=sleep)
+        case connections.ConfluenceSpacesConnection():
+            from knowledge_pipeline.connectors.confluence import members as confluence
+
+            return confluence.list_members(connection)
+        case connections.JiraProjectsConnection():
+            from knowledge_pipeline.connectors.jira import members as jira
+
+            return jira.list_members(connection)
+        case connections.SlackChannelsConnection():
+            from knowledge_pipeline.connectors.slack import members as slack
+
+            return slack.list_members(connection, sleep=sleep)
+        case connections.CheckoutsConnection():
+            return list_checkouts(connection)
+        case connections.BucketFoldersConnection():
+            from knowledge_pipeline.connectors import bucket_members as bucket
+
+            return bucket.list_members(connection)
+
+
+# FOLD sources.organisations.checkouts
+# Git checkouts in a folder of this machine, found by their `.git`.
+
+
+def list_checkouts(connection: CheckoutsConnection) -> Iterator[OrganisationMember]:
+    """The checkouts, by name; nothing below one is looked at, and no link is followed.
+
+    Raises:
+        SourceRefused: the folder, or one in it, cannot be read.
+    """
+    yield from _search(connection.path.expanduser().absolute(), "", connection.depth)
+
+
+def _search(folder: Path, prefix: str, depth: int) -> Iterator[OrganisationMember]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError as error:
+        raise SourceRefused(
+            f"the folder {folder} cannot be read ({error.strerror}): correct connection.path or its "
+            "permissions (nothing is removed meanwhile)"
+        ) from None
+    for name in names:
+        if (folder / name / ".git").exists():
+            yield OrganisationMember(f"{prefix}{name}")
+        elif depth > 1:
+            yield from _search(folder / name, f"{prefix}{name}/", depth - 1)

@@ -1,0 +1,1 @@
+"""Slack: its client, documents, permissions and members."""

@@ -1,0 +1,51 @@
+"""The channels of a Slack workspace, as members of an organisation.
+
+API: https://docs.slack.dev/reference/methods/conversations.list
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+from knowledge_pipeline.config.organisations import OrganisationMember, SlackChannelsConnection
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.slack.channels import SlackWorkspace
+from knowledge_pipeline.connectors.slack.client import Json, SlackClient
+from knowledge_pipeline.connectors.slack.text import to_string
+from knowledge_pipeline.errors import SourceRefused
+
+
+def list_members(
+    connection: SlackChannelsConnection, *, sleep: Sleep = time.sleep
+) -> Iterator[OrganisationMember]:
+    """Every channel that the bot may read: those that it is in, and archived ones.
+
+    Private ones only with `connection.private`: but for `access`, all who may search would read them.
+
+    Raises:
+        SourceRefused: the workspace refuses us, or the bot may read no channel.
+        SourceUnavailable: it did not answer, or not to the end.
+    """
+    with closing(SlackClient(connection.connect(""), sleep=sleep)) as client:
+        workspace = SlackWorkspace(client)
+        channels = workspace.list_readable(private=connection.private)
+        if not channels:
+            raise SourceRefused(
+                f"the bot of connection.token is in no channel of {client.service}: invite it with /invite "
+                "in each channel to read"
+            )
+        site = (workspace.site or "").rstrip("/")
+        for channel in channels:
+            yield _to_member(channel, site)
+
+
+def _to_member(channel: Json, site: str) -> OrganisationMember:
+    channel_id = to_string(channel.get("id"))
+    return OrganisationMember(
+        name=channel_id,
+        title=to_string(channel.get("name")),
+        url=f"{site}/archives/{channel_id}" if site else "",
+        archived=bool(channel.get("is_archived")),
+    )

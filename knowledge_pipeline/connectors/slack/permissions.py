@@ -1,0 +1,126 @@
+"""Who may read a channel: its members; of a public one, everybody of the workspace but guests, too.
+
+A channel is an audience. Lists of people and of members come a thousand in a call; somebody of another
+workspace, who is in no list, is looked up alone. Source: https://docs.slack.dev/reference/methods
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from knowledge_pipeline.config.connections import SlackConnection
+from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.permissions import Member, Permissions, Readers
+from knowledge_pipeline.connectors.slack.client import Json, SlackClient, SlackRefused
+from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.text import is_list, is_object
+
+_PAGE_SIZE = 999  # Slack's most
+_CLOSING_CODES = frozenset(
+    {
+        *("missing_scope", "channel_not_found", "not_in_channel", "no_permission", "access_denied"),
+        *("restricted_action", "method_not_supported_for_channel_type", "fetch_members_failed"),
+    }
+)
+"""Refusals that close a channel; others concern the token, and end the refresh."""
+
+
+def read_channel_permissions(
+    connection: SlackConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
+) -> Permissions:
+    """The audiences of threads and days of channels, as they are now.
+
+    Raises:
+        SourceRefused: the workspace refuses the token.
+        SourceUnavailable: it did not answer.
+    """
+    client, found = SlackClient(connection, sleep=sleep), dict[str, Sequence[Readers]]()
+    channel_by_uri = {uri: uri.split("/")[1] for uri in uris}
+    problems = Counter[str]()
+    documents = Counter(channel_by_uri.values())
+    try:
+        reader = _ChannelReader(client)
+        for channel in documents:
+            try:
+                found[channel] = [reader.read_members(channel)]
+            except SlackRefused as refusal:
+                if refusal.code not in _CLOSING_CODES:
+                    raise
+                problems[f"members of channel {channel} are not shown: {refusal}"] += documents[channel]
+    finally:
+        client.close()
+    audience_by_uri = {uri: channel for uri, channel in channel_by_uri.items() if channel in found}
+    return Permissions(found, audience_by_uri, problems)
+
+
+class _ChannelReader:
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
+        self._strangers: dict[str, Member | None] = {}
+
+    def read_members(self, channel: str) -> Readers:
+        """Raises SlackRefused as `SlackClient.call`."""
+        answer = self._client.call("conversations.info", channel=channel).get("channel")
+        is_public = is_object(answer) and answer.get("is_private") is False
+        readers = {member for member in map(self._find_member, self._iter_members(channel)) if member}
+        return frozenset(readers | self._colleagues if is_public else readers)
+
+    def _iter_members(self, channel: str) -> Iterator[str]:
+        query: Json = {"channel": channel, "limit": _PAGE_SIZE}
+        while True:
+            answer = self._client.call("conversations.members", **query)
+            members = answer.get("members")
+            if not is_list(members):
+                raise SourceUnavailable(f"{self._client.service} answered without members: try again later")
+            yield from map(str, members)
+            cursor = str((answer.get("response_metadata") or Json()).get("next_cursor") or "")
+            if not cursor:
+                return
+            if query.get("cursor") == cursor:
+                raise SourceUnavailable(f"{self._client.service} does not end a list of members: try later")
+            query["cursor"] = cursor
+
+    @cached_property
+    def _people(self) -> Mapping[str, Json]:
+        pages = self._client.iter_pages("users.list", "members", limit=_PAGE_SIZE)
+        return {str(person.get("id")): person for page in pages for person in page}
+
+    @cached_property
+    def _colleagues(self) -> Readers:
+        """Everybody who may open any public channel."""
+        full = (person for person in self._people.values() if not _is_guest(person))
+        return frozenset(member for member in map(_to_member, full) if member)
+
+    def _find_member(self, account: str) -> Member | None:
+        if account in self._people:
+            return _to_member(self._people[account])
+        if account not in self._strangers:
+            self._strangers[account] = self._look_up(account)
+        return self._strangers[account]
+
+    def _look_up(self, account: str) -> Member | None:
+        """Somebody of another workspace, who may have no address for us."""
+        try:
+            person = self._client.call("users.info", user=account).get("user")
+        except SlackRefused as refusal:
+            if refusal.code in ("user_not_found", "user_not_visible", "users_not_found"):
+                return None
+            raise
+        return _to_member(person) if is_object(person) else None
+
+
+def _is_guest(person: Json) -> bool:
+    """Guests, and people of other workspaces, see only the channels that they are in."""
+    return any(person.get(name) for name in ("is_restricted", "is_ultra_restricted", "is_stranger"))
+
+
+def _to_member(person: Json) -> Member | None:
+    """None for a bot, and for an account that was deactivated."""
+    if person.get("deleted") or person.get("is_bot"):
+        return None
+    profile = person.get("profile")
+    email = profile.get("email") if is_object(profile) else None
+    return Member(str(person.get("id")), str(email) if email else None)

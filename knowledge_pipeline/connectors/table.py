@@ -1,0 +1,570 @@
+"""From the settings of a table source to the source."""
+
+# psycopg2 has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from knowledge_pipeline.config.connections import DuckdbConnection, PostgresConnection, TableFilesConnection
+from knowledge_pipeline.config.sources import SourceConfig, TableColumns
+from knowledge_pipeline.connectors.base import DELETED_REASON, BatchSource
+from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.records import parse_time
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.records import Document, Item, hash_strings
+from knowledge_pipeline.store.duckdb import open_duckdb_file
+from knowledge_pipeline.text import LANGUAGES, is_list
+
+# FOLD sources.table.base
+# What a table source needs of a table, whatever holds it.
+
+Row = tuple[Any, ...]
+
+
+class TableReader(Protocol):
+    """One table, or the rows of a query; nothing is opened before the first call."""
+
+    @property
+    def description(self) -> str:
+        """What it is, in messages: "the query of connection.query"."""
+        ...
+
+    @property
+    def definition(self) -> str:
+        """Changes where the same id and `updated` may stand for another row: the query."""
+        ...
+
+    def list_columns(self) -> list[str]:
+        """The names of its columns; of several files, those of the first.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `Source.discover`.
+        """
+        ...
+
+    def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
+        """Rows with these columns, the first of them, the id, as text; with `ids`, only theirs.
+
+        Memory is bounded by a batch. Values are Python's: text, numbers, times, lists.
+
+        Raises:
+            SourceRefused, SourceUnavailable: as `Source.discover`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what was opened."""
+        ...
+
+
+# FOLD sources.table.row_documents
+# From a row to a document, by the columns that the configuration names.
+
+_SINGLE_KEYS = ("title", "url", "author", "updated", "created", "language", "labels", "project", "status")
+_MAX_TAGS = 50  # of one column
+_MAX_TAG_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """The columns to read, the id first, and what each is read for."""
+
+    id: str
+    texts: tuple[str, ...]
+    singles: Mapping[str, str]  # key of `TableColumns` -> column
+    filters: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Every column that is read, the id first, each once."""
+        return list(dict.fromkeys((self.id, *self.texts, *self.singles.values(), *self.filters)))
+
+
+def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) -> ColumnPlan:
+    """Which columns of a table to read; a key without a column of its own name is not read.
+
+    Raises:
+        SourceRefused: a column that is named, the id or the text is missing.
+    """
+    named = {key: getattr(wanted, key) or key for key in _SINGLE_KEYS}
+    singles = {
+        key: name for key, name in named.items() if getattr(wanted, key) is not None or name in present
+    }
+    required = (wanted.id, *wanted.text, *singles.values(), *wanted.filters)
+    missing = [name for name in dict.fromkeys(required) if name not in present]
+    if missing:
+        raise SourceRefused(
+            f"{table} has no column {', '.join(map(repr, missing))}: name another one in columns; "
+            f"it has {', '.join(map(repr, present)) or 'none'}"
+        )
+    return ColumnPlan(wanted.id, wanted.text, singles, wanted.filters)
+
+
+def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> Document:
+    """The document of a row that has the columns of `plan.names`.
+
+    Raises:
+        DocumentSkipped: it has no text, too much of it, or a value that is none.
+    """
+    values = dict(zip(plan.names, row, strict=True))
+    texts = {key: format_value(values[name], name) for key, name in plan.singles.items()}
+    text = "\n\n".join(found for name in plan.texts if (found := format_value(values[name], name).strip()))
+    if not text:
+        raise DocumentSkipped("empty")
+    if (size := len(text.encode())) > max_bytes:
+        raise DocumentSkipped(format_too_large(size, max_bytes))
+    language = texts.get("language", "").lower() or "markdown"
+    if language not in LANGUAGES:
+        raise DocumentSkipped(f"the language {language[:40]!r} is not known")
+    return Document(
+        uri=uri,
+        text=text,
+        path=str(row[0]),
+        title=" ".join(texts.get("title", "").split()) or str(row[0]),
+        language=language,
+        url=_web_url(texts.get("url", "")),
+        author=texts.get("author") or None,
+        last_modified=parse_moment(values.get(plan.singles.get("updated", ""))),
+        metadata=_build_metadata(values, texts, plan),
+    )
+
+
+def format_value(value: Any, column: str) -> str:
+    """A value as text; lists and objects as JSON.
+
+    Raises:
+        DocumentSkipped: it is bytes.
+    """
+    match value:
+        case None:
+            return ""
+        case str():
+            return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return _in_utc(value).isoformat()
+        case date() | time():
+            return value.isoformat()
+        case int() | float() | Decimal() | UUID():
+            return str(value)
+        case bytes() | bytearray() | memoryview():
+            raise DocumentSkipped(f"the column {column!r} holds bytes, not text")
+        case _:
+            return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str).replace("\0", "\ufffd")
+
+
+def parse_moment(value: Any) -> datetime | None:
+    """A time in UTC; None for what is none, such as a number of a version."""
+    return _in_utc(value) if isinstance(value, datetime) else parse_time(value)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _web_url(text: str) -> str | None:
+    """The address, if it leads to the web: what a row says is shown as a link."""
+    return text if text.startswith(("https://", "http://")) else None
+
+
+def _build_metadata(values: Mapping[str, Any], texts: Mapping[str, str], plan: ColumnPlan) -> dict[str, Any]:
+    created = parse_moment(values.get(plan.singles.get("created", "")))
+    labels = plan.singles.get("labels")
+    found: dict[str, Any] = {
+        "project": texts.get("project"),
+        "status": texts.get("status"),
+        "labels": _split_values(values[labels], labels, ",") if labels else [],
+        "created_at": created.isoformat() if created else None,
+        "columns": {name: text for name in plan.filters if (text := format_value(values[name], name))},
+        "tags": [f"{name}:{each}" for name in plan.filters for each in _split_values(values[name], name)],
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _split_values(value: Any, column: str, separator: str | None = None) -> list[str]:
+    """The values of a list, of a text that is cut at a separator, or the one value."""
+    if separator and isinstance(value, str):
+        value = value.split(separator)
+    texts = (format_value(each, column).strip() for each in (value if is_list(value) else [value]))
+    return list(dict.fromkeys(text[:_MAX_TAG_CHARS] for text in texts if text))[:_MAX_TAGS]
+
+
+# FOLD sources.table.rows
+# Rows of a table as documents: one document a row.
+#
+# Where the table says when a row was updated, a listing reads ids and that column alone; else it reads
+# every column and compares whole rows.
+
+_FORMAT_VERSION = "1"  # of the documents that `row_documents` makes
+_MAX_ID_CHARS = 1000
+_NO_ID_URI = "rows-without-id"
+_DEFAULT_MAX_BYTES = 1_000_000
+
+
+class TableRows(BatchSource):
+    """The rows of one table that have an id of their own."""
+
+    def __init__(self, reader: TableReader, columns: TableColumns, max_bytes: int | None = None) -> None:
+        self._reader = reader
+        self._columns = columns
+        self._max_bytes = max_bytes or _DEFAULT_MAX_BYTES
+        self._plan: ColumnPlan | None = None
+
+    def close(self) -> None:
+        """Free what was opened."""
+        self._reader.close()
+        self._plan = None
+
+    def discover(self) -> Iterator[Item]:
+        """Every row by its id; rows without an id, or that share one, as skipped.
+
+        Raises:
+            SourceRefused: the table cannot be read, or lacks a column.
+            SourceUnavailable: it did not answer.
+        """
+        plan, counts = self._require_plan(), dict[str, int]()
+        revisions: dict[str, str | None] = {}
+        for id_, revision in self._iter_revisions(plan):
+            counts[id_] = counts.get(id_, 0) + 1
+            revisions[id_] = revision
+        without_id = counts.pop("", 0)
+        undated = [id_ for id_, revision in revisions.items() if id_ and revision is None]
+        if undated:  # what says when they were updated is null: their columns are compared
+            revisions |= {str(row[0]): _hash_row(row) for row in self._reader.iter_rows(plan.names, undated)}
+        digest = self._digest(plan)
+        for id_, count in counts.items():
+            reason = f"{count} rows have this id" if count > 1 else _find_id_problem(id_)
+            revision = reason or f"{revisions[id_]}:{digest}"
+            yield Item(f"row/{_shorten_id(id_)}", revision, id_, reason)
+        if without_id:
+            reason = f"{without_id} rows have no id" if without_id > 1 else "a row has no id"
+            yield Item(_NO_ID_URI, reason, skip=reason)
+
+    def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Read rows in one pass over the table, or by one query."""
+        plan = self._require_plan()
+        missing = {item.locator: item for item in items}
+        for row in self._reader.iter_rows(plan.names, list(missing)) if missing else ():
+            if (item := missing.pop(str(row[0]), None)) is not None:
+                yield item, self._build_document(item, row, plan)
+        for item in missing.values():
+            yield item, DocumentSkipped(DELETED_REASON)
+
+    def _require_plan(self) -> ColumnPlan:
+        if self._plan is None:
+            present = self._reader.list_columns()
+            self._plan = plan_columns(self._columns, present, table=self._reader.description)
+        return self._plan
+
+    def _iter_revisions(self, plan: ColumnPlan) -> Iterable[tuple[str, str | None]]:
+        """The id of each row ("" for none), and what changes with the row; None where that is null."""
+        if updated := plan.singles.get("updated"):
+            for id_, moment in self._reader.iter_rows([plan.id, updated]):
+                yield id_ or "", None if moment is None else format_value(moment, updated)
+        else:
+            for row in self._reader.iter_rows(plan.names):
+                yield row[0] or "", _hash_row(row)
+
+    def _digest(self, plan: ColumnPlan) -> str:
+        """Changes where the same row may give another document."""
+        wanted = self._columns.model_dump_json()
+        return hash_strings(
+            _FORMAT_VERSION, wanted, *plan.names, self._reader.definition, str(self._max_bytes)
+        )[:8]
+
+    def _build_document(self, item: Item, row: Row, plan: ColumnPlan) -> Document | DocumentSkipped:
+        try:
+            return build_row_document(item.uri, row, plan, self._max_bytes)
+        except DocumentSkipped as reason:
+            return reason
+
+
+def _hash_row(row: Row) -> str:
+    return hash_strings(json.dumps(row, default=str, sort_keys=True))[:16]
+
+
+def _shorten_id(id_: str) -> str:
+    """The id; of one that is too long to be read, its beginning and a hash."""
+    return id_ if len(id_) <= _MAX_ID_CHARS else f"{id_[:100]}…{hash_strings(id_)}"
+
+
+def _find_id_problem(id_: str) -> str | None:
+    if len(id_) > _MAX_ID_CHARS:
+        return f"its id has more than {_MAX_ID_CHARS} characters"
+    return "its id has a NUL character" if "\0" in id_ else None
+
+
+def open_table(source: SourceConfig) -> TableRows:
+    """The rows that a configuration names; nothing is opened before `discover`."""
+    return TableRows(_build_reader(source), source.columns, source.max_bytes)
+
+
+def _build_reader(source: SourceConfig) -> TableReader:
+    connection = source.connection
+    if isinstance(connection, TableFilesConnection):
+        return FileRows(connection.path)
+    if isinstance(connection, DuckdbConnection):
+        return DuckdbQuery(connection)
+    assert isinstance(connection, PostgresConnection)  # `SourceConfig` allows no other
+    return PostgresQuery(connection)
+
+
+# FOLD sources.table.files
+# Rows of Parquet, Arrow, JSON Lines and CSV files; one after the other, in bounded memory.
+
+_FORMATS: dict[str, Literal["parquet", "ipc", "json", "csv"]] = {
+    ".parquet": "parquet",
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+}
+_BATCH_ROWS = 4096
+
+
+class FileRows:
+    """The rows of a file, of those in a folder, or of those that a pattern matches."""
+
+    definition = ""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.expanduser()
+
+    @property
+    def description(self) -> str:
+        """The path, as configured."""
+        return f"the table {self._path}"
+
+    def list_columns(self) -> list[str]:
+        """The columns of the first file."""
+        first = self._list_files()[0]
+        with _translate_errors(first):
+            return list(_open_file(first).schema.names)
+
+    def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
+        """The rows of all files, sorted by name; each file has all the columns."""
+        wanted = None if ids is None else pa.array(ids, pa.string())
+        for path in self._list_files():
+            with _translate_errors(path):
+                dataset = _open_file(path)
+                _require_columns(dataset.schema, columns, path)
+                for batch in dataset.to_batches(columns=list(columns), batch_size=_BATCH_ROWS):
+                    yield from _to_rows(batch, wanted)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _list_files(self) -> list[Path]:
+        path = self._path
+        if path.is_dir():
+            found = [each for each in path.rglob("*") if each.suffix.lower() in _FORMATS and each.is_file()]
+        elif path.is_file():
+            found = [path]
+        else:
+            found = [each for each in _match_pattern(path) if each.is_file()]
+        if not found:
+            raise SourceRefused(f"no file of rows is at {path}: correct connection.path")
+        return sorted(found)
+
+
+def _match_pattern(path: Path) -> Iterator[Path]:
+    """The files below the last folder before a pattern that match it."""
+    plain = takewhile(lambda part: not set(part) & set("*?["), path.parts)
+    folder = Path(*plain)
+    pattern = path.relative_to(folder).as_posix()
+    return folder.glob(pattern) if pattern != "." else iter(())
+
+
+def _open_file(path: Path) -> ds.Dataset:
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise SourceRefused(f"{path} is no file of rows: its name must end with {', '.join(_FORMATS)}")
+    if kind == "csv":
+        return _open_csv(path)
+    return ds.dataset(path, format=ds.JsonFileFormat() if kind == "json" else kind)
+
+
+def _open_csv(path: Path) -> ds.Dataset:
+    """Values as they are written: an id of `007` is no number."""
+    from pyarrow import csv
+
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    names = ds.dataset(path, format=ds.CsvFileFormat(parsing)).schema.names
+    as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+    return ds.dataset(path, format=ds.CsvFileFormat(parsing, convert_options=as_text))
+
+
+def _require_columns(schema: pa.Schema, columns: Sequence[str], path: Path) -> None:
+    if missing := [name for name in columns if name not in schema.names]:
+        raise SourceRefused(f"{path} has no column {', '.join(map(repr, missing))}, unlike the files before")
+    kind = schema.types[schema.names.index(columns[0])]
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise SourceRefused(f"the id {columns[0]!r} of {path} is of type {kind}: name one of text or numbers")
+
+
+def _to_rows(batch: pa.RecordBatch, wanted: pa.Array[Any] | None) -> Iterator[Row]:
+    ids = batch.column(0).cast(pa.string())
+    if wanted is not None:
+        chosen = pc.is_in(ids, value_set=wanted)  # pyright: ignore[reportUnknownMemberType]
+        batch, ids = batch.filter(chosen), ids.filter(chosen)
+    columns: list[list[Any]] = [
+        ids.to_pylist(),
+        *(batch.column(at).to_pylist() for at in range(1, batch.num_columns)),
+    ]
+    return zip(*columns, strict=True)
+
+
+@contextmanager
+def _translate_errors(path: Path) -> Generator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
+        raise SourceRefused(f"{path} cannot be read: {_first_line(error)}") from None
+    except PermissionError as error:
+        raise SourceRefused(f"{path} cannot be read ({error.strerror}): make it readable") from None
+    except OSError as error:
+        raise SourceUnavailable(f"reading {path} failed ({_first_line(error)}): try again later") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+# FOLD sources.table.postgres_query
+# Rows of a query to PostgreSQL: read-only transactions, and cursors that the server holds.
+#
+# The address is in no message: what a driver says of a wrong one quotes it.
+
+_CONNECT_TIMEOUT_S = 10
+_CURSOR_BATCH_ROWS = 2000
+
+
+class PostgresQuery:
+    """The rows of `connection.query`; each listing and each read is a transaction of its own."""
+
+    description = "the query of connection.query"
+
+    def __init__(self, connection: PostgresConnection) -> None:
+        self._connection = connection
+        self.definition = connection.query
+
+    def list_columns(self) -> list[str]:
+        """The columns that the query selects."""
+        with self._open_cursor(None) as cursor:
+            cursor.execute(f"select * from (\n{self._query}\n) as rows limit 0")  # noqa: S608
+            return [column.name for column in cursor.description]
+
+    def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
+        """The rows of the query, or those with some ids."""
+        first, *others = [_quote(name) for name in columns]
+        selected = ", ".join([f"{first}::text", *others])
+        statement = f"select {selected} from (\n{self._query}\n) as rows"  # noqa: S608
+        with self._open_cursor("documents") as cursor:
+            cursor.itersize = _CURSOR_BATCH_ROWS
+            if ids is None:
+                cursor.execute(statement)
+            else:  # with a parameter, a percent sign of the query is written twice
+                where = f" where {first}::text = any(%s)".replace(first, first.replace("%", "%%"))
+                cursor.execute(statement.replace("%", "%%") + where, (list(ids),))
+            yield from cursor
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    @property
+    def _query(self) -> str:
+        return self.definition.strip().rstrip(";")
+
+    @contextmanager
+    def _open_cursor(self, name: str | None) -> Generator[Any]:
+        """A cursor of a read-only transaction, in which nothing that others write is seen."""
+        try:
+            import psycopg2
+        except ImportError:
+            raise ConfigError(describe_missing("a source in PostgreSQL", "publish")) from None
+        connection = self._connect(psycopg2)
+        try:
+            connection.set_session(isolation_level="REPEATABLE READ", readonly=True)
+            with connection, connection.cursor(name) as cursor:
+                yield cursor
+        except psycopg2.Error as error:
+            raise _to_source_error(error) from None
+        finally:
+            connection.close()
+
+    def _connect(self, psycopg2: Any) -> Any:
+        dsn = self._connection.dsn.get_secret_value()
+        try:
+            return psycopg2.connect(
+                dsn,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                application_name="knowledge_pipeline",
+                options="-c timezone=UTC",
+            )
+        except psycopg2.OperationalError as error:
+            refused = "authentication failed" in str(error) or "does not exist" in str(error)
+            reason = "refuses the login" if refused else "cannot be reached"
+            kind = SourceRefused if refused else SourceUnavailable
+            raise kind(
+                f"the database of connection.dsn {reason}: check its host, port, user, password and name"
+            ) from None
+        except psycopg2.Error:
+            raise ConfigError(
+                "connection.dsn is no address of a database: postgresql://USER:PASSWORD@HOST/NAME"
+            ) from None
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _to_source_error(error: Any) -> SourceRefused | SourceUnavailable:
+    """What PostgreSQL says of the query; its message quotes no address."""
+    code, said = error.pgcode, error.diag.message_primary
+    if code is None or code.startswith(("08", "57P", "53", "40")):
+        return SourceUnavailable("the database ended the query before its last row: try again later")
+    return SourceRefused(f"connection.query cannot be run: {said} ({code})")
+
+
+# FOLD sources.table.duckdb_query
+# Rows of a query to a database file of DuckDB, through the store's own interface to DuckDB.
+
+
+class DuckdbQuery:
+    """The rows of `connection.query`; the file is open only while it is read, so that others may write."""
+
+    description = "the query of connection.query"
+
+    def __init__(self, connection: DuckdbConnection) -> None:
+        self._path = connection.path.expanduser()
+        self.definition = connection.query
+
+    def list_columns(self) -> list[str]:
+        """The columns that the query selects."""
+        with open_duckdb_file(self._path) as database:
+            return database.list_columns(self.definition)
+
+    def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
+        """The rows of the query, or those with some ids."""
+        with open_duckdb_file(self._path) as database:
+            yield from database.iter_rows(self.definition, columns, ids)
+
+    def close(self) -> None:
+        """Nothing is kept open."""

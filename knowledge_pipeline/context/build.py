@@ -1,0 +1,529 @@
+"""Builds the context for an agent's task: what its searches found, as a prompt within a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from knowledge_pipeline.config.context_sections import SectionSettings
+from knowledge_pipeline.config.operation import ContextSettings
+from knowledge_pipeline.context.prompt import FittedPrompt, PromptFitter, render_query
+from knowledge_pipeline.context.select import (
+    ContextCandidate,
+    ExcerptSelector,
+    SearchChances,
+    SectionedSelector,
+    SectionSelector,
+    follow_links,
+    leave_out_shown,
+    rank_candidates,
+)
+from knowledge_pipeline.context.task_text import (
+    build_query,
+    describe_task,
+    find_nearby_text,
+    get_example,
+    name_files,
+    neutralize_filters,
+)
+from knowledge_pipeline.contract.filters import (
+    DocumentType,
+    Filters,
+    SearchName,
+    SearchType,
+    SectionType,
+    TaskKind,
+)
+from knowledge_pipeline.contract.responses import (
+    ContextResponse,
+    ContextSection,
+    SearchResponse,
+    SearchResult,
+    SearchRun,
+)
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.answer_cache import Stopwatch
+from knowledge_pipeline.query.code_graph import CodePlace
+from knowledge_pipeline.query.search import Engine
+from knowledge_pipeline.query.working_tree import Blame
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
+
+
+# FOLD query.agent_context.similar_files
+# Finds what is like the files and the snippet of a task, in other files.
+
+
+async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:
+    """At most `limit` results; of several files, the best of each in turn, and none of theirs.
+
+    A file that is not in the index is a skipped step, unless a snippet says what to look for.
+
+    Raises:
+        KnowledgeError: nothing could be searched for; the first error.
+    """
+    text, paths = get_example(task), task.paths
+    search = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
+    if len(paths) > 1 and text is None:
+        outcomes = await asyncio.gather(
+            *(search(path=path, source=task.source) for path in paths), return_exceptions=True
+        )
+        response = _merge_responses(outcomes)
+    else:
+        path = paths[0] if paths else None
+        try:
+            response = await search(path=path, source=task.source)
+        except NotFound:  # the file must be in the index unless there is a snippet
+            if path is None or text is None:
+                raise
+            response = await search()
+    if len(paths) < 2:
+        return response
+    return replace(response, results=tuple(_leave_out(response.results, paths, task.source)[:limit]))
+
+
+def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> SearchResponse:
+    problems = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if unexpected := [problem for problem in problems if not isinstance(problem, KnowledgeError)]:
+        raise unexpected[0]
+    found = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
+    if not found:
+        raise problems[0]
+    oldest = min(found, key=lambda each: each.release)  # another release than the others' is tried again
+    in_turn = chain.from_iterable(zip_longest(*(each.results for each in found)))
+    results = {each.id: each for each in in_turn if each is not None}
+    steps = tuple(dict.fromkeys(step for each in found for step in each.degraded))
+    reasons = {step: why for each in found for step, why in (each.explain or {}).get("degraded", {}).items()}
+    if problems:
+        steps, reasons = (*steps, "similar"), {**reasons, "similar": "; ".join(map(str, problems))}
+    explain = {**(oldest.explain or {}), "degraded": reasons}
+    took_ms = max(each.took_ms for each in found)
+    return replace(oldest, results=tuple(results.values()), degraded=steps, explain=explain, took_ms=took_ms)
+
+
+def _leave_out(
+    results: Sequence[SearchResult], paths: Collection[str], source: str | None
+) -> list[SearchResult]:
+    """The results that are not of the task's own files."""
+    return [
+        result
+        for result in results
+        if result.citation.path not in paths or source not in (None, result.citation.source)
+    ]
+
+
+# FOLD query.agent_context.searches
+# Searches for an agent's task, and reports what each search found or why it failed.
+#
+# One search ranks all types of sources together; what is like the task's files or its snippet is searched
+# for beside it.
+
+_CODE, _DOCUMENTS = ("code",), get_args(DocumentType)
+_HISTORY = ("git_history", "github_pr")
+_TICKETS = ("github_issues", "discussions", "jira", "slack")
+_WEIGHTS: Mapping[TaskKind, Mapping[tuple[str, ...], float]] = {
+    "code_generation": {_CODE: 1.0, _DOCUMENTS: 0.7, _HISTORY: 0.4, _TICKETS: 0.4},
+    "code_review": {_CODE: 1.0, _DOCUMENTS: 0.6, _HISTORY: 0.6, _TICKETS: 0.4},
+    "merge_resolution": {_CODE: 1.0, _DOCUMENTS: 0.4, _HISTORY: 1.0, _TICKETS: 0.5},
+    "issue_resolution": {_CODE: 1.0, _DOCUMENTS: 0.7, _HISTORY: 0.7, _TICKETS: 0.8},
+    "complete_code": {_CODE: 1.0, _DOCUMENTS: 0.3, _HISTORY: 0.0, _TICKETS: 0.0},
+}
+"""Of the chance that a result answers, by the type of its source; of questions and other types 1."""
+
+_SIMILAR_WEIGHTS: Mapping[TaskKind, float] = {
+    "code_generation": 0.9,
+    "code_review": 1.0,
+    "merge_resolution": 0.6,
+    "issue_resolution": 0.6,
+    "complete_code": 1.0,
+    "question": 0.5,
+    "chat": 0.5,
+}
+"""Of the chance of the best result, that the first similar one has."""
+
+_MAX_ATTEMPTS = 3  # to search one release with all
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSearchResults:
+    """What all searches of a task found."""
+
+    release: int
+    runs: tuple[SearchRun, ...]
+    searches: tuple[SearchChances, ...]  # those that did not fail
+    is_truncated: bool  # whether only the beginning of the task's text was searched for
+
+    @property
+    def code(self) -> list[SearchResult]:
+        """The code that the search for the task's text found, best first."""
+        results = next((search.results for search in self.searches if search.name == "semantic"), ())
+        return [result for result in results if result.metadata["source_type"] == "code"]
+
+
+async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
+    """Run the searches of a task, at most `limit` results each, all of one release.
+
+    The run of a search that fails has a problem; the others go on.
+
+    Raises:
+        KnowledgeError: none could be run; the first one's error.
+    """
+    query, is_truncated = build_query(task)
+    runs = list(_plan_runs(task, query))
+    outcomes: list[SearchResponse | KnowledgeError] = []
+    for _ in range(_MAX_ATTEMPTS):
+        outcomes = await asyncio.gather(*(_run_search(engine, access, task, run, limit) for run in runs))
+        if len({outcome.release for outcome in outcomes if isinstance(outcome, SearchResponse)}) <= 1:
+            break
+    responses = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
+    if not responses:
+        raise next(outcome for outcome in outcomes if isinstance(outcome, KnowledgeError))
+    release = max(response.release for response in responses)
+    found: dict[SearchName, Sequence[SearchResult]] = {
+        run.name: outcome.results
+        for run, outcome in zip(runs, outcomes, strict=True)
+        if isinstance(outcome, SearchResponse) and outcome.release == release
+    }
+    searches = [
+        await follow_links(engine, access, task.filters, search, release)
+        for search in _estimate_chances(task.kind, found)
+    ]
+    return TaskSearchResults(
+        release=release,
+        runs=tuple(_complete_run(run, outcome, release) for run, outcome in zip(runs, outcomes, strict=True)),
+        searches=tuple(searches),
+        is_truncated=is_truncated,
+    )
+
+
+def _estimate_chances(
+    kind: TaskKind, found: Mapping[SearchName, Sequence[SearchResult]]
+) -> Iterator[SearchChances]:
+    """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
+    best = 1.0
+    if "semantic" in found:
+        weights = {result.id: _find_weight(kind, result) for result in found["semantic"]}
+        results = [result for result in found["semantic"] if weights[result.id] > 0]
+        chances = [result.score * weights[result.id] for result in results]
+        yield SearchChances("semantic", results, chances)
+        best = max(chances, default=best)
+    if "similar" in found:
+        yield SearchChances.by_rank("similar", found["similar"], best * _SIMILAR_WEIGHTS[kind])
+
+
+def _find_weight(kind: TaskKind, result: SearchResult) -> float:
+    weights = _WEIGHTS.get(kind, {})
+    source_type = result.metadata["source_type"]
+    return next((weight for types, weight in weights.items() if source_type in types), 1.0)
+
+
+def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:
+    """A search of all that the task's filters allow, and one by its files and its snippet, if it has any."""
+    yield SearchRun("semantic", "semantic", " ".join((query, *name_files(task))), task.filters.source_types)
+    if task.paths or get_example(task):
+        yield SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet")
+
+
+async def _run_search(
+    engine: Engine, access: Access, task: Task, run: SearchRun, limit: int
+) -> SearchResponse | KnowledgeError:
+    try:
+        if run.name == "similar":
+            return await find_similar(engine, access, task, limit)
+        return await engine.search(
+            run.query, access, filters=task.filters, limit=limit, explain=True, diverse=False
+        )
+    except KnowledgeError as error:
+        return error
+
+
+def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, release: int) -> SearchRun:
+    if isinstance(outcome, KnowledgeError):
+        return replace(run, problem=str(outcome))
+    if outcome.release != release:
+        return replace(run, problem=f"it searched release {outcome.release}, the others {release}: try again")
+    reasons = dict((outcome.explain or {}).get("degraded", {}))
+    degraded = {step: reasons.get(step, "") for step in outcome.degraded}
+    return replace(run, found=len(outcome.results), took_ms=outcome.took_ms, degraded=degraded)
+
+
+# FOLD query.agent_context.sections
+# Runs the searches of a context's configured sections, besides those of the task's kind.
+
+_QUERY_CHARS = 4_000
+_LINKING_RESULTS = 3  # of code, whose types are shown
+_CONVENTIONS = "coding conventions, style and best practices {{ languages | join(' ') }} {{ task }}"
+_CONVENTION_NAMES = ("contributing", "conventions", "coding", "style", "guidelines", "best-practices")
+_CONVENTION_PATHS = Filters(
+    paths=(
+        *(f"**/{form}*" for name in _CONVENTION_NAMES for form in (name, name.upper(), name.capitalize())),
+        *(f"**/{name}*/**" for name in _CONVENTION_NAMES),
+        "**/AGENTS.md",
+    )
+)
+_SEARCH_TYPES: Mapping[SectionType, SearchType] = {
+    "semantic": "semantic",
+    "code": "code",
+    "similar": "similar",
+    "historical": "historical",
+    "conventions": "semantic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SectionResults:
+    """A section, and what its search found, best first."""
+
+    section: ContextSection
+    results: tuple[SearchResult, ...] = ()
+    release: int | None = None  # None: its search failed
+    error: KnowledgeError | None = None
+
+
+async def run_sections(
+    engine: Engine,
+    access: Access,
+    task: Task,
+    sections: Sequence[SectionSettings],
+    *,
+    code: Sequence[SearchResult],
+) -> list[SectionResults]:
+    """The results of all sections, in their order; a search that fails has a problem.
+
+    Type definitions are those that the task's files, and the best `code` that was found, refer to.
+    """
+    found = await asyncio.gather(*(_run_section(engine, access, task, section, code) for section in sections))
+    return list(found)
+
+
+def require_release(found: Iterable[SectionResults], release: int) -> list[SectionResults]:
+    """The sections, without what is of another release than the rest of the context."""
+    return [
+        each
+        if each.release in (None, release)
+        else SectionResults(
+            replace(
+                each.section, problem=f"it searched release {each.release}, the others {release}: try again"
+            )
+        )
+        for each in found
+    ]
+
+
+async def _run_section(
+    engine: Engine, access: Access, task: Task, settings: SectionSettings, code: Sequence[SearchResult]
+) -> SectionResults:
+    query = _build_section_query(task, settings)
+    heading = settings.heading or settings.name
+    section = ContextSection(settings.name, heading, settings.type, query, settings.share)
+    try:
+        if settings.type == "type_definitions":
+            response = await _find_type_definitions(engine, access, task, code, settings.limit)
+        else:
+            use_defaults = settings.type == "conventions" and settings.filters == Filters()
+            response = await engine.search(
+                query,
+                access,
+                type=_SEARCH_TYPES[settings.type],
+                filters=task.filters,
+                within=_CONVENTION_PATHS if use_defaults else settings.filters,
+                limit=settings.limit,
+                explain=True,
+                diverse=False,
+            )
+    except KnowledgeError as error:
+        return SectionResults(replace(section, problem=str(error)), error=error)
+    reasons = dict((response.explain or {}).get("degraded", {}))
+    completed = replace(
+        section,
+        found=len(response.results),
+        took_ms=response.took_ms,
+        degraded={step: reasons.get(step, "") for step in response.degraded},
+    )
+    return SectionResults(completed, response.results, response.release)
+
+
+def _build_section_query(task: Task, settings: SectionSettings) -> str:
+    """The section's own query, else the task's; what the task says is text in it, and never a filter."""
+    if settings.type == "type_definitions":
+        return ", ".join(task.paths) or "the code that was found"
+    if settings.query is None and settings.type != "conventions":
+        example = get_example(task) if settings.type == "similar" else None
+        return example or build_query(task)[0]
+    place = f"the query of the section {settings.name} in context.sections"
+    return neutralize_filters(render_query(settings.query or _CONVENTIONS, place, describe_task(task)))[
+        :_QUERY_CHARS
+    ]
+
+
+async def _find_type_definitions(
+    engine: Engine, access: Access, task: Task, code: Sequence[SearchResult], limit: int
+) -> SearchResponse:
+    places: list[CodePlace] = [(path, task.source) for path in task.paths]
+    places += [
+        (f"{each.citation.path}:{each.span.start_line}", each.citation.source)
+        for each in code[:_LINKING_RESULTS]
+    ]
+    types = await engine.find_used_types(places, access)
+    lines = (
+        (node.source, node.path, int(node.lines[1:].partition("-")[0]))
+        for node in types
+        if node.source and node.path and node.lines
+    )
+    filters = replace(task.filters, source_types=("code",))
+    response = await engine.read_lines(list(lines)[: 2 * limit], access, filters)
+    return replace(response, results=response.results[:limit])
+
+
+_RESULTS = 100  # of each search
+_BLAMED_RESULTS = 10  # of the best; git is run for each
+
+
+async def get_context(
+    engine: Engine,
+    access: Access,
+    task: Task,
+    settings: ContextSettings,
+    *,
+    max_tokens: int | None = None,
+    template: str | Path | None = None,
+    blame: Blame | None = None,
+) -> ContextResponse:
+    """The excerpts that help with a task, as a prompt of at most `max_tokens` tokens.
+
+    No search sees more than the access allows. `blame` says of the best results who changed their lines.
+    By default the budget is that of the settings, the section `context` of `knowledge.yaml`, and the template
+    (see `load_template`) that of the task's kind.
+
+    Raises:
+        InvalidQuery: the task or the template is wrong, or they alone exceed the budget.
+        ConfigError: the folder of templates does not exist, or a section is wrong.
+        ModelError: the tokenizer cannot be loaded.
+        NotFound: nothing is released yet.
+    """
+    watch = Stopwatch()
+    budget = settings.max_tokens if max_tokens is None else max_tokens
+    if budget < 1:
+        raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 or more")
+    fitter = await asyncio.to_thread(PromptFitter.load, task, budget, settings, template)
+    found = await _run_searches(engine, access, task, fitter.sections)
+    own = rank_candidates(found.searches.searches)
+    if blame:
+        best = [each.result for each in own[:_BLAMED_RESULTS]]
+        marked, _ = await blame.mark_results(best, access)
+        fitter = replace(fitter, blame={each.id: each.blame for each in marked if each.blame})
+    fitted, candidates = await asyncio.to_thread(_select_and_fit, fitter, own, found)
+    excerpts = fitted.selection.excerpts
+    shown_ids = {id_ for excerpt in excerpts for id_ in excerpt.chunks}
+    searches = found.searches
+    shown_counts = {
+        search.name: sum(result.id in shown_ids for result in search.results) for search in searches.searches
+    }
+    runs = [*searches.runs, *(section.section for section in found.sections)]
+    steps = [step for run in runs for step in run.degraded]
+    failed = [run.name for run in runs if run.problem]
+    cut = [*(["task"] if searches.is_truncated else []), *(["history"] if fitted.dropped_turns else [])]
+    return ContextResponse(
+        query_id=str(uuid.uuid4()),
+        took_ms=watch.took_ms,
+        release=searches.release,
+        degraded=tuple(dict.fromkeys([*steps, *failed, *cut, *fitter.cut])),
+        kind=task.kind,
+        text=fitted.text,
+        tokens=fitted.tokens,
+        max_tokens=budget,
+        tokenizer=settings.tokenizer,
+        template=fitter.prompt.name,
+        excerpts=excerpts,
+        omitted=fitted.selection.omitted,
+        searches=tuple(replace(run, shown=shown_counts.get(run.name, 0)) for run in searches.runs),
+        results=tuple(candidate.result for candidate in candidates if candidate.result.id in shown_ids),
+        sections=tuple(_complete_section(section, fitted) for section in found.sections) or None,
+        messages=fitted.messages,
+        dropped_turns=fitted.dropped_turns,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundResults:
+    """What the task's own searches found, and those of the sections."""
+
+    searches: TaskSearchResults
+    sections: Sequence[SectionResults] = ()
+
+
+async def _run_searches(
+    engine: Engine, access: Access, task: Task, sections: Sequence[SectionSettings]
+) -> _FoundResults:
+    """The task's own searches, unless the sections leave them nothing of the budget, and the sections'."""
+    if not sections:
+        return _FoundResults(await run_task_searches(engine, access, task, limit=_RESULTS))
+    if _find_own_share(sections):
+        searches = await run_task_searches(engine, access, task, limit=_RESULTS)
+        found = await run_sections(engine, access, task, sections, code=searches.code)
+        return _FoundResults(searches, require_release(found, searches.release))
+    found = await run_sections(engine, access, task, sections, code=())
+    releases = [each.release for each in found if each.release is not None]
+    if not releases:
+        raise found[0].error or NotFound("no section of the context could be searched")
+    searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
+    return _FoundResults(searches, require_release(found, searches.release))
+
+
+def _find_own_share(sections: Sequence[SectionSettings]) -> float:
+    """What the sections leave to the task's own searches."""
+    return max(0.0, round(1 - sum(section.share for section in sections), 6))
+
+
+def _select_and_fit(
+    fitter: PromptFitter, own: Sequence[ContextCandidate], found: _FoundResults
+) -> tuple[FittedPrompt, list[ContextCandidate]]:
+    """The prompt, and all candidates. What a section has found is its own, and no other's.
+
+    What is nearby says what the question is about as well: see `find_nearby_text`.
+    """
+    question = "\n".join(filter(None, (fitter.task.text, find_nearby_text(fitter.task))))
+
+    def build_selector(candidates: Sequence[ContextCandidate], words: str) -> ExcerptSelector:
+        return ExcerptSelector(
+            candidates,
+            words,
+            count=fitter.count,
+            heading_cost=fitter.estimate_heading,
+            heading_share=fitter.heading_share,
+        )
+
+    if not fitter.sections:
+        return fitter.fit(build_selector(own, question)), list(own)
+    taken: list[ContextCandidate] = []
+    selectors: list[SectionSelector] = []
+    for each in found.sections:
+        section = each.section
+        ranked = rank_candidates([SearchChances.by_rank(section.name, each.results)])
+        kept = leave_out_shown(ranked, (held.result for held in taken))
+        taken += kept
+        selector = build_selector(kept, f"{section.query}\n{question}")
+        selectors.append(SectionSelector(section.name, section.share, selector))
+    rest = leave_out_shown(own, (held.result for held in taken))
+    if own_share := _find_own_share(fitter.sections):
+        selectors.insert(0, SectionSelector(None, own_share, build_selector(rest, question)))
+    return fitter.fit(SectionedSelector(selectors)), [*rest, *taken]
+
+
+def _complete_section(found: SectionResults, fitted: FittedPrompt) -> ContextSection:
+    numbers = fitted.selection.sections.get(found.section.name, ())
+    excerpts = [fitted.selection.excerpts[number - 1] for number in numbers]
+    return replace(
+        found.section,
+        shown=sum(len(excerpt.chunks) for excerpt in excerpts),
+        tokens=sum(excerpt.tokens for excerpt in excerpts),
+        excerpts=numbers,
+    )

@@ -1,0 +1,273 @@
+"""What the live release holds: its rows, and its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from knowledge_pipeline.contract.base import HIDDEN, JsonResponse
+from knowledge_pipeline.contract.filters import EventState, HealthState, RefreshState
+
+
+@dataclass(frozen=True, slots=True)
+class StatusResponse(JsonResponse):
+    """Rows of the live release that the caller may see, without archived ones."""
+
+    release: int
+    released_at: datetime
+    rows: int
+    by_source: Mapping[str, int]  # for an operator also sources without rows
+    by_type: Mapping[str, int]
+    by_space: Mapping[str, int]
+    unembedded_rows: Mapping[str, int] = field(
+        metadata={"description": "By source, rows that have no vector yet: words alone find them."}
+    )
+    unindexed_rows: Mapping[str, int] = field(
+        metadata={"description": "By space, rows that are found by scanning; for operators."}
+    )
+    restores: int | None = field(
+        default=None, metadata={"description": "The release whose content a rollback made live again."}
+    )
+    pinned_since: datetime | None = field(
+        default=None,
+        metadata={"description": "Since when refreshes publish nothing, because a rollback is pinned."},
+    )
+    pin: str | None = field(default=None, metadata={"description": "The same, in a sentence."})
+
+
+@dataclass(frozen=True, slots=True)
+class LastEvent:
+    """The last event about a source that a service sent to a server of this machine."""
+
+    service: str = field(metadata={"examples": ["github", "jira"]})
+    kind: str = field(
+        metadata={
+            "description": "As the service calls it; empty where it does not say.",
+            "examples": ["push", "jira:issue_updated"],
+        }
+    )
+    at: datetime = field(metadata={"description": "When it came."})
+    state: EventState = field(metadata={"description": "done: what it is about has been read since."})
+    error: str | None = field(metadata={"description": "Why that failed last, in a sentence."})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """Whether a source is as it should be, and what its refreshes left out and cost."""
+
+    state: Literal["fresh", "stale"]
+    reason: str = field(metadata={"description": "Why it is stale; empty where it is not."})
+    age_hours: float | None = field(
+        metadata={"description": "Since its index was last brought up to date; null: it never was."}
+    )
+    trigger: str | None = field(metadata={"description": "When it is refreshed; null: it is not configured."})
+    skipped: int = field(metadata={"description": "Documents that give no chunk."})
+    skipped_reasons: str | None = field(
+        metadata={"description": "Why, the most frequent reason first, each with its number of documents."}
+    )
+    cost: float | None = field(
+        metadata={"description": "Of its vectors, as far as the log goes back; null without a tenant."}
+    )
+    last_run: str | None = field(metadata={"description": "The Dagster run that refreshed it last."})
+    last_run_url: str | None = field(
+        metadata={"description": "Its page, where the server knows the address of Dagster."}
+    )
+    last_event: LastEvent | None = field(
+        default=None, metadata={"description": "null: none came within 30 days, to this machine."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One source, as far as the caller may see it."""
+
+    id: str
+    type: str
+    chunks: int
+    refreshed_at: datetime | None = field(metadata={"description": "When it was last read; null: not known."})
+    embedded: int = field(metadata={"description": "Chunks that have a vector; words alone find the others."})
+    state: SourceState | None = field(
+        default=None,
+        metadata={"description": "Whether it is stale, and why; null: not all of it is visible."},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionsResponse(JsonResponse):
+    """The sources that can be searched."""
+
+    release: int
+    released_at: datetime
+    collections: tuple[Collection, ...]
+    pin: str | None = field(
+        default=None, metadata={"description": "That a rollback is pinned, so that what is new is not live."}
+    )
+
+
+# FOLD contract.responses.health
+# Whether a server and the watchers of its store work.
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentHealth:
+    """One component of the service."""
+
+    status: HealthState = field(
+        metadata={"description": "disabled: not configured; unknown: the check did not finish."}
+    )
+    detail: str | None = field(default=None, metadata={"description": "What a problem means for answers."})
+
+
+@dataclass(frozen=True, slots=True)
+class HealthResponse(JsonResponse):
+    """The health of the service."""
+
+    status: Literal["ok", "degraded", "unhealthy"] = field(
+        metadata={"description": "degraded: answers lack something; unhealthy: there are none."}
+    )
+    components: Mapping[str, ComponentHealth]
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherHealth:
+    """One `knowledge watch`, without names of sources."""
+
+    status: Literal["ok", "unhealthy"]
+    state: str = field(metadata={"examples": ["waiting", "refreshing", "starting"]})
+    started_at: datetime
+    looked_at: datetime = field(metadata={"description": "When it last looked for changes, or progressed."})
+    sources: int
+    behind: int = field(metadata={"description": "Sources whose last refresh failed or is not done."})
+    last_error_at: datetime | None
+    detail: str | None = field(metadata={"description": "What is wrong, and what to do."})
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherHealthResponse(JsonResponse):
+    """The health of the watchers of the store on the server's machine."""
+
+    status: Literal["ok", "unhealthy", "absent"] = field(
+        metadata={"description": "unhealthy: one hangs, or was killed; absent: none runs."}
+    )
+    detail: str
+    watchers: tuple[WatcherHealth, ...]
+
+
+# FOLD contract.responses.usage
+# How the knowledge base is used, and what that costs.
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStats:
+    """The queries of a period."""
+
+    count: int
+    zero_result_count: int
+    degraded: int
+    cached: int
+    by_type: Mapping[str, int]
+    by_interface: Mapping[str, int]
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatsResponse(JsonResponse):
+    """How much is indexed, and how it is used."""
+
+    release: int
+    chunks: int
+    by_type: Mapping[str, int]
+    hours: int
+    queries: QueryStats | None = field(
+        metadata={"description": "Of the caller's tenant, or all for an operator; null: none, or not logged."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallResponse(JsonResponse):
+    """What was recorded of a reported model call."""
+
+    cost: float
+    budget: str | None = field(
+        metadata={"description": "The caller's budget that is nearly or wholly spent, in a sentence."}
+    )
+
+
+# FOLD contract.responses.refreshes
+# Refreshes that a server was asked for, by an operator or a webhook.
+
+
+@dataclass(slots=True)
+class Refresh(JsonResponse):
+    """One refresh of sources, or the purge of one."""
+
+    id: str
+    sources: tuple[str, ...]
+    reason: str = field(
+        metadata={"description": "What requested it.", "examples": ["sync", "github", "jira", "purge"]}
+    )
+    status: RefreshState
+    requested_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    error: str | None = field(default=None, metadata={"description": "Why it failed, in a sentence."})
+    release: int | None = field(default=None, metadata={"description": "The release that it published."})
+    documents: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # "SOURCE/URI"; none: whole sources
+    relist: bool = field(default=False, metadata=HIDDEN)  # services are listed in full
+    tries: int = field(default=0, metadata=HIDDEN)  # that failed before this one
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshListResponse(JsonResponse):
+    """The refreshes that servers of this store were asked for, newest first; the last two hundred."""
+
+    refreshes: tuple[Refresh, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookResponse(JsonResponse):
+    """What a webhook started."""
+
+    refreshes: tuple[Refresh, ...]
+    ignored_reason: str | None = field(metadata={"description": "Why nothing was started."})
+
+
+# FOLD contract.responses.sources
+# Sources of knowledge.yaml, as an operator manages them over HTTP.
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResponse(JsonResponse):
+    """A source, without its secrets."""
+
+    id: str
+    type: str
+    location: str = field(metadata={"description": "The folder or address that it reads."})
+    branch: str | None
+    refresh_trigger: str = field(
+        metadata={"description": "When it is refreshed automatically.", "examples": ["on_commit"]}
+    )
+    visibility: str
+    tenant: str | None
+    principals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceListResponse(JsonResponse):
+    """The sources of knowledge.yaml that the caller may manage."""
+
+    sources: tuple[SourceResponse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRemovedResponse(JsonResponse):
+    """A source that is no longer declared."""
+
+    source_id: str
+    purge: Refresh | None = field(
+        metadata={"description": "null: its content stays until `knowledge purge` deletes it."}
+    )

@@ -1,0 +1,513 @@
+"""The code graph: nodes and edges, and the neighbours of one result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from knowledge_pipeline.contract.base import HIDDEN, QueryResponse, Step
+from knowledge_pipeline.contract.filters import (
+    FileState,
+    NodeRole,
+    SearchName,
+    SearchType,
+    SectionType,
+    TaskKind,
+)
+from knowledge_pipeline.contract.requests import ChatMessage
+from knowledge_pipeline.records import Mention, Metadata
+
+_RESOLUTIONS = {
+    1.0: "by import or scope",
+    0.9: "by declared type",
+    0.8: "by value",
+    0.7: "by subclass",
+    0.5: "by name",
+    0.0: "not resolved",
+}
+"""How an edge of the code graph found its target, by its confidence; docs/code-graph.md explains them."""
+
+
+_SEVERAL = "one of several"
+
+
+def describe_resolution(confidence: float) -> str:
+    """How an edge of a confidence was resolved; other confidences than those of one target are shared."""
+    return _RESOLUTIONS.get(round(confidence, 2), _SEVERAL)
+
+
+def describe_certainty(resolution: str, confidence: float) -> str:
+    """`by import or scope · 1.0`."""
+    return f"{resolution} · {round(confidence, 2)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A definition, a file, or a name outside of everything that is indexed."""
+
+    id: str
+    name: str  # qualified within its file: "Store.get"; of a file its path; outside its full name
+    kind: str = field(metadata={"examples": ["function", "class", "file", "outside"]})
+    full_name: str
+    source: str | None = None  # None: outside
+    path: str | None = None
+    lines: str | None = None  # "L10-L24"
+    language: str | None = None
+    signature: str = ""
+    url: str | None = None
+    role: NodeRole = field(
+        default="target", metadata={"description": "target, member (of the target), used_by, or uses."}
+    )
+    distance: int = field(default=0, metadata={"description": "Steps from the target."})
+    score: float | None = None  # in (0, 1], where nodes are ranked
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """A connection of two nodes: all places in a file where one uses the other in one way."""
+
+    kind: str = field(metadata={"examples": ["calls", "references", "extends", "implements", "imports"]})
+    source: str = field(metadata={"description": "Id of a node."})
+    target: str = field(metadata={"description": "Id of a node."})
+    path: str  # of the file that has the lines
+    lines: tuple[int, ...]  # counted from 1
+    confidence: float = field(metadata={"ge": 0, "le": 1})  # of the surest place
+    resolution: str = field(
+        default="",
+        metadata={
+            "description": "How the target was found.",
+            "examples": [*_RESOLUTIONS.values(), _SEVERAL],
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if not self.resolution:
+            object.__setattr__(self, "resolution", describe_resolution(self.confidence))
+
+    @property
+    def certainty(self) -> str:
+        """`by import or scope · 1.0`."""
+        return describe_certainty(self.resolution, self.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphResponse(QueryResponse):
+    """Nodes and edges; only candidates if the target is ambiguous."""
+
+    operation: str = field(metadata={"examples": ["usages", "calls"]})
+    target: str  # as requested
+    nodes: tuple[GraphNode, ...] = ()  # targets first, then by distance
+    edges: tuple[GraphEdge, ...] = ()
+    candidates: tuple[GraphNode, ...] = ()  # what an ambiguous target may mean
+    notes: tuple[str, ...] = field(
+        default=(), metadata={"description": "Sentences: what was left out, what could not be resolved."}
+    )
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)
+
+    @property
+    def targets(self) -> tuple[GraphNode, ...]:
+        """The nodes that were asked for."""
+        return tuple(node for node in self.nodes if node.role == "target")
+
+    @property
+    def matches(self) -> tuple[GraphNode, ...]:
+        """The nodes that were found from the targets."""
+        return tuple(node for node in self.nodes if node.role in ("used_by", "uses"))
+
+
+@dataclass(frozen=True, slots=True)
+class CodeNeighbour:
+    """Code that a result is connected to."""
+
+    name: str  # in its file: "Store.get"; of a file its path; of what is not indexed the full name
+    source: str | None = field(default=None, metadata={"description": "null: it is not indexed."})
+    path: str | None = None
+    line: int | None = None  # where it begins; of a caller, where it first calls the result
+    signature: str = ""
+    edge_line: int | None = field(
+        default=None, metadata={"description": "Line of the use, in the file that has it."}
+    )
+    confidence: float | None = field(
+        default=None, metadata={"ge": 0, "le": 1, "description": "How sure it is that this is meant."}
+    )
+
+    resolution: str = field(default="", metadata={"description": "How it was found to be meant."})
+
+    def __post_init__(self) -> None:
+        if not self.resolution and self.confidence is not None:
+            object.__setattr__(self, "resolution", describe_resolution(self.confidence))
+
+    @property
+    def certainty(self) -> str:
+        """`by declared type · 0.9`; empty where nothing is known of the edge."""
+        return "" if self.confidence is None else describe_certainty(self.resolution, self.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeNeighbours:
+    """What a result of code is connected to: a few neighbours of each kind."""
+
+    calls: tuple[CodeNeighbour, ...] = ()  # in the order of its lines
+    called_by: tuple[CodeNeighbour, ...] = ()  # of its own source first, then the surest
+    imports: tuple[CodeNeighbour, ...] = ()  # of its file; what it uses itself first
+    extends: tuple[CodeNeighbour, ...] = ()  # classes and interfaces
+    implemented_by: tuple[CodeNeighbour, ...] = ()  # what extends or implements it
+    omitted: Mapping[str, int] = field(
+        default_factory=dict[str, int],
+        metadata={"description": "How many more neighbours of each kind there are."},
+    )
+
+    def __bool__(self) -> bool:
+        return any((self.calls, self.called_by, self.imports, self.extends, self.implemented_by))
+
+
+# FOLD contract.responses.documents
+# A document as a whole, and the documents that it is related to.
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedDocument:
+    """A document that another one is related to."""
+
+    source: str
+    source_type: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    status: str | None
+    last_modified: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What one document says of another."""
+
+    kind: str = field(metadata={"examples": ["closes", "implements", "supersedes", "references"]})
+    direction: Literal["to", "from"] = field(
+        metadata={"description": "to: this document says it of the other; from: the other says it of this."}
+    )
+    target: str = field(metadata={"description": "The mention, as it is written."})
+    document: RelatedDocument = field(metadata={"description": "The other document."})
+
+
+@dataclass(frozen=True, slots=True)
+class RelationsResponse(QueryResponse):
+    """How a target is related to other documents."""
+
+    documents: tuple[RelatedDocument, ...] = field(
+        metadata={"description": "The target; several documents if a path is in several sources."}
+    )
+    relations: tuple[Relation, ...]  # the most important kinds first, then the newest
+    unresolved_mentions: tuple[Mention, ...] = field(
+        metadata={"description": "Mentions of documents that are not indexed, or not visible to the caller."}
+    )
+    is_truncated: bool = field(metadata={"description": "More documents mention it than were read."})
+
+    @property
+    def matches(self) -> tuple[Relation, ...]:
+        """What the log counts."""
+        return self.relations
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChunk:
+    """One chunk of a document."""
+
+    id: str
+    lines: str
+    section: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResponse(QueryResponse):
+    """A document of the live release, assembled from its chunks."""
+
+    id: str = field(metadata={"description": "`source:uri`."})
+    source: str
+    uri: str
+    path: str
+    title: str | None
+    url: str | None
+    text: str
+    complete: bool = field(metadata={"description": "false: some text between chunks is not indexed."})
+    metadata: Metadata = field(metadata={"description": "What its chunks have in common."})
+    chunks: tuple[DocumentChunk, ...]
+    related: tuple[Relation, ...]
+
+
+# FOLD contract.responses.search
+# What a search finds: results, where they are from, and why they were found.
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a result is from."""
+
+    source: str
+    path: str
+    lines: str = field(metadata={"examples": ["L10-L24", "L10"]})  # counted from 1
+    title: str | None
+    url: str | None  # with the lines as its fragment, unless the web address has one
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSpan:
+    """Where a result lies in its document; characters are half-open."""
+
+    uri: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    space_before: str | None = None  # all white space between the preceding text and it; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreExplanation:
+    """Where a score comes from. Ranks count from 1; None: that search did not find the result.
+
+    `boosts` are what the ranker's base and each feature add to the log-odds of the score: they sum to them,
+    unless the result was reranked or boosted by its age afterwards.
+    """
+
+    space: str
+    vector_rank: int | None
+    vector_score: float | None
+    bm25_rank: int | None
+    bm25_score: float | None
+    boosts: Mapping[str, float]
+    fused: float
+    rerank: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLines:
+    """Lines of a result that one commit wrote last."""
+
+    lines: str = field(metadata={"examples": ["L10-L24", "L10"]})  # of the file as it was indexed
+    commit: str
+    author: str | None
+    committed: datetime | None
+    message: str = field(metadata={"description": "Of the commit; secrets and personal data redacted."})
+    pull_requests: tuple[RelatedDocument, ...] = field(
+        default=(), metadata={"description": "Indexed pull or merge requests of the commit."}
+    )
+
+    @property
+    def subject(self) -> str:
+        """The first line of the message."""
+        return self.message.partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One result: a chunk of a document."""
+
+    id: str
+    content: str
+    score: float = field(metadata={"description": "Comparable within one response.", "ge": 0, "le": 1})
+    metadata: Metadata
+    citation: Citation
+    span: ResultSpan = field(metadata=HIDDEN)
+    related: tuple[Relation, ...] = field(
+        default=(), metadata={"description": "The most important relations of the document."}
+    )
+    graph: CodeNeighbours | None = field(
+        default=None, metadata={"description": "Of the best results of code.", "omit_none": True}
+    )
+    explain: ScoreExplanation | None = field(
+        default=None, metadata={"description": "Ranks and scores, on request.", "omit_none": True}
+    )
+    file_state: FileState | None = field(
+        default=None,
+        metadata={
+            "description": "The file now, compared with the index, where the source is a local folder.",
+            "omit_none": True,
+        },
+    )
+    blame: tuple[BlamedLines, ...] | None = field(
+        default=None, metadata={"description": "Who last changed its lines, on request.", "omit_none": True}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse(QueryResponse):
+    """The results of a search, best first."""
+
+    results: tuple[SearchResult, ...]
+    timings_ms: Mapping[str, float] = field(metadata={"description": "By step."})
+    cached: bool = False  # whether the same search was run before
+    embedded_share: float = field(
+        default=1.0,
+        metadata={
+            "description": "Share of the release's chunks that have a vector; words alone find the others.",
+            **{"ge": 0, "le": 1},
+        },
+    )
+    confidence: float | None = field(
+        default=None,
+        metadata={
+            "description": "How likely a result answers the question, where as many questions have an answer "
+            "as have none. Absent where it was not compared by its meaning.",
+            **{"ge": 0, "le": 1, "omit_none": True},
+        },
+    )
+    steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
+    explain: Mapping[str, Any] | None = field(
+        default=None, metadata={"description": "How the query was understood, on request.", "omit_none": True}
+    )
+
+
+# FOLD contract.responses.context
+# What an agent should read before it does a task.
+
+
+@dataclass(frozen=True, slots=True)
+class ContextExcerpt:
+    """An excerpt in a context, to be cited as `[number]`."""
+
+    number: int  # from 1, in the order shown
+    text: str  # exactly the document's, from the first to the last of its lines
+    citation: Citation
+    score: float  # of its best chunk
+    tokens: int  # about: with its heading, in the reader's tokens
+    found_by: tuple[str, ...]  # names of searches
+    symbols: tuple[str, ...]  # that it defines, as far as they are known
+    metadata: Metadata  # of its best chunk; of several, what they have in common
+    chunks: tuple[str, ...]  # ids
+    missing_lines: int = 0  # cut off at its end
+    near_duplicates: tuple[Citation, ...] = ()  # other places of nearly the same text
+    within: str | None = None  # the signature of the definition that it begins in the middle of
+    file_state: FileState | None = field(default=None, metadata={"omit_none": True})
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedChunk:
+    """A chunk that was found and did not fit."""
+
+    id: str
+    citation: Citation
+    score: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRun:
+    """One search for a task; one with a `problem` failed and found nothing."""
+
+    name: SearchName
+    type: SearchType
+    query: str  # the text, or the file, that was searched for
+    source_types: tuple[str, ...] = ()  # that it was narrowed to
+    found: int = 0
+    shown: int = 0  # of what it found
+    took_ms: float = 0.0
+    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # skipped step -> why
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSection:
+    """A section of a context, as `context.sections` configures it; with a `problem`, its search failed."""
+
+    name: str
+    heading: str
+    type: SectionType
+    query: str = field(metadata={"description": "The text, or the code, that was searched for."})
+    share: float  # of the budget
+    found: int = 0
+    shown: int = 0  # of what it found
+    tokens: int = 0  # of its excerpts
+    excerpts: tuple[int, ...] = ()  # their numbers
+    took_ms: float = 0.0
+    degraded: Mapping[str, Any] = field(default_factory=dict[str, Any])  # skipped step -> why
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextResponse(QueryResponse):
+    """What an agent should read before it does a task."""
+
+    # degraded: "vector", "rerank"; a search with a problem; "task": only its beginning was searched for;
+    # "history", "snippet", "suffix": only what is nearest to the question or the cursor is shown
+    kind: TaskKind
+    text: str = field(metadata={"description": "The prompt; of a chat, its system message."})
+    tokens: int  # of the prompt, or of all messages of a chat: at most `max_tokens`
+    max_tokens: int
+    tokenizer: str
+    template: str
+    excerpts: tuple[ContextExcerpt, ...]
+    omitted: tuple[OmittedChunk, ...] = field(
+        metadata={"description": "What was found and did not fit, best first."}
+    )
+    searches: tuple[SearchRun, ...] = field(
+        metadata={"description": "Which searches were run, and what each found."}
+    )
+    results: tuple[SearchResult, ...] = field(metadata=HIDDEN)  # of the excerpts, best first
+    sections: tuple[ContextSection, ...] | None = field(
+        default=None,
+        metadata={"description": "What each configured section found.", "omit_none": True},
+    )
+    messages: tuple[ChatMessage, ...] | None = field(
+        default=None,
+        metadata={
+            "description": "Of a chat: the system message, the history that fits, and the question.",
+            "omit_none": True,
+        },
+    )
+    dropped_turns: int | None = field(
+        default=None,
+        metadata={
+            "description": "Of a chat: how many of the oldest messages of the history did not fit.",
+            "omit_none": True,
+        },
+    )
+
+
+# FOLD contract.responses.trace
+# What made a result: its document, its chunk, and the refresh that wrote it.
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRefresh:
+    """One stage of the refresh that wrote a result."""
+
+    stage: str
+    done_at: datetime
+    seconds: float
+    changes: int = field(metadata={"description": "Keys that it added, changed or removed."})
+    code: str | None = field(metadata={"description": "Versions of the package and of the stage's code."})
+    settings: Mapping[str, str] = field(
+        metadata={"description": "Digests of the settings that it used: source, chunking, model, access."}
+    )
+    run: str | None = field(metadata={"description": "The Dagster run; null: by the command line."})
+    run_url: str | None = field(metadata={"description": "Its page, if KNOWLEDGE_DAGSTER_URL is set."})
+
+
+@dataclass(frozen=True, slots=True)
+class TraceResponse(QueryResponse):
+    """What made a result, as far as the store still knows it."""
+
+    id: str
+    citation: Citation
+    revision: str | None = field(metadata={"description": "Of the document, as its source has it."})
+    document_hash: str | None
+    chunk_fingerprint: str | None = field(
+        metadata={"description": "Of the document, the chunker and the sanitizer that made the chunk."}
+    )
+    text_key: str | None = field(metadata={"description": "Of the embedded text; the key of its vector."})
+    indexed_at: datetime
+    updated_at: datetime
+    first_release: int | None = field(
+        metadata={"description": "The first of the kept releases that has it as it is."}
+    )
+    first_released_at: datetime | None
+    stages: tuple[TracedRefresh, ...]
+
+
+# FOLD contract.responses
+# Responses, declared once: every interface derives from them.

@@ -1,1 +1,0 @@
-"""Responses, declared once: every interface derives from them."""

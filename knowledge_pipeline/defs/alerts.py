@@ -1,0 +1,367 @@
+"""Reports failed runs in the log of the sensor and of the daemon, in Slack and by e-mail.
+
+One cause is reported once an hour, however many runs it breaks. Tags of the reported runs remember that,
+and the UI shows them: a sensor on runs cannot keep a cursor.
+"""
+
+import json
+import logging
+import re
+import smtplib
+import ssl
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from functools import partial
+
+import dagster as dg
+from pydantic import SecretStr
+
+from knowledge_pipeline.config.operation import AlertSettings, EmailAlertSettings
+from knowledge_pipeline.config.settings import build_run_url
+from knowledge_pipeline.config.sources import SanitizeSettings
+from knowledge_pipeline.defs.checks import skip_on_config_error
+from knowledge_pipeline.defs.dagster_internals import LAUNCHERS, PARTITION, RANGE_END, RANGE_START, WILL_RETRY
+from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.plots import list_names
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
+from knowledge_pipeline.llm.budgets import BudgetState, list_reached
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.sanitizing.sanitize import sanitize
+from knowledge_pipeline.store.spending import read_spending
+from knowledge_pipeline.times import parse_retry_after
+
+# FOLD defs.alerts.channels
+# Sends alerts to a Slack webhook and by e-mail. No error names a secret.
+
+TIMEOUT_S = 10.0
+MAX_TRIES = 4
+MAX_TOTAL_WAIT_S = 30.0
+"""For all tries together: the sensor has a minute."""
+
+_FIRST_PAUSE_S = 1.0  # before the second try, unless the server names another one
+_MAX_TEXT_CHARS = 3000
+_SUBMISSION_OVER_TLS = 465
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One line, the text below it, and a link."""
+
+    title: str
+    text: str
+    url: str | None = None
+
+
+def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
+    """Post to an incoming webhook, waiting where it asks for that.
+
+    Raises:
+        PermanentError: the webhook will never accept the message.
+        TransientError: it did not accept the message in a few tries.
+
+    Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+    """
+    import httpx2
+
+    deadline_s = time.monotonic() + MAX_TOTAL_WAIT_S
+    lines = [f"*{_escape_for_slack(alert.title)}*", _escape_for_slack(alert.text)]
+    message = "\n".join([*lines, *([f"<{alert.url}|Open the run>"] if alert.url else [])])
+    for tried in range(1, MAX_TRIES + 1):
+        wait_s = _FIRST_PAUSE_S * 2 ** (tried - 1)
+        try:
+            with _silence_loggers("httpx2", "httpcore2"):
+                response = httpx2.post(webhook.get_secret_value(), json={"text": message}, timeout=TIMEOUT_S)
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise PermanentError("alerts.slack_webhook is not an https URL: correct it") from error
+        except httpx2.HTTPError as error:
+            problem = f"Slack cannot be reached ({type(error).__name__})"
+        else:
+            if response.is_success:
+                return
+            problem = f"Slack answered {response.status_code} {response.text[:100].strip()!r}"
+            if response.status_code not in {408, 429} and response.status_code < 500:
+                raise PermanentError(f"{problem}: make a new webhook, and set alerts.slack_webhook to it")
+            requested_s = parse_retry_after(response.headers.get("Retry-After"))
+            wait_s = wait_s if requested_s is None else requested_s
+        if tried == MAX_TRIES or time.monotonic() + wait_s > deadline_s:
+            raise TransientError(f"{problem}, and did not take the alert in {tried} tries")
+        time.sleep(wait_s)
+
+
+def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
+    """Send to all addresses in one message; port 465 is TLS from the start.
+
+    Raises:
+        PermanentError: the server refuses the sender, the login or an address, or lacks TLS.
+        TransientError: it did not answer, or refused for now.
+    """
+    place = f"the mail server {settings.host}:{settings.port}"
+    try:
+        over_tls, context = settings.port == _SUBMISSION_OVER_TLS, ssl.create_default_context()
+        connect = partial(smtplib.SMTP_SSL, context=context) if over_tls else smtplib.SMTP
+        with connect(settings.host, settings.port, timeout=TIMEOUT_S) as server:
+            if settings.starttls:
+                server.starttls(context=context)
+            if settings.user is not None:
+                server.login(settings.user, settings.password.get_secret_value() if settings.password else "")
+            refused = server.send_message(_build_message(settings, alert))
+    except smtplib.SMTPAuthenticationError as error:
+        raise PermanentError(
+            f"{place} refused the login of {settings.user!r}: correct alerts.email.user and password"
+        ) from error
+    except smtplib.SMTPNotSupportedError as error:
+        raise PermanentError(f"{place} does not offer what alerts.email asks for ({error})") from error
+    except smtplib.SMTPRecipientsRefused as error:
+        raise PermanentError(
+            f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
+        ) from error
+    except smtplib.SMTPResponseException as error:
+        reply = error.smtp_error
+        text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+        problem = f"{place} refused the message ({error.smtp_code} {' '.join(text.split())[:200]})"
+        raise (PermanentError if error.smtp_code >= 500 else TransientError)(problem) from error
+    except ssl.SSLCertVerificationError as error:
+        raise PermanentError(
+            f"{place} shows a certificate that is not trusted: {error.verify_message}"
+        ) from error
+    except (OSError, smtplib.SMTPException) as error:
+        raise TransientError(f"{place} cannot be reached ({error or type(error).__name__})") from error
+    if refused:
+        raise PermanentError(f"{place} refused {', '.join(refused)}: correct alerts.email.to")
+
+
+def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = " ".join(alert.title.split())
+    message["From"] = settings.sender
+    message["To"] = ", ".join(settings.to)
+    message["Date"] = formatdate()
+    message["Message-ID"] = make_msgid(domain=settings.sender.rpartition("@")[2] or None)
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    lines = (alert.title, "", alert.text, alert.url)
+    message.set_content("\n".join(line for line in lines if line is not None))
+    return message
+
+
+def _escape_for_slack(text: str) -> str:
+    cut = text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 1]}…"
+    return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@contextmanager
+def _silence_loggers(*names: str) -> Generator[None]:
+    """Let these log nothing below a warning: httpx2 logs every URL, and this one is a secret."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+"""The environment variable with the UI's address, "https://dagster.example.com", for links to runs."""
+
+ALERT_TAG, GROUPED_TAG = "knowledge/alert", "knowledge/alert_grouped"
+"""Tags of a reported run, and of one that was not because its cause had been; the value is the cause."""
+
+QUIET_S = 3600.0
+_MAX_REASONS_SHOWN = 3
+_MAX_REASON_CHARS = 1500
+_VARIABLE_PARTS = re.compile(r"[0-9a-f]{8,}|\d+(?:[.,]\d+)*")  # run ids, commits, counts, seconds
+
+
+def build_failed_runs_sensor(
+    names: Names = PLAIN, *, quiet_s: float = QUIET_S, only_own: bool = False
+) -> dg.SensorDefinition:
+    """The sensor that reports failed runs, except those that Dagster itself retries.
+
+    Alerts of one job and one reason are at least `quiet_s` apart. `only_own` leaves runs of others' jobs and
+    assets in the same code location to others.
+    """
+
+    @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("failed_runs"),
+        minimum_interval_seconds=15,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports failed runs in the log, and in Slack and by e-mail if knowledge.yaml says so; "
+        "one job and reason at most once an hour.",
+    )
+    @names.bind
+    def failed_runs(context: dg.RunFailureSensorContext, project: ProjectResource) -> None:
+        if only_own and not names.has_run(context.dagster_run):
+            return
+        if context.dagster_run.tags.get(WILL_RETRY) == "true":
+            context.log.info(f"run {context.dagster_run.run_id} failed and is retried")
+            return
+        reason = _describe_failure(context)
+        cause = hash_strings(context.dagster_run.job_name, _VARIABLE_PARTS.sub("#", reason))[:16]
+        repeats = _count_failures_since_alert(context, cause, quiet_s)
+        if repeats is None:
+            context.instance.add_run_tags(context.dagster_run.run_id, {GROUPED_TAG: cause})
+            return
+        alert = _build_run_alert(context.dagster_run, reason, repeats)
+        context.log.error(f"{alert.title}\n{alert.text}" + (f"\n{alert.url}" if alert.url else ""))
+        try:
+            alerts = project.load_settings().alerts
+        except ConfigError as error:
+            context.log.error(f"the alert is only in this log: {error}")
+            alerts = AlertSettings()
+        if send_to_channels(context, alert, alerts):
+            context.instance.add_run_tags(context.dagster_run.run_id, {ALERT_TAG: cause})
+
+    return failed_runs
+
+
+def _describe_failure(context: dg.RunFailureSensorContext) -> str:
+    """What went wrong, without secrets: our own messages where a step failed with one."""
+    reasons = list(dict.fromkeys(map(_format_step_failure, context.get_step_failure_events())))
+    if not reasons:  # no step failed: the process died, which leaves no details, or could not start
+        error = getattr(context.failure_event.event_specific_data, "error", None)
+        reasons = [_first_line(error.message if error else context.failure_event.message or "the run failed")]
+    shown = "; ".join(reasons[:_MAX_REASONS_SHOWN])
+    if len(reasons) > _MAX_REASONS_SHOWN:
+        shown += f"; and {len(reasons) - _MAX_REASONS_SHOWN} other reasons"
+    clean = sanitize(shown, SanitizeSettings(secrets="redact")).text
+    return clean if len(clean) <= _MAX_REASON_CHARS else f"{clean[: _MAX_REASON_CHARS - 1]}…"
+
+
+def _format_step_failure(event: dg.DagsterEvent) -> str:
+    """The message of our own error; the kind and message of an unforeseen one, never its traceback."""
+    failure = event.step_failure_data
+    if failure.user_failure_data and failure.user_failure_data.description:
+        return failure.user_failure_data.description
+    error = failure.error
+    if error and error.cause and (error.cls_name or "").startswith("Dagster"):
+        error = error.cause
+    message = error.message if error else event.message or ""
+    return f"unexpected error in {event.step_key}: {_first_line(message)}"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+
+
+def _count_failures_since_alert(
+    context: dg.RunFailureSensorContext, cause: str, quiet_s: float
+) -> int | None:
+    """How many runs failed for this cause since the last alert; None if that was less than `quiet_s` ago."""
+    instance, run_id = context.instance, context.dagster_run.run_id
+    reported = instance.get_run_records(dg.RunsFilter(tags={ALERT_TAG: cause}), limit=1)
+    if not reported:
+        return 0
+    record = instance.get_run_record_by_id(run_id)
+    ended = (record.end_time if record else None) or 0.0
+    last_ended = reported[0].end_time or 0.0
+    if reported[0].dagster_run.run_id == run_id or ended - last_ended < quiet_s:
+        return None
+    grouped = instance.get_run_records(dg.RunsFilter(tags={GROUPED_TAG: cause}), limit=1000)
+    return sum(1 for record in grouped if (record.end_time or 0.0) >= last_ended)
+
+
+def _build_run_alert(run: dg.DagsterRun, reason: str, repeats: int) -> Alert:
+    sources = _format_sources(run.tags)
+    trigger = next((run.tags[tag] for tag in ("knowledge/trigger", *LAUNCHERS) if tag in run.tags), "manual")
+    lines = [reason, *([f"Sources: {sources}"] if sources else []), f"Trigger: {trigger}"]
+    if repeats:
+        lines.append(f"It failed for this reason {repeats} more times since the last alert.")
+    return Alert(
+        title=f"Knowledge pipeline: the run {run.run_id[:8]} of {run.job_name} failed",
+        text="\n".join(lines),
+        url=build_run_url(run.run_id),
+    )
+
+
+def _format_sources(tags: Mapping[str, str]) -> str:
+    """The sources of a run, by its tags; empty for a run of all, or of none."""
+    named = sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/"))
+    if named:
+        return list_names(named)
+    if PARTITION in tags:
+        return tags[PARTITION]
+    if RANGE_START in tags:
+        return f"{tags[RANGE_START]} to {tags.get(RANGE_END)}"
+    return tags.get("knowledge/sources", "")
+
+
+def send_to_channels(
+    context: dg.RunFailureSensorContext | dg.SensorEvaluationContext, alert: Alert, alerts: AlertSettings
+) -> bool:
+    """Send by every configured channel; False if there are some and all of them failed."""
+    channels: dict[str, Callable[[Alert], None]] = {}
+    if alerts.slack_webhook is not None:
+        channels["Slack"] = partial(post_to_slack, alerts.slack_webhook)
+    if alerts.email is not None:
+        channels["e-mail"] = partial(send_email, alerts.email)
+    failures = 0
+    for name, send in channels.items():
+        try:
+            send(alert)
+        except Exception as error:  # noqa: BLE001 - one channel never hides the other
+            failures += 1  # only our own messages are free of secrets
+            problem = error if isinstance(error, KnowledgeError) else f"unexpected {type(error).__name__}"
+            context.log.error(f"the alert was not sent by {name}: {problem}")
+    return not channels or failures < len(channels)
+
+
+# FOLD defs.alerts.budgets
+# Reports budgets of models that are nearly or wholly spent: each once in its day or month.
+
+_MAX_SHOWN = 20
+
+
+def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor of a knowledge base that has budgets; its cursor knows what was reported."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("spent_budgets"),
+        minimum_interval_seconds=300,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail "
+        "if knowledge.yaml says so; each once in its day or month.",
+    )
+    @names.bind
+    @skip_on_config_error("budgets are not looked at")
+    def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+        settings, now = project.load_settings(), datetime.now(UTC)
+        budgets = settings.costs.budgets
+        reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
+        known: list[str] = json.loads(context.cursor or "[]")
+        new = [state for state in reached if _key_of(state) not in known]
+        still = [key for key in map(_key_of, reached) if key in known]
+        if not new:
+            reason = "no budget is spent that was not reported"
+            return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))
+        alert = _build_budget_alert(new)
+        context.log.warning(f"{alert.title}\n{alert.text}")
+        if send_to_channels(context, alert, settings.alerts):
+            still += map(_key_of, new)
+        return dg.SensorResult(skip_reason=f"{len(new)} budgets reported", cursor=json.dumps(still))
+
+    return spent_budgets
+
+
+def _build_budget_alert(states: Sequence[BudgetState]) -> Alert:
+    sentences = [state.describe() for state in states[:_MAX_SHOWN]]
+    if len(states) > _MAX_SHOWN:
+        sentences.append(f"and {len(states) - _MAX_SHOWN} others: `knowledge costs` lists them")
+    return Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
+
+
+def _key_of(state: BudgetState) -> str:
+    """The payer, the window and the level: what is reported once."""
+    budget = state.budget
+    key = (budget.per, budget.window, budget.warn_at, budget.stop_at, state.tenant, state.name)
+    return json.dumps([*key, str(state.window_start), state.level])
+
+
+# FOLD defs.alerts
+# Alerts of failed runs: the sensor, and the channels that carry them.

@@ -1,1 +1,0 @@
-"""Alerts of failed runs: the sensor, and the channels that carry them."""

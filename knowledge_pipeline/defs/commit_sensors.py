@@ -1,0 +1,539 @@
+"""The sensor that refreshes sources when their files change: it lists local folders, and reads no document.
+
+The daemon has no file watcher: a tick compares a digest of each listing, and refreshes a source whose digest
+differs. `knowledge watch` is quicker, and needs no daemon.
+"""
+
+import json
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from zlib import crc32
+
+import dagster as dg
+
+from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
+from knowledge_pipeline.connectors.git import remote_heads
+from knowledge_pipeline.connectors.git.remote_heads import WatchedBranch, find_repository
+from knowledge_pipeline.connectors.registry import open_source
+from knowledge_pipeline.defs.checks import skip_on_config_error
+from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.runs import build_refresh_requests
+from knowledge_pipeline.defs.sensors import (
+    READING_STATUSES,
+    WAITING_STATUSES,
+    list_unfinished_sources,
+    list_unpartitioned_sources,
+)
+from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.records import Item
+from knowledge_pipeline.stages.context import sort_by_repository
+from knowledge_pipeline.stages.snapshot import is_up_to_date
+from knowledge_pipeline.store.lake import Lake
+
+BUDGET_S = 5.0
+"""For the listings of one tick, of the ten seconds between two; the next tick begins with the rest."""
+
+
+@dataclass(slots=True)
+class FilesCursor:
+    """What the sensor remembers from tick to tick, stored as JSON."""
+
+    requests: int = 0  # ticks with requests; in run keys, so that files that come back are refreshed again
+    next: str = ""  # the source to list first
+    digests: dict[str, str] = field(default_factory=dict[str, str])
+    """Of the last requested listing of each source, or of the error that prevented it."""
+
+    def to_json(self) -> str:
+        """The cursor as Dagster stores it."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(slots=True)
+class FolderScan:
+    """What one tick found."""
+
+    changed: list[SourceConfig] = field(default_factory=list[SourceConfig])
+    failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+    waiting: int = 0  # sources that there was no time for
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedSources:
+    """Ids of sources that other runs refresh."""
+
+    busy: Set[str] = frozenset()  # their run is unfinished: not listed
+    new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
+
+
+def build_files_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that lists folders."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("changed_files"),
+        job_name=names.definition("refresh"),
+        minimum_interval_seconds=10,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
+        "or on_commit where the folder is in no repository), and requests a run for those that changed.",
+    )
+    @names.bind
+    @skip_on_config_error("no folder is listed")
+    def changed_files(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Request one refresh of everything that changed; a busy source is listed when its run is over."""
+        started_s = time.monotonic()
+        settings = project.load_settings()
+        try:
+            cursor = FilesCursor(**json.loads(context.cursor or "{}"))
+        except (TypeError, ValueError):  # of another version
+            cursor = FilesCursor()
+        sources = select_file_sources(settings.sources)
+        excluded = ExcludedSources(
+            busy=list_unfinished_sources(context.instance, names=names),
+            new=list_unpartitioned_sources(context.instance, sources, names),
+        )
+        lake, until_s = Lake(settings.store), started_s + BUDGET_S
+        scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
+        for source, error in scan.failed.items():
+            context.log.warning(f"{source}: {error}")
+        for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES, names):
+            cursor.digests.pop(source, None)  # its run may have read it before this listing
+        requests: list[dg.RunRequest] = []
+        if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
+            cursor.requests += 1
+            digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
+            key = f"files {cursor.requests} {_short_digest(digests)}"
+            requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
+        skip = None if requests else dg.SkipReason(_explain_no_changed_file(sources, scan))
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
+
+    return changed_files
+
+
+def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
+    """Local sources that are refreshed when their files change, not by commits or the clock."""
+    return [
+        source
+        for source in sources
+        if isinstance(source.connection, LocalConnection)
+        and (
+            resolve_trigger(source) == "realtime"
+            or (resolve_trigger(source) == "on_commit" and find_repository(source.connection.path) is None)
+        )
+    ]
+
+
+def scan_folders(
+    sources: Sequence[SourceConfig],
+    cursor: FilesCursor,
+    lake: Lake,
+    *,
+    until_s: float,
+    excluded: ExcludedSources,
+) -> FolderScan:
+    """List sources, beginning where the last tick ended, and record what is new in the cursor.
+
+    At least one is listed, then others until `until_s` on the monotonic clock.
+    """
+    scan, ids = FolderScan(), [source.id for source in sources]
+    cursor.digests = {id_: digest for id_, digest in cursor.digests.items() if id_ in set(ids)}
+    start = ids.index(cursor.next) if cursor.next in set(ids) else 0
+    cursor.next = ""
+    for number, source in enumerate([*sources[start:], *sources[:start]]):
+        if number and time.monotonic() >= until_s:
+            cursor.next, scan.waiting = source.id, len(sources) - number
+            break
+        if source.id in excluded.busy:
+            continue
+        known, is_new = cursor.digests.get(source.id), source.id in excluded.new
+        try:
+            items = list_items(source, lake.cache)
+            digest = compute_listing_digest(items)
+            # Seen for the first time, it counts as changed only if its snapshot is out of date.
+            if digest != known and not (known is None and (is_new or is_up_to_date(lake, source, items))):
+                scan.changed.append(source)
+        except KnowledgeError as error:
+            digest = _short_digest(f"failed: {error}")
+            if digest != known:  # reported once; when it can be listed again, it is refreshed
+                scan.failed[source.id] = error
+        cursor.digests[source.id] = digest
+    return scan
+
+
+def list_items(source: SourceConfig, cache: Path) -> list[Item]:
+    """The files of a folder, by `stat` only. Raises `KnowledgeError` as `Source.discover` does."""
+    with open_source(source, cache=cache) as opened:
+        return list(opened.discover())
+
+
+def compute_listing_digest(items: Iterable[Item]) -> str:
+    """Equal for listings of equal uris and revisions, whatever their order."""
+    lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
+    return _short_digest("\0\0".join(lines))
+
+
+def _short_digest(text: str) -> str:
+    """48 bits in eight characters, because Dagster stores the cursor with every tick."""
+    return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
+
+
+def _explain_no_changed_file(sources: Sequence[SourceConfig], scan: FolderScan) -> str:
+    reasons = [f"no file changed in {len(sources)} sources"]
+    if scan.failed:
+        reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
+    if scan.waiting:
+        reasons.append(f"the next tick lists the other {scan.waiting} first")
+    return "; ".join(reasons)
+
+
+# FOLD defs.sensors.host_pace
+# How often a host is asked for the heads of its repositories: few of them at each tick, many more rarely.
+
+TICK_S = 4
+"""Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so each time."""
+
+MAX_INTERVAL_S = 30.0
+_MAX_HOST_PAUSE_S = 600.0
+_S_PER_REPOSITORY = 0.3  # a host sees at most some three requests a second
+_S_PER_LOCAL_REPOSITORY = 0.02  # two processes of git for a few milliseconds
+
+HostState = tuple[float, int]
+"""When a host was last asked, in seconds since 1970, and how many times in a row it gave no answer at all."""
+
+
+def find_host(repository: str) -> str:
+    """The host of a repository by its name; "" for this machine."""
+    return GitConnection(type="git", url=repository).host or ""
+
+
+def group_by_host(repositories: Collection[str]) -> dict[str, list[str]]:
+    """Repositories by their host, in their order."""
+    found: dict[str, list[str]] = {}
+    for name in repositories:
+        found.setdefault(find_host(name), []).append(name)
+    return found
+
+
+def is_due(host: str, repositories: int, state: HostState | None, now_s: float) -> bool:
+    """Whether to ask a host now; one that is silent is asked half as often after each time."""
+    if state is None:
+        return True
+    asked_at_s, silences = state
+    each_s = _S_PER_REPOSITORY if host else _S_PER_LOCAL_REPOSITORY
+    interval_s = min(MAX_INTERVAL_S, each_s * repositories)
+    if host and silences > 1:
+        interval_s = min(_MAX_HOST_PAUSE_S, max(interval_s, 5.0) * 2.0 ** min(silences - 1, 10))
+    is_waiting = 0 <= now_s - asked_at_s < interval_s  # a clock that was set back delays nothing
+    return interval_s <= TICK_S or not is_waiting
+
+
+def update_hosts(
+    hosts: dict[str, HostState], asked: Mapping[str, bool], waiting: Collection[str], now_s: float
+) -> None:
+    """Remember which hosts were asked: `asked` says of each repository whether it answered.
+
+    A host with `waiting` repositories is due again at the next tick.
+    """
+    unfinished = {find_host(name) for name in waiting}
+    for host, names in group_by_host(asked).items():
+        silences = 0 if any(asked[name] for name in names) else hosts.get(host, (0.0, 0))[1] + 1
+        if host not in unfinished:
+            hosts[host] = (round(now_s, 1), silences)
+
+
+# FOLD defs.sensors.commit_cursor
+# What the sensor `new_commits` remembers between two ticks: JSON that a person can read and correct.
+#
+# Dagster stores it with every tick, so it is small: the beginnings of commits, and of a repository only
+# what changes from tick to tick.
+
+_COMMIT_CHARS = 16  # of a commit's hash
+_FAILURES_BEFORE_PAUSE = 2  # in a row; after more, a repository is polled less often
+_FIRST_PAUSE_S = 60
+_MAX_PAUSE_S = 600
+_LISTING_INTERVAL_S = 600
+HEAD = "HEAD"
+
+
+@dataclass(slots=True)
+class CommitCursor:
+    """The heads of repositories at the last tick, by the repositories' names."""
+
+    tick: int = 0
+    stood: dict[str, dict[str, str | None]] = field(default_factory=dict[str, dict[str, str | None]])
+    """Commit of each branch, by `_format_branches`; null: the branch was gone."""
+    heads: dict[str, str] = field(default_factory=dict[str, str])
+    """The branch that HEAD names."""
+    failing: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Failures in a row, and when to poll again, in seconds since 1970."""
+    next: str = ""
+    """The repository to begin with, where there was no time for all."""
+    hosts: dict[str, HostState] = field(default_factory=dict[str, HostState])
+    """When each host was last asked."""
+
+    @classmethod
+    def from_json(cls, text: str | None) -> "CommitCursor":
+        """The cursor of the last tick; an empty one where there is none.
+
+        Raises:
+            ValueError: `to_json` did not write it.
+        """
+        if not text:
+            return cls()
+        try:
+            stored = json.loads(text)
+            return cls(
+                tick=int(stored["tick"]),
+                stood={str(name): dict(branches) for name, branches in stored["stood"].items()},
+                heads=dict(stored["heads"]),
+                failing={str(name): (int(count), int(at)) for name, (count, at) in stored["failing"].items()},
+                next=str(stored["next"]),
+                hosts={str(host): (at, int(count)) for host, (at, count) in stored.get("hosts", {}).items()},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a cursor of this sensor: {error!r}") from error
+
+    def to_json(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    def retain_only(self, watches: Iterable[WatchedBranch]) -> None:
+        """Drop what is no longer configured."""
+        kept: dict[str, set[str]] = {}
+        for watch in watches:
+            kept.setdefault(watch.repository, set()).add(_format_branches(watch))
+        self.stood = {
+            name: {branch: commit for branch, commit in branches.items() if branch in kept[name]}
+            for name, branches in self.stood.items()
+            if name in kept
+        }
+        self.heads = {name: branch for name, branch in self.heads.items() if name in kept}
+        self.failing = {name: failed for name, failed in self.failing.items() if name in kept}
+        hosts = group_by_host(kept)
+        self.hosts = {host: state for host, state in self.hosts.items() if host in hosts}
+
+    def has_seen(self, watch: WatchedBranch) -> bool:
+        """Whether a branch was polled before, even if it was gone."""
+        return _format_branches(watch) in self.stood.get(watch.repository, {})
+
+    def has_moved(self, watch: WatchedBranch, commit: str | None) -> bool:
+        """Whether a branch has another commit than at the last tick."""
+        last = self.stood.get(watch.repository, {}).get(_format_branches(watch))
+        return last != (commit[:_COMMIT_CHARS] if commit else None)
+
+    def record_commit(self, watch: WatchedBranch, commit: str | None) -> None:
+        """Remember the commit of a branch."""
+        branches = self.stood.setdefault(watch.repository, {})
+        branches[_format_branches(watch)] = commit[:_COMMIT_CHARS] if commit else None
+
+    def forget(self, watch: WatchedBranch) -> None:
+        """Treat a branch as never polled."""
+        branches = self.stood.get(watch.repository, {})
+        branches.pop(_format_branches(watch), None)
+        if not branches:
+            self.stood.pop(watch.repository, None)
+
+    def record_answer(self, name: str, head_branch: str | None) -> None:
+        """Remember that a repository answered, and what its HEAD names."""
+        self.failing.pop(name, None)
+        if head_branch is not None:
+            self.heads[name] = head_branch
+
+    def record_failure(self, name: str, now_s: float) -> None:
+        """Remember that a repository did not answer; each further failure doubles the pause."""
+        count = self.failing.get(name, (0, 0))[0] + 1
+        beyond = count - _FAILURES_BEFORE_PAUSE - 1
+        pause_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(beyond, 10)) if beyond >= 0 else 0
+        self.failing[name] = (count, int(now_s + pause_s))
+
+    def list_due_repositories(self, names: Iterable[str], now_s: float) -> list[str]:
+        """The repositories to poll now, first those that the last tick had no time for."""
+        by_host = group_by_host(sorted(names)).items()
+        asked = [name for host, mine in by_host if self._is_host_due(host, len(mine), now_s) for name in mine]
+        due = sorted(name for name in asked if self.failing.get(name, (0, 0))[1] <= now_s)
+        return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
+
+    def _is_host_due(self, host: str, repositories: int, now_s: float) -> bool:
+        return is_due(host, repositories, self.hosts.get(host), now_s)
+
+    def known_head(self, name: str, now_s: float) -> str | None:
+        """The branch that HEAD names; None every ten minutes, so that it is looked up again.
+
+        Each repository has its own moment, so that they are not all looked up in one tick.
+        """
+        moment = crc32(name.encode()) % _LISTING_INTERVAL_S
+        asked_at_s, _ = self.hosts.get(find_host(name), (now_s, 0))
+        periods = [int(at_s + moment) // _LISTING_INTERVAL_S for at_s in (asked_at_s, now_s)]
+        return self.heads.get(name) if periods[0] == periods[1] else None
+
+
+def load_cursor(context: dg.SensorEvaluationContext) -> CommitCursor:
+    """The cursor for a new tick; where it cannot be read, every repository counts as new."""
+    try:
+        cursor = CommitCursor.from_json(context.cursor)
+    except ValueError as error:
+        context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
+        cursor = CommitCursor()
+    cursor.tick += 1
+    return cursor
+
+
+def _format_branches(watch: WatchedBranch) -> str:
+    """The branch, HEAD for the default one; then patterns of further ones, which have a space in no name."""
+    return " ".join((watch.branch or HEAD, *watch.further))
+
+
+# FOLD defs.sensors.commits
+# The sensor that refreshes sources by commits: it polls the heads of repositories, and fetches nothing.
+#
+# Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
+# first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
+# it is refreshed once for each commit.
+
+MAX_SEPARATE_REPOSITORIES = 25
+"""Of one tick, each with runs of its own. The sources of more share runs: after a night without a daemon,
+thousands of commits must not become thousands of runs."""
+
+_MIN_BUDGET_S = 2.0  # for polling, even if a large knowledge.yaml took long to read
+
+
+@dataclass(slots=True)
+class CommitScan:
+    """What one tick found."""
+
+    unseen: list[SourceConfig] = field(default_factory=list[SourceConfig])
+    """Sources of branches that were never polled before."""
+    commits: dict[tuple[str, str | None], list[SourceConfig]] = field(
+        default_factory=dict[tuple[str, str | None], list[SourceConfig]]
+    )
+    """Sources by repository and its new commit; None: the branch is gone."""
+    failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+    waiting: int = 0  # repositories that there was no time for
+
+
+def build_commits_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that polls repositories."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("new_commits"),
+        job_name=names.definition("refresh"),
+        minimum_interval_seconds=TICK_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Polls the repositories of sources that are refreshed by commits, and requests one run "
+        "for each new commit, with all sources that read it.",
+    )
+    @names.bind
+    @skip_on_config_error("no repository is polled")
+    def new_commits(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Request runs for what is new, and remember the head of every branch."""
+        started_s = time.monotonic()
+        settings, cursor = project.load_settings(), load_cursor(context)
+        watches = remote_heads.group_by_watched_branch(settings.sources)
+        cursor.retain_only(watches)
+        budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
+        scan = poll_repositories(watches, cursor, budget_s)
+        scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
+        for error in scan.failed.values():
+            context.log.warning(str(error))
+        requests = list(_build_requests(scan, cursor.tick, names))
+        skip = None if requests else dg.SkipReason(_explain_no_commit(scan, watches))
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
+
+    return new_commits
+
+
+def _select_first_refreshes(
+    instance: dg.DagsterInstance,
+    watches: Mapping[WatchedBranch, Sequence[SourceConfig]],
+    cursor: CommitCursor,
+    unseen: Collection[SourceConfig],
+    names: Names,
+) -> list[SourceConfig]:
+    """The unseen sources that no other run will read at the present commit.
+
+    A run that is reading may have read an earlier commit: such branches stay unseen.
+    """
+    if not unseen:
+        return []
+    unseen_ids = {source.id for source in unseen}
+    reading = list_unfinished_sources(instance, READING_STATUSES, names)
+    excluded = list_unfinished_sources(instance, WAITING_STATUSES, names)
+    excluded |= list_unpartitioned_sources(instance, unseen, names)
+    for watch, sources in watches.items():
+        ids = {source.id for source in sources}
+        if ids & unseen_ids and ids & reading:
+            cursor.forget(watch)
+            excluded |= ids
+    return [source for source in unseen if source.id not in excluded]
+
+
+def poll_repositories(
+    watches: Mapping[WatchedBranch, Sequence[SourceConfig]], cursor: CommitCursor, budget_s: float
+) -> CommitScan:
+    """Poll the repositories that are due, and record their answers in the cursor."""
+    scan, queries = CommitScan(), remote_heads.build_queries(watches)
+    now_s = time.time()
+    due = cursor.list_due_repositories(queries, now_s)
+    for name in due:
+        queries[name].head_branch = cursor.known_head(name, now_s)
+    answers = remote_heads.poll_remote_heads([queries[name] for name in due], budget_s=budget_s)
+    for name, answer in answers.items():
+        if isinstance(answer, KnowledgeError):
+            scan.failed[name] = answer
+            cursor.record_failure(name, time.time())
+        else:
+            cursor.record_answer(name, answer.head_branch)
+    for watch, sources in watches.items():
+        answer = answers.get(watch.repository)
+        if isinstance(answer, remote_heads.RemoteHeads):
+            commit = answer.commit_of(watch.branch, watch.further)
+            if not cursor.has_seen(watch):
+                scan.unseen.extend(sources)
+            elif cursor.has_moved(watch, commit):
+                scan.commits.setdefault((watch.repository, commit), []).extend(sources)
+            cursor.record_commit(watch, commit)
+    waiting = [name for name in due if name not in answers]
+    answered = {name: not isinstance(answer, KnowledgeError) for name, answer in answers.items()}
+    update_hosts(cursor.hosts, answered, waiting, now_s)
+    cursor.next, scan.waiting = (waiting[0] if waiting else ""), len(waiting)
+    return scan
+
+
+def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.RunRequest]:
+    """One run for each new commit of a repository; shared runs for sources seen for the first time.
+
+    The run keys contain the tick, so that a commit that a force push brings back is refreshed again.
+    """
+    if scan.unseen:
+        sources, key = sort_by_repository(scan.unseen), f"first sight {tick}"
+        yield from build_refresh_requests(sources, names, trigger="first_sight", run_key=key)
+    if len({repository for repository, _ in scan.commits}) > MAX_SEPARATE_REPOSITORIES:
+        sources = sort_by_repository(source for found in scan.commits.values() for source in found)
+        yield from build_refresh_requests(sources, names, trigger="commit", run_key=f"many commits {tick}")
+        return
+    for (repository, commit), sources in scan.commits.items():
+        sources, state = sort_by_repository(sources), commit or "gone"
+        key, tags = (
+            f"{repository}@{state} {tick}",
+            {"knowledge/repository": repository, "knowledge/commit": state},
+        )
+        yield from build_refresh_requests(sources, names, trigger="commit", run_key=key, tags=tags)
+
+
+def _explain_no_commit(scan: CommitScan, watches: Mapping[WatchedBranch, object]) -> str:
+    reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
+    if scan.failed:
+        errors = "; ".join(map(str, scan.failed.values()))
+        reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
+    if scan.waiting:
+        reasons.append(f"the next tick polls the other {scan.waiting} first")
+    return "; ".join(reasons)

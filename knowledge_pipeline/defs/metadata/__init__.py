@@ -1,1 +1,0 @@
-"""What the UI shows of an asset: materialization metadata, columns, lineage, provenance, plots."""

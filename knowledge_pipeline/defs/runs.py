@@ -1,0 +1,591 @@
+"""Refreshes sources inside a step: progress, slots in pools, and which sources failed."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from logging import Logger
+from typing import Any, Protocol
+
+import dagster as dg
+from pydantic import Field
+
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.checks import Context
+from knowledge_pipeline.defs.dagster_internals import (
+    CELERY_QUEUE,
+    PoolSlots,
+    build_materialization_entry,
+    is_in_run_process,
+    store_asset_events,
+)
+from knowledge_pipeline.defs.metadata import build_stage_metadata
+from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.provenance import Provenance, data_version
+from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.stages.context import (
+    ORDINARY_REFRESH,
+    RefreshContext,
+    RefreshOptions,
+    SlotClaim,
+    Stats,
+    claim_immediately,
+)
+from knowledge_pipeline.stages.pipeline import STAGES, EarlyReleases, SourceRefresh
+from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
+from knowledge_pipeline.stages.run_log import log_refreshes
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.tables import split_batches
+
+# FOLD defs.runs.pools
+# Slots in Dagster's pools, claimed inside a step; the UI shows who holds a slot and who waits.
+#
+# One step reads from a host, embeds, and writes the index, each with a limit of its own. It claims each
+# slot when it comes to it, as Dagster's executors claim one for a whole step.
+
+_POLL_S = 1.0
+_LOG_AFTER_S = 5.0
+
+
+def build_slot_claim(context: Context, names: Names = PLAIN) -> SlotClaim:
+    """Claims for one step: each waits for a slot in the pool of that name, and holds it.
+
+    Nothing waits where the instance gives pools no limit, or limits whole runs.
+    """
+
+    @contextmanager
+    def hold_pool_slot(pool: str) -> Generator[None]:
+        pool = names.pool(pool)
+        claim = f"turn:{pool}"  # in the place of a step's key
+        with PoolSlots(context.instance, context.run) as slots:
+            started, is_logged = time.monotonic(), False
+            while not slots.claim(pool, claim):
+                if not is_logged and time.monotonic() - started > _LOG_AFTER_S:
+                    is_logged = True
+                    context.log.info(f"waiting for a slot in the pool {pool!r}")
+                time.sleep(_POLL_S)
+            try:
+                yield
+            finally:
+                slots.free_step(claim)  # pyright: ignore[reportUnknownMemberType]  # it has no types
+
+    return hold_pool_slot
+
+
+# FOLD defs.runs.progress
+# Progress of long steps in the run's log: how many, how fast, how long to go.
+
+_INTERVAL_S = 5.0
+
+
+def build_progress_report(
+    log: Logger, source: str, *, clock: Callable[[], float] = time.monotonic
+) -> ProgressCallback:
+    """A report that logs a line every five seconds of a stage, and none for quick work.
+
+    `shop: chunks 1200 of 4000, 80 a second, 35 s left`; no rate before the second report.
+    """
+    paces: dict[str, StagePace] = {}
+    logged_at = 0.0
+
+    def report(stage: str, done: int, total: int | None, share: float | None = None, /) -> None:
+        nonlocal logged_at
+        now = clock()
+        if stage not in paces:  # the source may have waited for others between two stages
+            logged_at = now
+        pace = paces.setdefault(stage, StagePace(now, done, total, share))
+        if now - logged_at < _INTERVAL_S:
+            return
+        logged_at = now
+        left = pace.estimate_seconds_left(now, done, total, share)
+        parts = [f"{done} of {total}" if total is not None else f"{done}"]
+        if rate := pace.compute_rate(now, done):
+            parts.append(f"{rate:.3g} a second")
+        if left is not None:
+            parts.append(f"{round(left)} s left")
+        log.info(f"{source}: {stage} {', '.join(parts)}")
+
+    return report
+
+
+class RefreshConfig(dg.Config):
+    """The run configuration of `RefreshOptions`."""
+
+    full: bool = Field(default=False, description="Rebuild every row, whether it changed or not.")
+    reembed: bool = Field(default=False, description="Embed texts again, even those with a vector.")
+    allow_empty: bool = Field(
+        default=False, description="Accept an empty listing of a source that had documents."
+    )
+    relist: bool = Field(default=False, description="List services in full, to detect deletions.")
+    documents: list[str] = Field(
+        default=[], description="SOURCE/URI: of their sources, read these documents and no others."
+    )
+
+    @property
+    def options(self) -> RefreshOptions:
+        """What the stages take."""
+        return RefreshOptions(self.full, self.reembed, self.allow_empty, self.relist, tuple(self.documents))
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """One finished stage of one source."""
+
+    ctx: RefreshContext
+    stats: Stats
+    version: str  # the data version
+    key: dg.AssetKey  # the stage's asset
+    is_final: bool = True  # else of the index, by words alone, and more will follow
+
+    @property
+    def source_type(self) -> SourceType:
+        """The type of the source."""
+        return self.ctx.source.type
+
+    def read_metadata(self) -> dict[str, Any]:
+        """What the UI shows of it, read from the tables as they are now."""
+        return build_stage_metadata(self.ctx, self.stats)
+
+
+@dataclass(slots=True)
+class RefreshResult:
+    """What became of several sources; one that failed does not stop the others."""
+
+    types: list[SourceType] = field(default_factory=list[SourceType])  # of which some stage finished
+    failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
+
+
+def refresh_source(
+    context: Context,
+    project: ProjectResource,
+    settings: Settings,
+    options: RefreshOptions,
+    source: str,
+    stages: Collection[str] = tuple(STAGES),
+    releases: EarlyReleases | None = None,
+) -> Iterator[StageResult]:
+    """Run the chosen stages of one source, which nobody else refreshes meanwhile.
+
+    Raises:
+        NotFound: the source is not, or no longer, configured.
+        KnowledgeError: as the stages do; the stages before are logged.
+    """
+    run = _open_source(context, project, settings, options, source, stages, releases)
+    try:
+        yield from _iter_results(run, run.cut_and_index_words(), project.names)
+        yield from _iter_results(run, run.finish(), project.names)
+    finally:
+        context.log.info(describe_source(run))
+        log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=context.run.run_id)
+
+
+def _open_source(
+    context: Context,
+    project: ProjectResource,
+    settings: Settings,
+    options: RefreshOptions,
+    source: str,
+    stages: Collection[str],
+    releases: EarlyReleases | None,
+) -> SourceRefresh:
+    (found,) = settings.select_sources([source])
+    report = build_progress_report(context.log, source)
+    claim_slot = build_slot_claim(context, project.names) if project.pools else claim_immediately
+    ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)
+    return SourceRefresh(ctx, stages, releases)
+
+
+def _iter_results(
+    run: SourceRefresh, stats_of_stages: Iterable[Stats], names: Names
+) -> Iterator[StageResult]:
+    ctx = run.ctx
+    for stats in stats_of_stages:
+        version = data_version(ctx.settings, ctx.source, stats)
+        is_final = any(stats is stat for stat in run.stats)
+        yield StageResult(ctx, stats, version, names.key(ctx.source.type, stats.stage), is_final)
+
+
+def describe_source(run: SourceRefresh) -> str:
+    """What its stages did, in one line for the run's log, where each line is a commit."""
+    done: list[str] = []
+    for stats in run.stats:
+        counts = {"added": stats.added, "changed": stats.changed, "removed": stats.removed}
+        changes = " ".join(f"{count} {name}" for name, count in counts.items() if count)
+        done.append(f"{stats.stage} {changes or 'unchanged'}")
+    seconds = sum(stats.seconds for stats in run.stats)
+    return f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s"
+
+
+class Recorder(Protocol):
+    """What is told of each source's progress, and writes it down."""
+
+    def record_stage(self, result: StageResult) -> None:
+        """A stage is done."""
+        ...
+
+    def record_source(self, run: SourceRefresh) -> None:
+        """A source is done, or has failed."""
+        ...
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        ...
+
+
+def refresh_all_sources(
+    context: Context,
+    project: ProjectResource,
+    options: RefreshOptions,
+    sources: Iterable[str],
+    stages: Collection[str] = tuple(STAGES),
+    releases: EarlyReleases | None = None,
+    *,
+    recorder: Recorder,
+) -> RefreshResult:
+    """Refresh sources: read one after the other, then finish one after the other.
+
+    The recorder has all that was done when this returns or raises, and between the two steps.
+    """
+    refreshed, settings = RefreshResult(), project.load_settings()
+    runs: dict[str, SourceRefresh] = {}
+
+    def fail(source: str, error: KnowledgeError) -> None:
+        refreshed.failed[source] = error
+        context.log.error(f"{source}: {error}")
+
+    for source in sources:
+        try:
+            runs[source] = _open_source(context, project, settings, options, source, stages, releases)
+        except KnowledgeError as error:
+            fail(source, error)
+    for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
+        try:
+            for source, run in runs.items():
+                if source not in refreshed.failed:
+                    try:
+                        _finish_step(refreshed, recorder, run, step, project.names)
+                    except KnowledgeError as error:
+                        fail(source, error)
+        finally:
+            recorder.flush()
+        if releases and step is SourceRefresh.cut_and_index_words:
+            releases.flush()
+    return refreshed
+
+
+def _finish_step(
+    refreshed: RefreshResult,
+    recorder: Recorder,
+    run: SourceRefresh,
+    step: Callable[[SourceRefresh], Iterable[Stats]],
+    names: Names,
+) -> None:
+    is_done = step is SourceRefresh.finish
+    try:
+        for result in _iter_results(run, step(run), names):
+            if result.source_type not in refreshed.types:
+                refreshed.types.append(result.source_type)
+            recorder.record_stage(result)
+    except BaseException:
+        is_done = True
+        raise
+    finally:
+        if is_done:
+            recorder.record_source(run)
+
+
+# FOLD defs.runs.stage_recorder
+# Records the stages of a run of many sources, those of a few seconds together.
+#
+# Each transaction of the event log costs more than a small source's stage. What is kept back is written
+# between the two steps of a run, at its end and when it fails; a killed run loses the last records, and
+# none of its work: whoever refreshes next finds what is not recorded, and records it.
+
+_MIN_INTERVAL_S, _MAX_INTERVAL_S = 1.0, 10.0
+_WORK_PER_FLUSH = 20  # so that a machine that is busy, or a database that is slow, takes 5 % for it
+
+_SHARED_TABLES = frozenset({"graph", "index"})
+"""Stages whose table has the rows of all sources: its version also counts what others commit."""
+
+_Kept = tuple[StageResult, dict[str, Any], float]  # with its metadata, and when it was done
+
+
+class StageRecorder:
+    """Records the stages of some sources, for one thread.
+
+    Args:
+        context: of the step that refreshes them.
+        provenance: of their assets, from before anything was read.
+        ids: the sources.
+        skip_recorded: record no unchanged stage whose newest materialization says the same already: the
+            snapshot alone, which says when the source was read, and of each other asset at least one.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        provenance: Provenance,
+        ids: Sequence[str],
+        *,
+        skip_recorded: bool,
+    ) -> None:
+        self._context, self._provenance, self._ids = context, provenance, ids
+        self._skip_recorded = skip_recorded
+        self._due_at_s = time.time() + _MIN_INTERVAL_S
+        self._kept: dict[dg.AssetKey, list[_Kept]] = {}
+        self._skipped: dict[dg.AssetKey, StageResult] = {}  # the last of each asset that has no record yet
+        self._recorded: set[dg.AssetKey] = set()
+        self._sources: list[SourceRefresh] = []
+
+    def record_stage(self, result: StageResult) -> None:
+        """Keep a stage for the next flush, or see that there is nothing to record."""
+        if self._is_recorded(result):
+            self._skipped[result.key] = result
+        else:
+            self._keep(result)
+        self._provenance.note_version(result.key, result.stats.source, result.version)
+        if time.time() >= self._due_at_s:
+            self.flush()
+
+    def record_source(self, run: SourceRefresh) -> None:
+        """Keep a source's line for the run's log, and its rows of the log of refreshes."""
+        self._sources.append(run)
+
+    def flush(self) -> None:
+        """Write what is kept."""
+        began_s = time.time()
+        for key in sorted(self._kept, key=lambda key: list(STAGES).index(key.path[-1])):
+            entries = [self._build_entry(*kept) for kept in self._kept[key]]
+            store_asset_events(self._context.instance, entries)
+            self._recorded.add(key)
+        self._kept.clear()
+        self._log_sources()
+        self._due_at_s = time.time() + choose_interval_s(time.time() - began_s)
+
+    def finish(self) -> None:
+        """Record one partition of each asset that was refreshed without a record: it is not stale."""
+        for key, result in self._skipped.items():
+            if key not in self._recorded:
+                self._keep(result)
+        self.flush()
+
+    def _is_recorded(self, result: StageResult) -> bool:
+        stats = result.stats
+        if not self._skip_recorded or stats.stage == "snapshot" or stats.has_changes:
+            return False
+        version = None if stats.stage in _SHARED_TABLES else result.version
+        return self._provenance.is_recorded(result.key, stats.source, version, self._ids)
+
+    def _keep(self, result: StageResult) -> None:
+        kept = (result, result.read_metadata(), time.time())
+        self._kept.setdefault(result.key, []).append(kept)
+
+    def _build_entry(self, result: StageResult, metadata: dict[str, Any], at_s: float) -> dg.EventLogEntry:
+        source = result.stats.source
+        tags = self._provenance.build_tags(result.key, source, result.version)
+        made = dg.AssetMaterialization(result.key, None, metadata, source, tags)
+        return build_materialization_entry(self._context, made, at_s)
+
+    def _log_sources(self) -> None:
+        if not self._sources:
+            return
+        sources, self._sources = self._sources, []
+        changed = [run for run in sources if not run.stats or any(stats.has_changes for stats in run.stats)]
+        lines = [describe_source(run) for run in changed]
+        if unchanged := [run.ctx.source.id for run in sources if run not in changed]:
+            lines.append(f"unchanged: {', '.join(unchanged)}")
+        self._context.log.info("\n".join(lines))
+        stats: list[Stats] = [stat for run in sources for stat in run.stats]
+        ctx = sources[0].ctx
+        log_refreshes(ctx.lake, ctx.settings, stats, run_id=self._context.run.run_id)
+
+
+def choose_interval_s(flush_s: float) -> float:
+    """How long to keep stages after a flush that took some seconds."""
+    return min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, _WORK_PER_FLUSH * flush_s))
+
+
+# FOLD defs.runs.executor
+# Where the steps of a run execute, by `KNOWLEDGE_EXECUTOR`.
+#
+# `in_process` (default): in the run's own process. `multiprocess`: in a process for each step. `celery`: as
+# a task for each step, on any number of machines.
+
+BROKER_VARIABLE = "KNOWLEDGE_CELERY_BROKER"
+
+CELERY_SETTINGS: dict[str, Any] = {
+    # A task leaves the queue when it is done, not when it starts: the broker gives the task of a dead worker
+    # to another one. A step may so run twice, which costs a listing (docs/decisions/operation.md).
+    "task_acks_late": True,
+    "task_reject_on_worker_lost": True,
+    # The broker gives the task of a disconnected worker to another one, so the first one must stop.
+    "worker_cancel_long_running_tasks_on_connection_loss": True,
+    "worker_prefetch_multiplier": 1,  # a step takes minutes: no worker reserves one that another could start
+    "task_default_queue": "dagster",
+    "broker_connection_retry_on_startup": True,
+}
+"""Celery settings that executor and workers share."""
+
+SOURCE_STEP_TAGS = {CELERY_QUEUE: "sources"}
+"""Tags of the steps that read sources and embed. Their own queue keeps a release, or the SQL models, from
+waiting behind a hundred of them, and lets machines that embed well serve them alone."""
+
+
+def select_executor() -> dg.ExecutorDefinition:
+    """The executor that `KNOWLEDGE_EXECUTOR` names.
+
+    A step in a process of its own costs 3 to 8 s more; that pays where the steps of a run are long and
+    independent, as the SQL models of a large store are.
+
+    Raises:
+        ConfigError: the variable holds something else, or what it needs is missing.
+    """
+    match os.environ.get("KNOWLEDGE_EXECUTOR") or "in_process":
+        case "in_process":
+            return dg.in_process_executor
+        case "multiprocess":
+            return dg.multiprocess_executor
+        case "celery":
+            return _build_celery_executor()
+        case _:
+            raise ConfigError(
+                "KNOWLEDGE_EXECUTOR must be `in_process`, `multiprocess` or `celery`: correct it or unset it"
+            )
+
+
+def _build_celery_executor() -> dg.ExecutorDefinition:
+    """Dagster's Celery executor, fully configured: `execution` in a run's configuration stays empty."""
+    try:
+        from dagster_celery import celery_executor
+    except ImportError as error:
+        raise ConfigError(describe_missing("KNOWLEDGE_EXECUTOR=celery", "celery")) from error
+    if not os.environ.get(BROKER_VARIABLE):
+        raise ConfigError(
+            f"KNOWLEDGE_EXECUTOR is `celery` and {BROKER_VARIABLE} is not set: "
+            "set it to the broker's address, such as pyamqp://user:password@host//"
+        )
+    # Given by the variable's name: the address holds a password, and Dagster stores a run's configuration.
+    return celery_executor.configured(
+        {"broker": {"env": BROKER_VARIABLE}, "config_source": CELERY_SETTINGS}, name="celery"
+    )
+
+
+# FOLD defs.runs.requests
+# Run requests of sensors and schedules: which sources, why, and with which tags.
+
+_MAX_TAGGED_SOURCES = 25  # more tags than these make the page of a run unreadable
+
+
+def read_sources_per_run() -> int:
+    """The most sources that share a run: 100, or `KNOWLEDGE_SOURCES_PER_RUN`.
+
+    An unchanged source costs about 0.2 s and the start of a run 5 to 10 s, so a hundred share one start.
+    A killed run repeats at most a hundred listings. A worker takes a whole run: set a smaller number where
+    several machines share the work.
+
+    Raises:
+        ConfigError: the variable is not a whole number above 0.
+    """
+    value = os.environ.get("KNOWLEDGE_SOURCES_PER_RUN") or "100"
+    if not value.isdecimal() or int(value) < 1:
+        raise ConfigError("KNOWLEDGE_SOURCES_PER_RUN must be a whole number above 0: correct it or unset it")
+    return int(value)
+
+
+def build_refresh_requests(
+    sources: Sequence[SourceConfig],
+    names: Names = PLAIN,
+    *,
+    trigger: str,  # why: "commit", "files", "daily", "added", ...; shown as a tag
+    run_key: str | None = None,
+    options: RefreshOptions = ORDINARY_REFRESH,
+    tags: Mapping[str, str] | None = None,
+) -> Iterator[dg.RunRequest]:
+    """Requests of the job `refresh` for some sources, at most `read_sources_per_run()` in each.
+
+    Dagster starts one run for equal `run_key`s, which are numbered from the second run on.
+    """
+    batches = split_batches((source.id for source in sources), read_sources_per_run())
+    for number, ids in enumerate(batches, start=1):
+        yield dg.RunRequest(
+            run_key=run_key if number == 1 or run_key is None else f"{run_key} {number}",
+            job_name=names.definition("refresh"),
+            run_config={"ops": {"refresh_sources": {"config": {"sources": ids, **options.as_config()}}}},
+            tags={"knowledge/trigger": trigger, **build_source_tags(ids), **(tags or {})},
+        )
+
+
+def build_purge_request(ids: Sequence[str], names: Names = PLAIN) -> dg.RunRequest:
+    """A request of the job `purge`: erase everything stored of sources that are no longer configured."""
+    return dg.RunRequest(
+        job_name=names.definition("purge"),
+        run_config={"ops": {"purge_sources": {"config": {"sources": list(ids)}}}},
+        tags={"knowledge/trigger": "removed", **build_source_tags(ids)},
+    )
+
+
+def build_source_tags(ids: Sequence[str]) -> dict[str, str]:
+    """A tag `source/<id>` for each source, to find its runs by; only their number where they are many."""
+    shown = {f"source/{id_[:63]}": "yes" for id_ in ids[:_MAX_TAGGED_SOURCES]}
+    return shown if len(ids) <= _MAX_TAGGED_SOURCES else {"knowledge/sources": str(len(ids))}
+
+
+# FOLD defs.runs.dead_workers
+# Ends runs whose process is gone, so that they can be retried.
+#
+# A code server reports the death of a run's process to the instance, and on Kubernetes run monitoring does.
+# Nobody does where the code server died with it, or where a command recorded its own run.
+
+PROCESS_TAG = "knowledge/process"
+
+
+def tag_process(context: Context) -> None:
+    """Tag the run with its process: `host:pid:run`, because a retry inherits tags.
+
+    A step in a process of its own is not tagged: that process ends before the run does, and its executor
+    or broker notices when it dies.
+    """
+    if is_in_run_process(context):
+        run = context.run.run_id
+        context.instance.add_run_tags(run, {PROCESS_TAG: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
+
+
+def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids."""
+    ended: list[str] = []
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+        host, pid, tagged_run = [*run.tags.get(PROCESS_TAG, "").split(":"), "", "", ""][:3]
+        if host == socket.gethostname() and tagged_run == run.run_id[:8]:
+            try:
+                os.kill(int(pid), 0)  # asks whether it is alive
+            except ProcessLookupError:
+                instance.report_run_failed(run, "the run's process died; a retry finishes what is left")
+                ended.append(run.run_id)
+    return ended
+
+
+def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
+    """The sensor that ends lost runs."""
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
+        name=names.definition("lost_runs"),
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Ends runs whose process on this machine is gone, so that they are retried.",
+    )
+    def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        """Request nothing: Dagster itself retries a run that lost its process."""
+        ended = fail_lost_runs(context.instance)
+        return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
+
+    return lost_runs
+
+
+# FOLD defs.runs
+# Runs: requests, executors, pools, progress, and what a run records.

@@ -1,1 +1,0 @@
-"""Runs: requests, executors, pools, progress, and what a run records."""

@@ -1,1 +1,0 @@
-"""Sensors: by commit, by changed file, and by changed configuration."""

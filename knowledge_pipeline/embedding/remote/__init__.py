@@ -1,1 +1,0 @@
-"""Endpoints that embed: one protocol a module, all behind `embedder.RemoteEmbedder`."""

@@ -1,1 +1,0 @@
-"""What every client of an OpenAI-compatible endpoint shares, whatever it asks for."""

@@ -1,0 +1,1 @@
+"""What stands beside the core: tuning of the ranking, copies of a release."""

@@ -1,0 +1,1 @@
+"""Text and structure of files: one module for each family of formats."""

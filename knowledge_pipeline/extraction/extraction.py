@@ -1,0 +1,162 @@
+"""From the bytes of one file to text: PDF, office files, HTML, e-mail, CSV, notebooks, and plain text.
+
+`extract` is a pure function; `extraction_worker` runs it where a broken or hostile file
+can do no harm. All but PDF and plain text become Markdown, so that headings, tables and code survive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped
+from knowledge_pipeline.extraction.text_decoding import (
+    DECODING_VERSION,
+    ExtractedText,
+    decode_text,
+    limit_chars,
+)
+from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.plugins import load_plugin
+
+_FORMAT_VERSIONS = {"docx": "4"}  # of others "2"
+_SPREADSHEETS = frozenset({"xlsx", "xlsm", "xlsb", "xls", "ods"})
+_PAGES = frozenset({"html", "htm", "xhtml"})
+_PARSED = _SPREADSHEETS | _PAGES | {"pdf", "docx", "pptx", "csv", "tsv", "eml", "mbox", "ipynb"}
+_PARSERS = ("pypdf", "python-docx", "beautifulsoup4", "lxml", "markdownify")
+_OFFICE_PARSERS = {"pptx": "python-pptx", **dict.fromkeys(_SPREADSHEETS, "python-calamine")}  # of an extra
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def extraction_version(name: str) -> str:
+    """Changes whenever the same bytes may give another text: the parsers' versions are part of it."""
+    return _version_of(_format_of(name))
+
+
+@cache
+def _version_of(kind: str) -> str:
+    parsers = [*_PARSERS, *filter(None, [_OFFICE_PARSERS.get(kind)])]
+    return "+".join([_FORMAT_VERSIONS.get(kind, "2"), DECODING_VERSION, *map(_find_version, parsers)])
+
+
+def _find_version(package: str) -> str:
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def extract(name: str, payload: bytes) -> ExtractedText:
+    """The text of one file; the extension of its name says which format it has.
+
+    Metadata of a PDF has `page_starts`: for each page, the offset in characters at which
+    its text begins. The text never holds NUL or a lone surrogate.
+
+    Raises:
+        DocumentSkipped: the file is not what its name says, is encrypted, or has no text.
+    """
+    kind = _format_of(name)
+    if kind not in _PARSED:
+        return ExtractedText(decode_text(payload), language="text")
+    try:
+        extracted = _load_reader(kind)(payload)
+    except ModuleNotFoundError as error:
+        raise DocumentSkipped(describe_missing(f"reading {kind.upper()} files", "office")) from error
+    return finish(extracted, payload)
+
+
+def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
+    """What a parser gave, without what no text holds, and in proportion to its file.
+
+    Raises:
+        DocumentSkipped: it has no text.
+    """
+    text, title, author = (
+        _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", each)
+        for each in (extracted.text, extracted.title, extracted.author or "")
+    )
+    cleaned = replace(extracted, text=text, title=title, author=author or None)
+    extracted = _limit_text(cleaned, limit_chars(len(payload)))
+    if not extracted.text or extracted.text.isspace():
+        raise DocumentSkipped("empty")
+    return extracted
+
+
+def _load_reader(kind: str) -> Callable[[bytes], ExtractedText]:
+    """What reads a format; its parser is imported with it."""
+    if kind == "pdf":
+        from knowledge_pipeline.extraction.pdf import read_pdf as read
+    elif kind == "docx":
+        from knowledge_pipeline.extraction.office import read_docx as read
+    elif kind == "pptx":
+        from knowledge_pipeline.extraction.office import read_pptx as read
+    elif kind in _SPREADSHEETS:
+        from knowledge_pipeline.extraction.office import read_spreadsheet as read
+    elif kind in _PAGES:
+        from knowledge_pipeline.extraction.html import read_html as read
+    elif kind == "ipynb":
+        from knowledge_pipeline.extraction.notebook import read_notebook as read
+    elif kind in ("csv", "tsv"):
+        from knowledge_pipeline.extraction.row_tables import read_csv as read
+    else:
+        from knowledge_pipeline.extraction import mail
+
+        return partial(mail.read_eml if kind == "eml" else mail.read_mbox, extract=extract)
+    return read
+
+
+def _limit_text(extracted: ExtractedText, max_chars: int) -> ExtractedText:
+    if len(extracted.text) <= max_chars:
+        return extracted
+    note = f"cut after {max_chars:,} characters: its text is out of proportion to its size"
+    return replace(extracted, text=extracted.text[:max_chars], metadata={**extracted.metadata, "note": note})
+
+
+def is_plain_text(name: str) -> bool:
+    """Whether reading the file takes no parser."""
+    return _format_of(name) not in _PARSED
+
+
+def _format_of(name: str) -> str:
+    return name.rpartition(".")[2].lower()
+
+
+# FOLD sources.files.custom_extractor
+# A project's own reader of files (OCR, a converter of layouts), named in `files.extractor`.
+#
+# It runs in the process that parses files, where a crash, a hang or a bloat costs one file.
+
+FileExtractor = Callable[[str, bytes], str | None]
+"""From a file's name and its bytes to its text, as Markdown; None leaves it to what reads it otherwise."""
+
+_KEY = "files.extractor"
+
+
+def run_file_extractor(extractor: str, name: str, payload: bytes) -> ExtractedText | None:
+    """What a custom extractor makes of a file; None: nothing of its own.
+
+    Raises:
+        DocumentSkipped: it skipped the file, raised, or gave something other than text.
+    """
+    try:
+        text = load_plugin("file_extractor", extractor, key=_KEY).value(name, payload)
+    except DocumentSkipped:
+        raise
+    except ConfigError as error:
+        raise DocumentSkipped(str(error)) from error
+    except Exception as error:  # whatever a foreign function does
+        raise DocumentSkipped(f"the file extractor {extractor} failed: {type(error).__name__}") from error
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise DocumentSkipped(f"the file extractor {extractor} gave {type(text).__name__}, not text")
+    return ExtractedText(text, language="markdown")
+
+
+def fingerprint_file_extractor(extractor: str | None) -> str:
+    """Changes with its module or package; "" for none. Raises ConfigError if it cannot be loaded."""
+    return load_plugin("file_extractor", extractor, key=_KEY).fingerprint if extractor else ""

@@ -1,0 +1,486 @@
+"""The Python interface: open a project's knowledge and query it, with or without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.context.builder import ContextBuilder
+from knowledge_pipeline.contract.filters import Filters, Judgement, SearchMode, SearchType
+from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.garbage import collect_less_often
+from knowledge_pipeline.llm.model_calls import ModelCall
+from knowledge_pipeline.query import limits
+from knowledge_pipeline.query.access import Access, Audiences
+from knowledge_pipeline.query.answer_cache import AnswerCache
+from knowledge_pipeline.query.background import BackgroundProcess
+from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
+from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
+from knowledge_pipeline.query.open_release import LiveIndex
+from knowledge_pipeline.query.plan import choose_type
+from knowledge_pipeline.query.search import Engine
+from knowledge_pipeline.query.working_tree import Blame, WorkingTree
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.listings import load_shared_settings
+from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.operation import ComponentHealth, ModelCallResponse, StatusResponse
+    from knowledge_pipeline.contract.requests import ModelCallRequest, Task
+    from knowledge_pipeline.contract.responses import ContextResponse, TraceResponse
+    from knowledge_pipeline.llm.budgets import Budgets
+    from knowledge_pipeline.query.federation import FederatedIndex, MemberStores
+
+
+_NO_FILTERS = Filters()
+
+ParamsT = ParamSpec("ParamsT")
+ResultT = TypeVar("ResultT")
+ResponseT = TypeVar("ResponseT", SearchResponse, GraphResponse, RelationsResponse)
+
+ResponseListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
+"""Called with the kind and text of a query, the caller's access and the response; must not raise."""
+
+
+def _on_background_loop(
+    method: Callable[Concatenate[AsyncKnowledgeBase, ParamsT], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[AsyncKnowledgeBase, ParamsT], Coroutine[Any, Any, ResultT]]:
+    """Run a method on the loop that the engine belongs to, whatever loop awaits it."""
+
+    @wraps(method)
+    async def run(base: AsyncKnowledgeBase, /, *args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ResultT:
+        return await base.loop.run(method(base, *args, **kwargs))
+
+    return run
+
+
+class AsyncKnowledgeBase:
+    """A store and the settings that explain it, for asynchronous code.
+
+    Any event loops and threads may share one: everything runs on one loop in the background.
+
+    Args:
+        settings: of the store, and of searches.
+        config: the knowledge.yaml that they are from: who may see a source is decided by what it says now.
+        access: the caller's, where a method is given none. By default that of an operator, who can read
+            the store's files anyway; a service passes the access of its caller to every method.
+        audited: give a response only when its row of the query log is on disk.
+        heard: is called with every response, in the context of its query.
+        is_shared: whether others ask as well: what `limits` calls expensive is then computed in a process of
+            its own, so that they do not wait for it. None: everything is computed in this process.
+        cache: of responses, in place of one of this process.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        config: Path | None = None,
+        access: Access | None = None,
+        audited: bool = False,
+        heard: ResponseListener | None = None,
+        is_shared: Callable[[], bool] | None = None,
+        cache: AnswerCache | None = None,
+    ) -> None:
+        self._members: MemberStores | None = None
+        if settings.federation.stores:
+            from knowledge_pipeline.query.federation import MemberStores
+
+            self._members = MemberStores.open(settings.federation.stores)
+            settings = self._members.unite_settings(settings)
+        self.settings = settings
+        self.access = access or Access.operator()
+        self._lake = Lake(settings.store)
+        self._declared = DeclaredSources(config, settings.sources)
+        self._heard = heard
+        # a second process would not know which store is down
+        is_wanted = None if self._members else is_shared
+        self._background = BackgroundProcess(settings, is_wanted=is_wanted or (lambda: False))
+        self._calls = ModelCallLog(self._lake)
+        self._index = self.open_index()
+        self._audiences = Audiences(self._lake, self._index)
+        cache = cache or AnswerCache(settings.query.cache)
+        self._budgets: Budgets | None = None
+        if settings.costs.budgets:
+            from knowledge_pipeline.llm.budgets import Budgets
+
+            self._budgets = Budgets(settings.costs.budgets, self._lake)
+        self._engine = Engine(
+            settings,
+            self._lake,
+            index=self._index,
+            record=self._record_call,
+            budgets=self._budgets,
+            cache=cache,
+        )
+        self._code_graph = CodeGraph(self._index)
+        self._working_tree = WorkingTree(settings.sources)
+        self._blame = Blame(settings.sources, self._lake.cache, self._index)
+        self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
+        expensive = (self._engine, self._code_graph, self._contexts)
+        self.components: Mapping[type[Any], Any] = {type(each): each for each in expensive}
+        self._query_ids = QueryIds(self._lake)
+        self._feedback = FeedbackLog(self._lake, self._query_ids)
+        required = settings.logs.required
+        self._log = (
+            QueryLog(self._lake, durable=audited, required=required) if settings.logs.queries else None
+        )
+        on_start = self._log.start if self._log else lambda: None
+        self.loop = BackgroundLoop("KnowledgeBase", on_start=on_start, on_close=self._aclose)
+        self.graph = AsyncGraph(self._query_graph)
+
+    @classmethod
+    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> AsyncKnowledgeBase:
+        """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
+
+        Raises:
+            ConfigError: there is no `knowledge.yaml`, or it is wrong.
+        """
+        settings, config = _load_settings(place)
+        return cls(settings, config=config, access=access)
+
+    @_on_background_loop
+    async def search(
+        self,
+        text: str,
+        *,
+        type: SearchType | None = "semantic",
+        filters: Filters = _NO_FILTERS,
+        limit: int | None = None,
+        explain: bool = False,
+        blame: bool = False,
+        mode: SearchMode = "hybrid",
+        access: Access | None = None,
+    ) -> SearchResponse:
+        """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods.
+
+        Without a type it is the one that suits the intent of the question. With `blame` results say who last
+        changed their lines: see `Blame.mark_results`.
+        """
+        limits.check_search(self.settings.limits, text, type or "semantic", filters, limit)
+        access, is_expensive = await self._resolve_access(access), limits.is_expensive(text, filters)
+        type = type or (
+            await self._background.compute(choose_type, text) if is_expensive else choose_type(text)
+        )
+        search = self._background.choose(self._engine, Engine.search, is_expensive)
+        response = await self._ask(
+            lambda: search(text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode)
+        )
+        return await self._record_search(type, text, access, response, blame=blame)
+
+    @_on_background_loop
+    async def similar(
+        self,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        filters: Filters = _NO_FILTERS,
+        limit: int | None = None,
+        explain: bool = False,
+        mode: SearchMode = "hybrid",
+        access: Access | None = None,
+    ) -> SearchResponse:
+        """See `Engine.similar`."""
+        limits.check_similar(self.settings.limits, text, path, source, filters, limit)
+        access = await self._resolve_access(access)
+        similar = self._background.choose(self._engine, Engine.similar, True)
+        response = await self._ask(
+            lambda: similar(
+                access,
+                text=text,
+                path=path,
+                source=source,
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                mode=mode,
+            )
+        )
+        return await self._record_search("similar", text or path or "", access, response)
+
+    @_on_background_loop
+    async def get(self, id: str, *, blame: bool = False, access: Access | None = None) -> SearchResponse:
+        """See `Engine.get`; `blame` as for `search`."""
+        limits.check_id(self.settings.limits, id)
+        access = await self._resolve_access(access)
+        get = self._background.choose(self._engine, Engine.get, limits.is_document(id))
+        response = await self._ask(lambda: get(id, access))
+        return await self._record_search("get", id, access, response, blame=blame)
+
+    @_on_background_loop
+    async def build_document(
+        self, id: str, build: Callable[[SearchResponse], ResultT], *, access: Access | None = None
+    ) -> tuple[SearchResponse, ResultT]:
+        """See `Engine.build_document`; `build` is a function of a module, or a `partial` of one."""
+        limits.check_id(self.settings.limits, id)
+        access = await self._resolve_access(access)
+        read = self._background.choose(self._engine, Engine.build_document, limits.is_document(id))
+        response, built = await self._ask(lambda: read(id, access, build))
+        return self._record("get", id, access, response), built
+
+    @_on_background_loop
+    async def trace(self, id: str, *, access: Access | None = None) -> TraceResponse:
+        """What made a result: see `trace_result`. Of a document, its first chunk.
+
+        Raises:
+            NotFound: there is none that the caller may see.
+        """
+        from knowledge_pipeline.query.documents import trace_result  # most processes only search
+
+        limits.check_id(self.settings.limits, id)
+        access = await self._resolve_access(access)
+        found = await self._ask(lambda: self._engine.get(id, access))
+        response = self._record("trace", id, access, found)
+        source = response.results[0].citation.source
+        lake = self._members.find_lake(source) if self._members else self._lake
+        return await asyncio.to_thread(trace_result, lake, response)
+
+    @_on_background_loop
+    async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
+        """See `Engine.related`."""
+        limits.check_id(self.settings.limits, target)
+        access = await self._resolve_access(access)
+        response = await self._ask(lambda: self._engine.related(target, access))
+        return self._record("related", target, access, response)
+
+    @_on_background_loop
+    async def context(
+        self,
+        task: Task | str,
+        *,
+        max_tokens: int | None = None,
+        template: str | Path | None = None,
+        access: Access | None = None,
+    ) -> ContextResponse:
+        """What an agent should read before it does a task; see `get_context`.
+
+        A plain text is a task of the kind `code_generation`.
+        """
+        from knowledge_pipeline.contract.requests import Task  # most processes only search
+
+        access = await self._resolve_access(access)
+        task = Task(task) if isinstance(task, str) else task
+        limits.check_task(self.settings.limits, task, max_tokens)
+        build = self._background.choose(self._contexts, ContextBuilder.build, True)
+        context = await self._ask(lambda: build(access, task, max_tokens=max_tokens, template=template))
+        response = SearchResponse(
+            context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
+        )
+        query_id = self._record("context", task.text, access, response).query_id
+        return await asyncio.to_thread(self._working_tree.mark_context, replace(context, query_id=query_id))
+
+    def compute(
+        self, function: Callable[ParamsT, ResultT], *args: ParamsT.args, **kwargs: ParamsT.kwargs
+    ) -> Coroutine[Any, Any, ResultT]:
+        """What an expensive function of a module returns: see `BackgroundProcess.compute`."""
+        return self.loop.run(self._background.compute(function, *args, **kwargs))
+
+    @_on_background_loop
+    async def status(self, *, access: Access | None = None) -> StatusResponse:
+        """The live release, and how much of it the caller may see."""
+        access = await self._resolve_access(access)
+        if self._members:
+            from knowledge_pipeline.query.federation import read_federation_status
+
+            return await read_federation_status(self._members, access)
+        from knowledge_pipeline.query.status import read_status  # most processes only search
+
+        return await read_status(self.settings, self._lake, self._index, access)
+
+    @_on_background_loop
+    async def health(self) -> Mapping[str, ComponentHealth]:
+        """Which components work now; see `health.check_health`."""
+        from knowledge_pipeline.query.status import check_health  # most processes only search
+
+        return await check_health(self.settings, self._lake, self._index, self._engine, self._log)
+
+    @_on_background_loop
+    async def prewarm(self) -> None:
+        """Read what a first query would have to wait for: the released indexes, a local model, the graph.
+
+        From then on this process looks for garbage less often, unless it already does.
+
+        Raises:
+            NotFound: nothing is released yet.
+            StoreError: they cannot be read.
+        """
+        await self._index.prewarm()
+        await self._engine.prewarm()
+        asks_nobody = not self.settings.query.list_language_model_keys()
+        if self.settings.embedding.provider == "local" and asks_nobody:
+            await self._engine.search("what is this", self.access)
+        collect_less_often()
+
+    @_on_background_loop
+    async def feedback(
+        self, query_id: str, result_id: str, judgement: Judgement, *, access: Access | None = None
+    ) -> None:
+        """Record whether a result was clicked, useful or useless; see `FeedbackLog.record`."""
+        await asyncio.to_thread(
+            self._feedback.record,
+            await self._resolve_access(access),
+            query_id=query_id,
+            result_id=result_id,
+            judgement=judgement,
+        )
+
+    @_on_background_loop
+    async def report_model_call(
+        self, report: ModelCallRequest, *, access: Access | None = None
+    ) -> ModelCallResponse:
+        """Record a call of a language model that an agent made itself, on the account of the caller.
+
+        Raises:
+            InvalidQuery: see `build_reported_call`.
+        """
+        from knowledge_pipeline.contract.operation import ModelCallResponse
+        from knowledge_pipeline.query.logs import build_reported_call  # most processes only search
+
+        access = (access or self.access).with_current_labels()
+        call = build_reported_call(report, access, self.settings)
+        self._record_call(call)
+        reached = await self._budgets.describe_reached(call.account) if self._budgets else None
+        return ModelCallResponse(call.cost, reached)
+
+    def _record_call(self, call: ModelCall) -> None:
+        if self._budgets:
+            self._budgets.note(call)
+        self._calls.record(call)
+
+    def open_index(self) -> LiveIndex | FederatedIndex:
+        """What questions are asked of, opened anew: for one event loop."""
+        if self._members is None:
+            return LiveIndex(self._lake)
+        from knowledge_pipeline.query.federation import FederatedIndex
+
+        return FederatedIndex(self._lake, self._members, timeout_s=self.settings.federation.timeout_s)
+
+    @property
+    def is_logging(self) -> bool:
+        """Whether the last query could be logged, or none has to be."""
+        return self._log is None or not self._log.is_failing
+
+    def close(self) -> None:
+        """Free the threads and write the rest of the logs; no query is possible after.
+
+        Queries that are still running raise `RuntimeError`.
+        """
+        self.loop.close()
+        self._engine.close()
+        self._calls.close()
+        self._feedback.close()
+        if self._log:
+            self._log.close()
+
+    async def __aenter__(self) -> AsyncKnowledgeBase:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    @_on_background_loop
+    async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
+        limits.check_graph(self.settings.limits, request)
+        access = await self._resolve_access(access)
+        query = self._background.choose(self._code_graph, CodeGraph.query, True)
+        response = await self._ask(lambda: query(request, access))
+        return self._record("graph", f"{request.operation.path} {request.target}", access, response)
+
+    async def _aclose(self) -> None:
+        await self._background.aclose()
+        await self._engine.aclose()
+
+    async def _ask(self, operation: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """What the engine or the code graph answers; of several stores, without one that fails."""
+        return await operation() if isinstance(self._index, LiveIndex) else await self._index.ask(operation)
+
+    async def _resolve_access(self, access: Access | None) -> Access:
+        access = (access or self.access).with_current_labels()
+        if self._members:
+            return await self._members.resolve_access(access)
+        return await self._audiences.add(self._declared.narrow(access))
+
+    async def _record_search(
+        self, kind: str, text: str, access: Access, response: SearchResponse, *, blame: bool = False
+    ) -> SearchResponse:
+        """Log a response, and say of its results whether their files have changed since."""
+        response = self._record(kind, text, access, response)
+        if blame:
+            response = await self._blame.mark_search(response, access)
+        if not self._working_tree:
+            return response
+        return await asyncio.to_thread(self._working_tree.mark_search, response)
+
+    def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
+        """The response with the id that its caller gets, logged."""
+        response = replace(response, query_id=self._query_ids.issue(response.query_id, access))
+        if self._log and access.caller.is_logged:
+            self._log.record(kind, text, access, response)
+        if self._heard:
+            self._heard(kind, text, access, response)
+        return response
+
+
+class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
+    """`AsyncKnowledgeBase`, for code that waits for the response. Threads may share one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        config: Path | None = None,
+        access: Access | None = None,
+        audited: bool = False,
+        heard: ResponseListener | None = None,
+    ) -> None:
+        base = AsyncKnowledgeBase(settings, config=config, access=access, audited=audited, heard=heard)
+        super().__init__(base, base.loop)
+        self.settings = settings
+        self.asynchronous = base  # the same, for asynchronous code
+        self.graph = Graph(base.graph, base.loop)
+
+    @classmethod
+    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
+        """See `AsyncKnowledgeBase.open`."""
+        settings, config = _load_settings(place)
+        return cls(settings, config=config, access=access)
+
+    search = blocking(AsyncKnowledgeBase.search)
+    similar = blocking(AsyncKnowledgeBase.similar)
+    get = blocking(AsyncKnowledgeBase.get)
+    build_document = blocking(AsyncKnowledgeBase.build_document)
+    trace = blocking(AsyncKnowledgeBase.trace)
+    related = blocking(AsyncKnowledgeBase.related)
+    context = blocking(AsyncKnowledgeBase.context)
+    status = blocking(AsyncKnowledgeBase.status)
+    health = blocking(AsyncKnowledgeBase.health)
+    prewarm = blocking(AsyncKnowledgeBase.prewarm)
+    feedback = blocking(AsyncKnowledgeBase.feedback)
+    report_model_call = blocking(AsyncKnowledgeBase.report_model_call)
+
+    def close(self) -> None:
+        """Free the threads and write the rest of the logs; see `AsyncKnowledgeBase.close`."""
+        self.asynchronous.close()
+
+    def __enter__(self) -> KnowledgeBase:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _load_settings(place: Path | str | Settings) -> tuple[Settings, Path | None]:
+    """The settings, and the file that they are from."""
+    if isinstance(place, Settings):
+        return place, None
+    path = Path(place).expanduser()
+    config = file.find_config(path) if path.is_dir() else path
+    return load_shared_settings(config), config

@@ -1,1 +1,0 @@
-"""Maintenance of the store: compaction, garbage collection, and erasing for good."""

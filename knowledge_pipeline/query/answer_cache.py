@@ -1,0 +1,216 @@
+"""Keeps responses for all processes of a server, beside those that each keeps itself.
+
+The key of a response is a digest of the release and of all that was asked, the caller's access included; so
+nobody gets what was found for one who may see something else, and nothing of a former release is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
+from datetime import datetime
+from functools import cache
+from typing import Any, Self, cast
+
+from cachetools import TTLCache
+from pydantic import TypeAdapter, ValidationError
+
+from knowledge_pipeline.config.settings import CacheSettings
+from knowledge_pipeline.contract.base import Step
+from knowledge_pipeline.contract.responses import SearchResponse
+from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.store.local_state import ANSWERS, SharedState
+from knowledge_pipeline.store.release import Release
+
+# FOLD query.stopwatch
+# How long each step of a question took, and when it was.
+
+
+class Stopwatch:
+    """Milliseconds by step, and since the start; of equal steps at once the longest counts.
+
+    `steps` tells every step and its parts, in the order of their ends.
+    """
+
+    def __init__(self) -> None:
+        self._start_s = time.perf_counter()
+        self.timings_ms: dict[str, float] = {}
+        self.steps: list[Step] = []
+
+    def step(self, name: str) -> _RunningStep:
+        """Time what happens inside, under a name."""
+        return _RunningStep(self, name, is_whole=True)
+
+    def substep(self, name: str) -> _RunningStep:
+        """Tell when something within a step was done; the times by step are those of whole steps."""
+        return _RunningStep(self, name, is_whole=False)
+
+    @property
+    def took_ms(self) -> float:
+        """Since the start."""
+        return round((time.perf_counter() - self._start_s) * 1000, 3)
+
+
+class _RunningStep:
+    """Tells a stopwatch of itself when it ends. A generator would take three times as long."""
+
+    __slots__ = ("_is_whole", "_name", "_start_ms", "_watch")
+
+    def __init__(self, watch: Stopwatch, name: str, *, is_whole: bool) -> None:
+        self._watch, self._name, self._is_whole = watch, name, is_whole
+        self._start_ms = 0.0
+
+    def __enter__(self) -> Self:
+        self._start_ms = self._watch.took_ms
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        watch, start_ms, end_ms = self._watch, self._start_ms, self._watch.took_ms
+        watch.steps.append(Step(self._name, start_ms, end_ms))
+        if self._is_whole:
+            took_ms = round(end_ms - start_ms, 3)
+            watch.timings_ms[self._name] = max(took_ms, watch.timings_ms.get(self._name, 0.0))
+
+
+# FOLD query.search.cache
+# Keeps responses, by what was asked, what the caller may see, and the release.
+
+_RESULT_CHARS = 2_000  # that a result takes besides its content, about
+
+
+class AnswerCache:
+    """Responses of the last minutes, bounded by their size; for one thread.
+
+    The key holds the caller's access, so a caller never gets what was found for one who may see
+    something else. A degraded response is not kept, so that the next one may be complete.
+    """
+
+    def __init__(self, settings: CacheSettings) -> None:
+        size = settings.max_megabytes * 1_000_000 if settings.ttl_minutes else 0
+        self._responses: TTLCache[Hashable, SearchResponse] = TTLCache(
+            size, settings.ttl_minutes * 60, getsizeof=_size_of
+        )
+        self._release: Release | None = None
+
+    def get(self, release: Release, key: Hashable) -> SearchResponse | None:
+        """The response to the same question of the same release, if it is still kept."""
+        if release != self._release:
+            self._responses.clear()
+            self._release = release
+        return self._responses.get(key)
+
+    def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
+        """Keep a response, unless it is degraded, too large, or of a release that is no longer live."""
+        fits = _size_of(response) <= self._responses.maxsize
+        if fits and not response.degraded and release == self._release:
+            self._responses[key] = replace(response, cached=True)
+
+
+def reissue_response(cached: SearchResponse, watch: Stopwatch) -> SearchResponse:
+    """A kept response for another request: with an id and times of its own."""
+    return replace(
+        cached,
+        query_id=str(uuid.uuid4()),
+        took_ms=watch.took_ms,
+        timings_ms=watch.timings_ms,
+        steps=tuple(watch.steps),
+    )
+
+
+def _size_of(response: SearchResponse) -> int:
+    return sum(len(result.content) + _RESULT_CHARS for result in response.results) + _RESULT_CHARS
+
+
+_TRIM_EVERY = 50  # responses that this process adds
+
+
+class SharedAnswerCache(AnswerCache):
+    """The responses of one process first, then those of all. For one thread."""
+
+    def __init__(self, settings: CacheSettings, state: SharedState) -> None:
+        super().__init__(settings)
+        self._state = state
+        self._ttl_s = settings.ttl_minutes * 60
+        self._max_bytes = settings.max_megabytes * 1_000_000
+        self._generation = ""  # digest of the release
+        self._of: Release | None = None
+        self._added = 0
+
+    def get(self, release: Release, key: Hashable) -> SearchResponse | None:
+        """The response to the same question of the same release, if any process still keeps it."""
+        if release != self._of:
+            self._of, self._generation = release, _digest(release)[:16]
+            self._trim()
+        if not self._ttl_s:
+            return None
+        if (found := super().get(release, key)) is not None:
+            return found
+        try:
+            content = self._state.get(ANSWERS, self._generation + _digest(key))
+            response = parse_response(content) if content else None
+        except (StoreUnavailable, ValidationError):
+            return None
+        if response is not None:
+            super().put(release, key, response)
+        return response
+
+    def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
+        """Keep a response for all processes, under the rules of `AnswerCache.put`."""
+        super().put(release, key, response)
+        if not self._ttl_s or response.degraded or release != self._of:
+            return
+        content = serialize_response(replace(response, cached=True))
+        if len(content) > self._max_bytes // 10:
+            return
+        try:
+            self._state.put(ANSWERS, self._generation + _digest(key), content, ttl_s=self._ttl_s)
+        except StoreUnavailable:
+            return  # it is found again
+        self._added += 1
+        if self._added % _TRIM_EVERY == 0:
+            self._trim()
+
+    def _trim(self) -> None:
+        try:
+            self._state.keep_newest(ANSWERS, beginning=self._generation, max_bytes=self._max_bytes)
+        except StoreUnavailable:
+            return  # the next response that is added tries again
+
+
+def serialize_response(response: SearchResponse) -> bytes:
+    """All of a response, with what the JSON of interfaces leaves out."""
+    return json.dumps(asdict(response), separators=(",", ":"), default=datetime.isoformat).encode()
+
+
+def parse_response(content: bytes) -> SearchResponse:
+    """The response that `serialize_response` wrote. Raises `ValidationError`."""
+    return _adapter().validate_json(content)
+
+
+@cache
+def _adapter() -> TypeAdapter[SearchResponse]:
+    return TypeAdapter(SearchResponse)
+
+
+def _digest(value: object) -> str:
+    content = json.dumps(_to_json(value), sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _to_json(value: Any) -> Any:
+    """The same for equal keys in every process: what does not count for equality is left out."""
+    if is_dataclass(value):
+        compared = (each.name for each in fields(value) if each.compare)
+        return [type(value).__name__, {name: _to_json(getattr(value, name)) for name in compared}]
+    if isinstance(value, (set, frozenset)):
+        members = cast("frozenset[Any]", value)
+        return ["set", sorted((_to_json(member) for member in members), key=json.dumps)]
+    if isinstance(value, (list, tuple)):
+        return [_to_json(each) for each in cast("tuple[Any, ...]", value)]
+    if isinstance(value, Mapping):
+        return {str(key): _to_json(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

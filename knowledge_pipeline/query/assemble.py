@@ -1,0 +1,558 @@
+"""Finds neighbours of code in the graph: what it calls, what calls it, imports and inheritance.
+
+The graph is read for all chunks at once, in two pairs of steps beside each other: what their lines define,
+then who uses it; what their lines use, then where that is defined. The store narrows every read to what the
+caller may see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cachetools import LRUCache
+
+from knowledge_pipeline.contract.responses import (
+    Citation,
+    CodeNeighbour,
+    CodeNeighbours,
+    Relation,
+    ResultSpan,
+    ScoreExplanation,
+    SearchResponse,
+    SearchResult,
+)
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.answer_cache import Stopwatch
+from knowledge_pipeline.query.describe import format_lines, link_to_lines, parse_first_line
+from knowledge_pipeline.query.documents import Subject, find_relations
+from knowledge_pipeline.query.filters import compile_filter
+from knowledge_pipeline.query.hits import Hit, IndexedChunk, RankedChunk
+from knowledge_pipeline.query.open_release import OpenRelease
+from knowledge_pipeline.query.retrieve import SearchScope, read_hits
+from knowledge_pipeline.query.visible_graph import MIN_CONFIDENCE, VisibleGraph, class_of_constructor
+from knowledge_pipeline.records import SPACE_BEFORE_KEY, is_variant_uri
+from knowledge_pipeline.store.graph import WHOLE_EDGE_COLUMNS, RowLookup
+from knowledge_pipeline.store.search import Row
+
+MAX_PER_KIND = 5
+
+_INHERITANCE_KINDS = ("extends", "implements")
+_INCOMING_KINDS = ("calls", *_INHERITANCE_KINDS)
+_USE_KINDS = ("calls", "references", *_INHERITANCE_KINDS)
+
+
+async def find_neighbours(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[CodeNeighbours]:
+    """The neighbours of each chunk that the caller may see."""
+    if not chunks:
+        return []
+    (found, incoming), (edges, targets) = await asyncio.gather(
+        _read_shown(graph, chunks), _read_used(graph, chunks)
+    )
+    whole = (
+        replace(chunk, use_edges=uses, import_edges=imports)
+        for chunk, (uses, imports) in zip(found, edges, strict=True)
+    )
+    return [_build_neighbours(chunk, incoming, targets) for chunk in whole]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkInGraph:
+    """A chunk, and what stands in its lines and its file."""
+
+    chunk: IndexedChunk
+    nodes: frozenset[str]  # that it shows the beginning of, or is a part of
+    callable_nodes: frozenset[str]  # the same, and the class that one of them constructs
+    names: Mapping[str, str]  # full name -> node, by which other sources may know it
+    use_edges: Sequence[Row] = ()  # that go out from its lines
+    import_edges: Sequence[Row] = ()  # of its file
+
+    @classmethod
+    def build(cls, chunk: IndexedChunk, definitions: Sequence[Row], aliases: Sequence[Row]) -> _ChunkInGraph:
+        """Pick a chunk's own rows out of those of all chunks; the edges are added later."""
+        file = (chunk.source, chunk.path)
+        first, last = chunk.start_line, chunk.end_line
+        in_file = (row for row in definitions if (row["source"], row["path"]) == file)
+        within = [row for row in in_file if row["start_line"] <= last and row["end_line"] >= first]
+        begun = [row for row in within if row["start_line"] >= first]
+        shown = begun or sorted(within, key=lambda row: row["end_line"] - row["start_line"])[:1]
+        classes = {class_of_constructor(row["name"]) for row in shown}
+        nodes = frozenset(row["node"] for row in shown)
+        callable_nodes = nodes | {row["node"] for row in within if row["name"] in classes}
+        named = (row for row in (*within, *aliases) if row["node"] in callable_nodes)
+        return cls(chunk, nodes, callable_nodes, {row["full_name"]: row["node"] for row in named})
+
+    def is_used_by(self, row: Row) -> bool:
+        """Whether an edge leads here from outside: by node, or by full name from another source."""
+        if row["source_id"] in self.nodes:
+            return False
+        target = row["target_id"]
+        if target is None and row["source"] != self.chunk.source:
+            target = self.names.get(row["target_name"])
+        return target in (self.callable_nodes if row["kind"] == "calls" else self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Definitions:
+    """Where what is used is defined."""
+
+    by_node: Mapping[str, Row]
+    by_full_name: Mapping[str, Sequence[CodeNeighbour]]  # of all sources
+
+    @classmethod
+    async def read_targets(cls, graph: VisibleGraph, edges: Sequence[Row]) -> _Definitions:
+        """The targets of edges: those in the same source by node, others by full name."""
+        nodes = {row["target_id"] for row in edges if row["target_id"]}
+        names = {row["target_name"] for row in edges if not row["target_id"]}
+        rows, named = await asyncio.gather(
+            graph.look_up_symbols(RowLookup({"node": nodes}, excluded_kinds=("alias",))),
+            graph.find_by_full_name(names, as_files=False),
+        )
+        by_full_name: dict[str, list[CodeNeighbour]] = {}
+        for name, found in named.items():
+            for node in found:
+                line = parse_first_line(node.lines) if node.lines else None
+                neighbour = CodeNeighbour(node.name, node.source, node.path, line, node.signature)
+                by_full_name.setdefault(name, []).append(neighbour)
+        last_first = sorted(rows, key=lambda row: row["start_line"], reverse=True)  # of twins the first wins
+        return cls({row["node"]: row for row in last_first}, by_full_name)
+
+    def resolve(self, row: Row) -> Iterator[CodeNeighbour]:
+        """What an edge leads to, that the caller may see; a name alone where nothing indexed has it."""
+        if row["target_id"] is None:
+            named = self.by_full_name.get(row["target_name"], ())
+            others = [neighbour for neighbour in named if neighbour.source != row["source"]]
+            yield from others or [CodeNeighbour(row["target_name"])]
+        elif found := self.by_node.get(row["target_id"]):
+            line = None if found["kind"] == "file" else found["start_line"]
+            name = found["name"] or found["path"]
+            yield CodeNeighbour(name, found["source"], found["path"], line, found["signature"])
+
+
+async def _read_shown(
+    graph: VisibleGraph, chunks: Sequence[IndexedChunk]
+) -> tuple[list[_ChunkInGraph], list[Row]]:
+    """What the chunks define, and the edges that lead to it."""
+    definitions, aliases = await asyncio.gather(
+        _read_definitions(graph, chunks), _read_aliases(graph, chunks)
+    )
+    found = [_ChunkInGraph.build(chunk, definitions, aliases) for chunk in chunks]
+    return found, await _read_incoming_edges(graph, found)
+
+
+async def _read_used(
+    graph: VisibleGraph, chunks: Sequence[IndexedChunk]
+) -> tuple[list[tuple[list[Row], list[Row]]], _Definitions]:
+    """For each chunk the edges that go out from its lines, and the imports of its file; and their targets."""
+    outgoing = await _read_outgoing_edges(graph, chunks)
+    edges: list[tuple[list[Row], list[Row]]] = []
+    for chunk in chunks:
+        file = (chunk.source, chunk.path)
+        own = [row for row in outgoing if (row["source"], row["path"]) == file]
+        uses = [row for row in own if row["kind"] != "imports" and _is_in_lines(row, chunk)]
+        edges.append((uses, [row for row in own if row["kind"] == "imports"]))
+    return edges, await _Definitions.read_targets(
+        graph, [row for uses, imports in edges for row in (*uses, *imports)]
+    )
+
+
+async def _read_definitions(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
+    """Definitions in the chunks' files that may share lines with them."""
+    lines = _span_files(chunks)
+    return await graph.look_up_symbols(
+        RowLookup(
+            {"path": lines.keys()},
+            sources={chunk.source for chunk in chunks},
+            excluded_kinds=("alias", "file"),
+            lines=lines,
+            line_columns=("start_line", "end_line"),
+        )
+    )
+
+
+async def _read_outgoing_edges(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
+    """Sure uses in the chunks' files that may be in their lines, and the imports of these files."""
+    lines = _span_files(chunks)
+    lookup = RowLookup(
+        {"path": lines.keys()},
+        sources={chunk.source for chunk in chunks},
+        kinds=_USE_KINDS,
+        lines=lines,
+        unbounded_kinds=("imports",),
+        min_confidence=MIN_CONFIDENCE,
+    )
+    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
+
+
+async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
+    """Re-exports of definitions that have the name of one of the chunks'."""
+    if not await graph.has_several_sources():
+        return []
+    symbols = {symbol for chunk in chunks for symbol in chunk.symbols}
+    symbols |= {name for symbol in symbols if (name := class_of_constructor(symbol))}
+    simple = {symbol.rpartition(".")[2] for symbol in symbols}
+    return await graph.look_up_symbols(RowLookup({"simple": simple}, kinds=("alias",)))
+
+
+async def _read_incoming_edges(graph: VisibleGraph, chunks: Sequence[_ChunkInGraph]) -> list[Row]:
+    """Sure calls of the chunks and inheritance from them, from other sources too."""
+    targets = {"target_id": {node for chunk in chunks for node in chunk.callable_nodes}}
+    if await graph.has_several_sources():
+        targets["target_name"] = {name for chunk in chunks for name in chunk.names}
+    lookup = RowLookup(targets, kinds=_INCOMING_KINDS, min_confidence=MIN_CONFIDENCE)
+    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
+
+
+def _span_files(chunks: Sequence[IndexedChunk]) -> dict[str, tuple[int, int]]:
+    """Path -> the first and the last line of the chunks there."""
+    spans: dict[str, tuple[int, int]] = {}
+    for chunk in chunks:
+        first, last = spans.get(chunk.path, (chunk.start_line, chunk.end_line))
+        spans[chunk.path] = min(first, chunk.start_line), max(last, chunk.end_line)
+    return spans
+
+
+def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
+    return chunk.start_line <= row["line"] <= chunk.end_line
+
+
+def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _Definitions) -> CodeNeighbours:
+    def order_by_nearness(row: Row) -> tuple[bool, float, str, str, int]:
+        is_elsewhere = row["source"] != found.chunk.source
+        return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
+
+    def list_used(edges: Iterable[Row]) -> list[tuple[CodeNeighbour, Row]]:
+        return _deduplicate((neighbour, row) for row in edges for neighbour in targets.resolve(row))
+
+    def list_users(kinds: Sequence[str]) -> list[tuple[CodeNeighbour, Row]]:
+        return _deduplicate(
+            (CodeNeighbour(row["source_name"] or row["path"], row["source"], row["path"], row["line"]), row)
+            for row in users
+            if row["kind"] in kinds
+        )
+
+    uses = sorted(
+        (row for row in found.use_edges if row["target_id"] not in found.nodes),
+        key=lambda row: (row["line"], row["target_id"] is None, row["target_name"]),
+    )
+    users = sorted((row for row in incoming if found.is_used_by(row)), key=order_by_nearness)
+    linked = {
+        "calls": list_used(row for row in uses if row["kind"] == "calls"),
+        "called_by": list_users(("calls",)),
+        "imports": list_used(_order_imports(found)),
+        "extends": list_used(row for row in uses if row["kind"] in _INHERITANCE_KINDS),
+        "implemented_by": list_users(_INHERITANCE_KINDS),
+    }
+    omitted = {kind: len(all_) - MAX_PER_KIND for kind, all_ in linked.items() if len(all_) > MAX_PER_KIND}
+    shown = {
+        kind: tuple(
+            replace(neighbour, edge_line=row["line"], confidence=round(row["confidence"], 3))
+            for neighbour, row in all_[:MAX_PER_KIND]
+        )
+        for kind, all_ in linked.items()
+    }
+    return CodeNeighbours(**shown, omitted=omitted)
+
+
+def _order_imports(found: _ChunkInGraph) -> list[Row]:
+    """What the file imports, what the chunk uses first; not the modules of what it imports by name."""
+    exact = {row["target_path"] for row in found.import_edges if row["target_name"]} - {None}
+    outer = (row["target_name"] for row in found.import_edges if row["target_id"] is None)
+    modules = set[str]().union(*map(_iter_modules, outer))
+    ends = ("target_id", "target_path", "target_name")
+    used = {row[end] for row in found.use_edges for end in ends} - {None}
+    used_names = used.union(*map(_iter_modules, used))
+
+    def is_enclosing_module(row: Row) -> bool:
+        if row["target_id"] is not None:
+            return not row["target_name"] and row["target_path"] in exact
+        return row["target_name"] in modules
+
+    def order_by_use(row: Row) -> tuple[bool, int]:
+        if row["target_id"] is None:
+            is_used = row["target_name"] in used_names
+        else:
+            is_used = (row["target_id"] if row["target_name"] else row["target_path"]) in used
+        return not (is_used or _is_in_lines(row, found.chunk)), row["line"]
+
+    return sorted((row for row in found.import_edges if not is_enclosing_module(row)), key=order_by_use)
+
+
+def _iter_modules(name: str) -> Iterator[str]:
+    """What a dotted name is in: `a` and `a.b` of `a.b.c`."""
+    return (name[:at] for at, character in enumerate(name) if character == ".")
+
+
+def _deduplicate(found: Iterable[tuple[CodeNeighbour, Row]]) -> list[tuple[CodeNeighbour, Row]]:
+    """Each neighbour once, with the first edge that leads to it."""
+    first: dict[tuple[str | None, str | None, str], tuple[CodeNeighbour, Row]] = {}
+    for neighbour, row in found:
+        first.setdefault((neighbour.source, neighbour.path, neighbour.name), (neighbour, row))
+    return list(first.values())
+
+
+# FOLD query.search.enrichment
+# Adds related documents and code-graph neighbours to results.
+#
+# Both follow from a release and what the caller may see, so they are kept for the results that come again.
+
+MAX_ENRICHED = 5  # the best code results of a response
+MAX_KEPT = 10_000  # chunks whose relations are kept, and whose neighbours: a few KB each
+
+
+class GraphUnavailable(StoreError):
+    """The release has no code graph, or it cannot be opened."""
+
+
+class Enricher:
+    """Adds to results what they lead to. For one event loop."""
+
+    def __init__(self, max_relations: int) -> None:
+        """`max_relations` of each result, the most telling ones."""
+        self._max_relations = max_relations
+        self._versions: tuple[Hashable, ...] = ()  # of the tables that what is kept was read of
+        self._relations: LRUCache[Hashable, tuple[Relation, ...]] = LRUCache(MAX_KEPT)
+        self._neighbours: LRUCache[Hashable, CodeNeighbours] = LRUCache(MAX_KEPT)
+
+    async def enrich(
+        self,
+        open_release: OpenRelease,
+        access: Access,
+        chunks: Sequence[IndexedChunk],
+        results: tuple[SearchResult, ...],
+        watch: Stopwatch,
+        *,
+        with_neighbours: bool = False,
+    ) -> tuple[tuple[SearchResult, ...], str | None]:
+        """Adds the most telling relations to each result, and neighbours in the code graph to the best code.
+
+        `chunks` are those of the results, and maybe more, in any order. Nothing is added that the caller
+        may not see. Also returns why results lack neighbours that they should have.
+        """
+        self._forget_other_releases(open_release)
+        by_id = {chunk.id: chunk for chunk in chunks}
+        shown = [by_id[result.id] for result in results]
+        relations, (neighbours, graph_problem) = await asyncio.gather(
+            self._find_relations(open_release, access, shown if self._max_relations else [], watch),
+            self._find_neighbours(open_release, access, shown if with_neighbours else [], watch),
+        )
+        enriched = tuple(
+            replace(result, related=relations.get(result.id, ()), graph=neighbours.get(result.id))
+            for result in results
+        )
+        return enriched, graph_problem
+
+    def _forget_other_releases(self, open_release: OpenRelease) -> None:
+        release = open_release.release
+        versions = (*sorted(release.tables.items()), *sorted(release.graph.items()))
+        if versions != self._versions:
+            self._versions = versions
+            self._relations.clear()
+            self._neighbours.clear()
+
+    async def _find_relations(
+        self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
+    ) -> dict[str, tuple[Relation, ...]]:
+        """Chunk id -> relations, the most telling first."""
+        if not chunks:
+            return {}
+        visible, tables = compile_filter(access), tuple(sorted(open_release.release.tables.items()))
+        subjects = [Subject(chunk.source, chunk.uri, chunk.names, chunk.mentions) for chunk in chunks]
+        keys = [(tables, visible, subject) for subject in subjects]
+        known = {key: self._relations[key] for key in keys if key in self._relations}
+        missing = [key for key in dict.fromkeys(keys) if key not in known]
+        if missing:
+            with watch.step("relate"):
+                readers, _ = await open_release.open_readable_readers()
+                found, is_truncated = await find_relations(readers, visible, [key[-1] for key in missing])
+            for key, relations in zip(missing, found, strict=True):
+                known[key] = tuple(relations)[: self._max_relations]
+                if not is_truncated:  # else it depends on what else was asked for
+                    self._relations[key] = known[key]
+        return {chunk.id: known[key] for chunk, key in zip(chunks, keys, strict=True)}
+
+    async def _find_neighbours(
+        self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
+    ) -> tuple[dict[str, CodeNeighbours | None], str | None]:
+        """Chunk id -> neighbours, for the best code of main branches; and why there is no code graph."""
+        code = [chunk for chunk in chunks if chunk.metadata.get("source_type") == "code"]
+        code = [chunk for chunk in code if not is_variant_uri(chunk.uri)][:MAX_ENRICHED]
+        if not code:
+            return {}, None
+        with watch.step("enrich"):
+            try:
+                graph = await open_visible_graph(open_release, access)
+            except GraphUnavailable as problem:
+                return {}, str(problem)
+            keys = {
+                chunk.id: (tuple(sorted(graph.reader.versions.items())), graph.visibility, *_locate(chunk))
+                for chunk in code
+            }
+            known = {id_: self._neighbours[key] for id_, key in keys.items() if key in self._neighbours}
+            missing = [chunk for chunk in code if chunk.id not in known]
+            for chunk, found in zip(missing, await find_neighbours(graph, missing), strict=True):
+                known[chunk.id] = self._neighbours[keys[chunk.id]] = found
+        return {id_: neighbours or None for id_, neighbours in known.items()}, None
+
+
+def _locate(chunk: IndexedChunk) -> tuple[Hashable, ...]:
+    """What its neighbours depend on."""
+    return chunk.source, chunk.path, chunk.start_line, chunk.end_line, chunk.symbols
+
+
+async def open_visible_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
+    """The code graph as far as the caller may see it.
+
+    Raises:
+        GraphUnavailable: the release has none, or it cannot be opened.
+    """
+    try:
+        reader = await open_release.open_graph_reader()
+    except StoreError as error:
+        raise GraphUnavailable(str(error)) from error
+    if reader is None:
+        raise GraphUnavailable("the release has no code graph: run `knowledge refresh`")
+    return VisibleGraph.for_access(reader, access)
+
+
+# FOLD query.search.near_duplicates
+# Tells whether two texts differ only in white space, letter case, and a few words. Pure.
+
+_WORDS = re.compile(r"\w+|[^\w\s]")
+_SHINGLE_WORDS = 4  # words of a shingle
+_MIN_JACCARD = 0.8  # share of shingles that both have, of those that either has
+
+Shingles = frozenset[tuple[str, ...]]
+
+
+def shingles(text: str) -> Shingles:
+    """Every run of four words of a text; a shorter text is one run."""
+    if text.isascii():  # its letters are folded one by one
+        words: list[str] = _WORDS.findall(text.lower())
+    else:
+        words = [word.casefold() for word in _WORDS.findall(text)]
+    if len(words) < _SHINGLE_WORDS:
+        return frozenset((tuple(words),))
+    return frozenset(zip(*(words[start:] for start in range(_SHINGLE_WORDS)), strict=False))
+
+
+def is_nearly_equal(first: Shingles, second: Shingles) -> bool:
+    """Whether two texts share most of their runs of words (a Jaccard index of at least 0.8).
+
+    In a text of 100 words, about two words may differ.
+    """
+    smaller, larger = sorted((len(first), len(second)))
+    if smaller < _MIN_JACCARD * larger:
+        return False
+    shared = len(first & second)
+    return shared >= _MIN_JACCARD * (smaller + larger - shared)
+
+
+def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
+    """For each text the index of the first one that it is nearly equal to: its own, if it is new."""
+    known: list[tuple[int, Shingles]] = []
+    for index, text in enumerate(texts):
+        own = shingles(text)
+        first = next((at for at, other in known if is_nearly_equal(own, other)), index)
+        if first == index:
+            known.append((index, own))
+        yield first
+
+
+# FOLD query.search.assemble
+# Assembles the response: each content once, with a citation that a person can follow.
+
+
+def assemble(
+    hits: Iterable[Hit[IndexedChunk]], *, limit: int, explain: bool, drop_near_duplicates: bool = False
+) -> tuple[SearchResult, ...]:
+    """The best `limit` hits, in the order given; of equal contents only the first.
+
+    With `drop_near_duplicates` also only the first of nearly equal ones.
+    """
+    results: list[SearchResult] = []
+    seen_hashes: set[str] = set()
+    seen_shingles: list[Shingles] = []
+    for hit in hits:
+        if len(results) == limit:
+            break
+        if hit.chunk.content_hash in seen_hashes:
+            continue
+        seen_hashes.add(hit.chunk.content_hash)
+        if drop_near_duplicates:
+            own = shingles(hit.chunk.text)
+            if any(is_nearly_equal(own, seen) for seen in seen_shingles):
+                continue
+            seen_shingles.append(own)
+        explanation = ScoreExplanation(*hit.explanation) if explain else None
+        results.append(to_result(hit.chunk, hit.score, explanation))
+    return tuple(results)
+
+
+async def assemble_best(
+    hits: Sequence[Hit[RankedChunk]],
+    scope: SearchScope,
+    *,
+    limit: int,
+    explain: bool,
+    drop_near_duplicates: bool,
+) -> tuple[list[IndexedChunk], tuple[SearchResult, ...]]:
+    """See `assemble`; with the chunks that were read for it: many only where contents are alike."""
+    count = 2 * limit
+    while True:
+        best = await read_hits(scope, hits[:count])
+        results = assemble(best, limit=limit, explain=explain, drop_near_duplicates=drop_near_duplicates)
+        if len(results) == limit or count >= len(hits):
+            return [hit.chunk for hit in best], results
+        count *= 4
+
+
+def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> SearchResult:
+    """A chunk as a caller gets it."""
+    lines = format_lines(chunk.start_line, chunk.end_line)
+    url = link_to_lines(chunk.url, lines)
+    return SearchResult(
+        id=chunk.id,
+        content=chunk.text,
+        score=round(score, 6),
+        metadata={name: value for name, value in chunk.metadata.items() if name != SPACE_BEFORE_KEY},
+        citation=Citation(chunk.source, chunk.path, lines, chunk.title, url),
+        span=ResultSpan(
+            uri=chunk.uri,
+            start_char=chunk.start_char,
+            end_char=chunk.start_char + len(chunk.text),
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            space_before=chunk.metadata.get(SPACE_BEFORE_KEY),
+        ),
+        explain=explanation,
+    )
+
+
+def build_response(
+    open_release: OpenRelease,
+    results: tuple[SearchResult, ...],
+    watch: Stopwatch,
+    *,
+    degraded: tuple[str, ...] = (),
+    explain: Mapping[str, Any] | None = None,
+    confidence: float | None = None,
+) -> SearchResponse:
+    """The response of a release, with an id of its own and the times taken so far."""
+    return SearchResponse(
+        query_id=str(uuid.uuid4()),
+        took_ms=watch.took_ms,
+        release=open_release.release.release,
+        degraded=degraded or tuple(open_release.missing),
+        embedded_share=round(open_release.release.embedded_share, 4),
+        results=results,
+        timings_ms=watch.timings_ms,
+        steps=tuple(watch.steps),
+        explain=explain,
+        confidence=None if confidence is None else round(confidence, 4),
+    )

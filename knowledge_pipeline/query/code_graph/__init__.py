@@ -1,1 +1,0 @@
-"""Questions to the code graph: usages, calls, hierarchies, dependencies."""

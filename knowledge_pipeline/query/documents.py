@@ -1,0 +1,393 @@
+"""Finds how documents are related: what one says of others, and what others say of it.
+
+Two documents are related where one mentions a name of the other (`relations.names`). Names and mentions
+are columns of the index, so a caller who may not see a document sees no relation to it either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+
+from knowledge_pipeline.config.settings import build_run_url
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import (
+    RelatedDocument,
+    Relation,
+    RelationsResponse,
+    SearchResponse,
+    TracedRefresh,
+    TraceResponse,
+)
+from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.query import access as accesses
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.answer_cache import Stopwatch
+from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
+from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
+from knowledge_pipeline.query.open_release import OpenRelease, find_rows
+from knowledge_pipeline.query.query_vectors import to_unit_length
+from knowledge_pipeline.records import Mention
+from knowledge_pipeline.relations import (
+    KINDS,
+    DocumentContext,
+    iter_spellings,
+    keep_most_specific,
+    resolve_name,
+)
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.logs import open_log
+from knowledge_pipeline.store.release import list_releases
+from knowledge_pipeline.store.search import IndexReader, Row
+
+_MAX_DOCUMENTS = 20  # that one target may mean: the same path in several sources
+_MAX_NAMES = 500  # in one condition
+_MAX_ROWS = 1_000  # that mention a name
+_DOCUMENT_COLUMNS = ("source", "source_type", "uri", "path", "title", "url", "status", "last_modified")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A document whose relations are wanted."""
+
+    source: str
+    uri: str
+    names: tuple[str, ...]
+    mentions: tuple[Mention, ...]
+
+
+async def describe_relations(open_release: OpenRelease, target: str, access: Access) -> RelationsResponse:
+    """How a document is related to others; see `Engine.related`."""
+    watch, visible = Stopwatch(), compile_filter(access)
+    target = replace_invalid_characters(target).strip()
+    not_found = NotFound(
+        f"no document is called {target[:200]!r}, and none mentions it: give a ticket's key, "
+        "owner/name#12, a commit, an address, a path, or an id from the results of a search"
+    )
+    readers = await open_release.open_readers()
+    documents: list[RelatedDocument] = []
+    subjects: list[Subject] = []
+    for rows in await _read_documents(readers, visible, target):
+        metadata = [json.loads(row["metadata"]) for row in rows]
+        leading = (row for row, values in zip(rows, metadata, strict=True) if values.get("leads"))
+        first = next(leading, rows[0])
+        mentions = keep_most_specific(mention for values in metadata for mention in _parse_mentions(values))
+        documents.append(_to_related_document(first))
+        names = tuple(metadata[0].get("names", ()))
+        subjects.append(Subject(first["source"], first["uri"], names, tuple(mentions)))
+    if not subjects:  # others may mention it all the same
+        name = _parse_global_name(target)
+        if name is None:
+            raise not_found
+        subjects.append(Subject("", "", tuple(iter_spellings(name)), ()))
+    found, is_truncated = await find_relations(readers, visible, subjects)
+    relations = tuple(dict.fromkeys(relation for each in found for relation in each))
+    if not documents and not relations:
+        raise not_found
+    resolved = {relation.target for relation in relations if relation.direction == "to"}
+    mentioned = dict.fromkeys(mention for subject in subjects for mention in subject.mentions)
+    return RelationsResponse(
+        query_id=str(uuid.uuid4()),
+        took_ms=watch.took_ms,
+        release=open_release.release.release,
+        degraded=tuple(open_release.missing),
+        documents=tuple(documents),
+        relations=relations,
+        unresolved_mentions=tuple(mention for mention in mentioned if mention.target not in resolved),
+        is_truncated=is_truncated,
+    )
+
+
+async def _read_documents(readers: Sequence[IndexReader], visible: Filter, target: str) -> list[list[Row]]:
+    """The rows of each document that a key, number, commit, address, path or id means, if not too many."""
+    found: list[Row] = []
+    for condition in _iter_conditions(target):
+        found = found or await find_rows(readers, visible & condition, ("source", "uri"))
+    documents = sorted({(row["source"], row["uri"]) for row in found})
+    if len(documents) > _MAX_DOCUMENTS:
+        raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
+    columns = (*_DOCUMENT_COLUMNS, "metadata")
+    conditions = [filters.eq("source", source) & filters.eq("uri", uri) for source, uri in documents]
+    return [await find_rows(readers, visible & condition, columns) for condition in conditions]
+
+
+async def find_relations(
+    readers: Sequence[IndexReader], visible_rows: Filter, subjects: Sequence[Subject]
+) -> tuple[list[list[Relation]], bool]:
+    """The relations of each of some documents, and whether more rows mention them than were read."""
+    mentions = sorted(
+        (mention for subject in subjects for mention in subject.mentions),
+        key=lambda mention: KINDS.index(mention.kind),  # the most telling ones, where there are too many
+    )
+    mentioned_names = list(dict.fromkeys(mention.name for mention in mentions))[:_MAX_NAMES]
+    own_names = list(dict.fromkeys(name for subject in subjects for name in subject.names))[:_MAX_NAMES]
+    mentioned, mentioning = await asyncio.gather(
+        _find_listing(readers, "names", mentioned_names, visible_rows, (*_DOCUMENT_COLUMNS, "names")),
+        _find_listing(readers, "mentions", own_names, visible_rows, (*_DOCUMENT_COLUMNS, "metadata")),
+    )
+    rows_by_name: dict[str, list[Row]] = {}
+    for row in mentioned:
+        for name in row["names"]:
+            rows_by_name.setdefault(name, []).append(row)
+    rows_with_mentions = [(row, list(_parse_mentions(json.loads(row["metadata"])))) for row in mentioning]
+    found = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
+    return found, len(mentioning) >= _MAX_ROWS
+
+
+async def _find_listing(
+    readers: Sequence[IndexReader],
+    column: str,
+    values: Sequence[str],
+    where: Filter,
+    columns: Sequence[str],
+) -> list[Row]:
+    """Rows of all spaces that have any of the values in a list column, at most `_MAX_ROWS` of each."""
+    found = await asyncio.gather(
+        *(
+            reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
+            for reader in readers
+        )
+    )
+    return [row for rows in found for row in rows]
+
+
+def _relate(
+    subject: Subject,
+    rows_by_name: Mapping[str, Sequence[Row]],
+    rows_with_mentions: Iterable[tuple[Row, Sequence[Mention]]],
+) -> list[Relation]:
+    """Each document once for a direction, by its most telling kind; then the newest first."""
+    names = frozenset(subject.names)
+    out = [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())]
+    back = [(mention, row) for row, found in rows_with_mentions for mention in found if mention.name in names]
+    both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {"to": out, "from": back}
+    relations = [
+        Relation(mention.kind, direction, mention.target, _to_related_document(row))
+        for direction, pairs in both.items()
+        for mention, row in pairs
+        if (row["source"], row["uri"]) != (subject.source, subject.uri)
+    ]
+    newest = sorted(relations, key=lambda each: str(each.document.last_modified or ""), reverse=True)
+    best: dict[tuple[str, str, str], Relation] = {}
+    for each in sorted(newest, key=lambda each: KINDS.index(each.kind)):
+        best.setdefault((each.direction, each.document.source, each.document.uri), each)
+    return list(best.values())
+
+
+def _to_related_document(row: Row) -> RelatedDocument:
+    return RelatedDocument(**{name: row[name] for name in _DOCUMENT_COLUMNS})
+
+
+def _parse_mentions(metadata: Mapping[str, Any]) -> Iterator[Mention]:
+    yield from (Mention(**mention) for mention in metadata.get("mentions", ()))
+
+
+def _iter_conditions(target: str) -> Iterator[Filter]:
+    """What a target may mean, the most exact first."""
+    source, _, uri = target.partition(":")
+    exact = filters.eq("id", target)
+    yield exact | (filters.eq("source", source) & filters.eq("uri", uri)) if uri else exact
+    if name := _parse_global_name(target):
+        yield filters.has_any("names", [name])
+    path = target.removeprefix("./").lstrip("/")
+    if path:
+        yield filters.eq("path", path)
+        yield filters.glob("path", f"**/{path}")
+
+
+def _parse_global_name(target: str) -> str | None:
+    """The name that is meant wherever it is written: a key, an issue, a commit, an address."""
+    name = resolve_name(target, DocumentContext("", "", ""))
+    is_local = name is not None and name.startswith(("called:", "file:"))
+    return None if is_local and not target.startswith(("http://", "https://")) else name
+
+
+# FOLD query.lookup
+# Reads rows by name instead of by likeness: a chunk, a document, a file to find others like it.
+
+_EXAMPLE_COLUMNS = ("source", "source_type", "uri", "path", "start_char", "text", "vector")
+_MAX_FILES_NAMED = 5  # in a message
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleFile:
+    """A file of the index, to find others like it."""
+
+    text: str
+    source_type: str
+    vectors: Mapping[str, np.ndarray]  # space -> mean direction of its chunks there; none if not embedded
+    other_files: Filter  # every row but this file's
+
+
+async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) -> list[IndexedChunk]:
+    """One chunk by its id, or all chunks of a document by "source:uri", in their order.
+
+    Archived ones are found too, and say so.
+
+    Raises:
+        NotFound: there is none that the caller may see.
+    """
+    visible, name = accesses.build_visibility_filter(access), replace_invalid_characters(name)
+    rows = await find_rows(readers, visible & filters.eq("id", name), CHUNK_COLUMNS)
+    source, _, uri = name.partition(":")
+    if not rows and uri:
+        document = filters.eq("source", source) & filters.eq("uri", uri)
+        rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
+    if not rows:
+        shown = _format_name(name)
+        raise NotFound(f"there is no chunk or document {shown}: ids are in the results of a search")
+    chunks = {chunk.id: chunk for chunk in map(IndexedChunk.from_row, rows)}
+    return sorted(chunks.values(), key=lambda chunk: (chunk.start_char, chunk.id))
+
+
+async def read_lines(
+    readers: Sequence[IndexReader], places: Collection[tuple[str, str, int]], condition: Filter
+) -> list[IndexedChunk]:
+    """The chunks that have some lines: source, path and line of each; where two have one, the first."""
+    if not places:
+        return []
+    at_paths = filters.one_of("path", sorted({path for _, path, _ in places}))
+    rows = await find_rows(readers, condition & at_paths, CHUNK_COLUMNS)
+    chunks = sorted(map(IndexedChunk.from_row, rows), key=lambda chunk: (chunk.start_char, chunk.id))
+    found: dict[str, IndexedChunk] = {}
+    for source, path, line in places:
+        in_file = (chunk for chunk in chunks if (chunk.source, chunk.path) == (source, path))
+        if at_line := next((each for each in in_file if each.start_line <= line <= each.end_line), None):
+            found[at_line.id] = at_line
+    return list(found.values())
+
+
+async def read_example(
+    readers: Sequence[IndexReader], path: str, access: Access, *, source: str | None = None
+) -> ExampleFile:
+    """The one file at a path, or at the end of one ("auth.py" for "src/auth.py").
+
+    Raises:
+        NotFound: there is none that the caller may see.
+        InvalidQuery: there are several.
+    """
+    condition = compile_filter(access, Filters(sources=(source,) if source else ()))
+    path = replace_invalid_characters(path).removeprefix("./").lstrip("/")
+    for at_path in (filters.eq("path", path), filters.glob("path", f"**/{path}")):
+        by_reader = await asyncio.gather(
+            *(find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers)
+        )
+        by_space = {reader.space: rows for reader, rows in zip(readers, by_reader, strict=True) if rows}
+        if by_space:
+            return _build_example(path, by_space)
+    raise NotFound(f"there is no file {_format_name(path)} in the index: give its path within its source")
+
+
+def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleFile:
+    rows = [row for found in by_space.values() for row in found]
+    files = sorted({(row["source"], row["uri"], row["path"]) for row in rows})
+    if len(files) > 1:
+        named = ", ".join(f"{found} in {source}" for source, _, found in files[:_MAX_FILES_NAMED])
+        raise InvalidQuery(
+            f"several files are called {_format_name(path)}: {named}; give a source, or more of the path"
+        )
+    source, uri, _ = files[0]
+    texts = {row["start_char"]: row["text"] for row in sorted(rows, key=lambda row: row["start_char"])}
+    vectors: dict[str, np.ndarray] = {}
+    for space, found in by_space.items():
+        embedded = [row["vector"] for row in found if row["vector"] is not None]
+        if embedded:
+            chunk_vectors = np.asarray(embedded, dtype=np.float32)
+            vectors[space] = to_unit_length(chunk_vectors.sum(axis=0), fallback=chunk_vectors[0])
+    return ExampleFile(
+        text="\n".join(texts.values()),
+        source_type=rows[0]["source_type"],
+        vectors=vectors,
+        other_files=~(filters.eq("source", source) & filters.eq("uri", uri)),
+    )
+
+
+def _format_name(name: str) -> str:
+    return repr(name if len(name) <= 200 else f"{name[:200]}…")
+
+
+# FOLD query.trace
+# Leads from a result to what made it: document as read, chunk, refresh, Dagster run, release.
+
+_LOGGED = ("at", "stage", "run", "code", "settings", "added", "changed", "removed", "seconds")
+
+
+def trace_result(lake: Lake, response: SearchResponse) -> TraceResponse:
+    """What made the first result of a response, as far as the store still knows it.
+
+    A refresh is the first one of its source whose index was done after the row was written; a release is the
+    first one after that. Logs and old releases are removed in time, and then say nothing.
+    """
+    result = response.results[0]
+    metadata, source, uri = result.metadata, result.citation.source, result.span.uri
+    source_type, written = metadata["source_type"], datetime.fromisoformat(metadata["updated_at"])
+    snapshot = _read_row(lake.snapshot(source_type, source), "uri", uri, ("revision", "content_hash"))
+    chunk = _read_row(lake.chunks(source_type, source), "id", result.id, ("fingerprint", "text_key"))
+    later = sorted(
+        (release for release in list_releases(lake) if release.created_at >= written),
+        key=lambda release: release.release,
+    )
+    return TraceResponse(
+        query_id=response.query_id,
+        took_ms=response.took_ms,
+        release=response.release,
+        degraded=response.degraded,
+        id=result.id,
+        citation=result.citation,
+        revision=snapshot.get("revision"),
+        document_hash=snapshot.get("content_hash"),
+        chunk_fingerprint=chunk.get("fingerprint"),
+        text_key=chunk.get("text_key"),
+        indexed_at=datetime.fromisoformat(metadata["indexed_at"]),
+        updated_at=written,
+        first_release=later[0].release if later else None,
+        first_released_at=later[0].created_at if later else None,
+        stages=_find_refresh(lake, source, written),
+    )
+
+
+def _read_row(table: Any, key: str, value: str, columns: tuple[str, ...]) -> dict[str, Any]:
+    """One row of a stage's table; empty where it is gone."""
+    if not table.exists:
+        return {}
+    rows = table.read_rows(list(columns), eq(key, value)).to_pylist()
+    return rows[0] if rows else {}
+
+
+def _find_refresh(lake: Lake, source: str, written: datetime) -> tuple[TracedRefresh, ...]:
+    """The stages of the refresh that wrote a row, in their order; the log has them stage by stage."""
+    log = open_log(lake, "refreshes")
+    if not log.exists:
+        return ()
+    # The stages before the index were done earlier; those of one refresh follow each other in the log.
+    rows = sorted(log.read_rows(list(_LOGGED), eq("source", source)).to_pylist(), key=lambda row: row["at"])
+    done = next((n for n, row in enumerate(rows) if row["stage"] == "index" and row["at"] >= written), None)
+    if done is None:
+        return ()
+    first = done
+    while first > 0 and rows[first]["stage"] != "snapshot" and rows[first - 1]["stage"] != "index":
+        first -= 1
+    return tuple(_to_traced(row) for row in rows[first : done + 1])
+
+
+def _to_traced(row: dict[str, Any]) -> TracedRefresh:
+    run = row["run"]
+    return TracedRefresh(
+        stage=row["stage"],
+        done_at=row["at"],
+        seconds=row["seconds"],
+        changes=row["added"] + row["changed"] + row["removed"],
+        code=row["code"],
+        settings=json.loads(row["settings"]) if row["settings"] else {},
+        run=run,
+        run_url=build_run_url(run) if run else None,
+    )

@@ -1,1 +1,0 @@
-"""Questions to several stores as one."""

@@ -1,0 +1,308 @@
+"""Queries of the code graph: what uses this, what does it call, what would a change break.
+
+Every query takes an `Access`; `code_graph.target` describes targets. A name that may mean several things
+is answered with the candidates alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from knowledge_pipeline.contract.filters import FILTER_NAMES, CallDirection, Filters
+from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod, GraphOperation
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
+from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.answer_cache import Stopwatch
+from knowledge_pipeline.query.code_graph import (
+    DEPENDENCY_KINDS,
+    EdgeDirection,
+    EdgePath,
+    ResolvedTarget,
+    Walk,
+    find_target,
+    rank_related_code,
+)
+from knowledge_pipeline.query.open_release import Index
+from knowledge_pipeline.query.visible_graph import MemberScope, VisibleGraph
+from knowledge_pipeline.sync_facade import SyncFacade, blocking
+
+CALL_KINDS = ("calls",)
+USE_KINDS = ("calls", "references", "extends", "implements", "imports")
+INHERITANCE_KINDS = ("extends", "implements")
+_ALLOWED_FILTERS = frozenset({"languages", "sources", "source_types", "repos", "branches", "paths", "tags"})
+_DEPENDENT_KINDS = ("calls", "references", "extends", "implements")
+_EDGE_ORDER = attrgetter("path", "lines", "kind", "source", "target")
+_CallDirections = Mapping[CallDirection, Sequence[EdgeDirection]]
+_CALL_DIRECTIONS: _CallDirections = {"callers": ("in",), "callees": ("out",), "both": ("in", "out")}
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRequest:
+    """A query of the code graph; where limit and depth are None, the operation's defaults hold.
+
+    Raises:
+        InvalidQuery: a value is out of range, or a filter does not apply to the code graph.
+    """
+
+    method: GraphMethod
+    target: str
+    filters: Filters = field(default_factory=Filters)  # where to look for the target
+    limit: int | None = None  # nodes in addition to the target
+    depth: int | None = None  # steps from the target
+    direction: CallDirection = "both"  # of get_call_graph
+
+    def __post_init__(self) -> None:
+        for name, asked in (("limit", self.max_nodes), ("depth", self.max_depth)):
+            if asked < 1:
+                raise InvalidQuery(f"found {name} {asked}; allowed: 1 or more")
+        if self.direction not in _CALL_DIRECTIONS:
+            raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
+        if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
+            raise InvalidQuery(
+                f"the code graph is not narrowed by {', '.join(sorted(unsupported))}; "
+                f"allowed: {', '.join(sorted(_ALLOWED_FILTERS))}"
+            )
+
+    @property
+    def operation(self) -> GraphOperation:
+        """What the contract says of it."""
+        return GRAPH_OPERATIONS[self.method]
+
+    @property
+    def max_nodes(self) -> int:
+        """The limit that holds."""
+        return self.operation.default_limit if self.limit is None else self.limit
+
+    @property
+    def max_depth(self) -> int:
+        """The depth that holds."""
+        return self.operation.default_depth or 1 if self.depth is None else self.depth
+
+
+class CodeGraph:
+    """Queries the code graph of an index, usually that of the live release. For one event loop."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    async def query(self, request: GraphRequest, access: Access) -> GraphResponse:
+        """Find the target, and walk from it as the request's operation does.
+
+        Raises:
+            InvalidQuery: the target is empty.
+            NotFound: nothing is released, there is no code graph, or it has no such target that the
+                caller may see.
+        """
+        watch = Stopwatch()
+        with watch.step("open"):
+            opened = await self._index.open_release()
+            reader = await opened.open_graph_reader()
+        if reader is None:
+            raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
+        graph = VisibleGraph.for_access(reader, access)
+        with watch.step("look_up"):
+            target = await find_target(graph, request.target, request.filters)
+        walk = Walk(graph, request.max_nodes)
+        if target.nodes:
+            with watch.step("walk"):
+                walk.add_start_nodes(target.nodes)
+                await _traverse(walk, target.nodes, request)
+        return GraphResponse(
+            query_id=str(uuid.uuid4()),
+            took_ms=watch.took_ms,
+            release=opened.release.release,
+            degraded=tuple(opened.missing),
+            operation=request.operation.path,
+            target=request.target,
+            nodes=tuple(sorted(walk.nodes.values(), key=_node_sort_key)),
+            edges=tuple(sorted(walk.edges.values(), key=_EDGE_ORDER)),
+            candidates=target.candidates,
+            notes=tuple(_build_notes(request, target, walk)),
+            timings_ms=watch.timings_ms,
+            steps=tuple(watch.steps),
+        )
+
+
+async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
+    """Walk as the request's operation does: from the targets alone, or from their members, too."""
+    ids, depth = {node.id for node in targets}, request.max_depth
+    between_files = all(node.kind == "file" for node in targets)
+    match request.method:
+        case "find_references":
+            return await walk.follow(ids, "in", USE_KINDS)
+        case "get_class_hierarchy":
+            paths = [EdgePath("in", INHERITANCE_KINDS, depth), EdgePath("out", INHERITANCE_KINDS, depth)]
+            return await walk.follow_all(ids, *paths)
+        case "get_dependencies" if between_files:
+            return await walk.follow(ids, "out", DEPENDENCY_KINDS, depth=depth)
+        case "analyze_dependencies" if between_files:
+            paths = [EdgePath("in", DEPENDENCY_KINDS, depth), EdgePath("out", DEPENDENCY_KINDS)]
+            return await walk.follow_all(ids, *paths)
+        case _:
+            walk.member_scope = MemberScope.from_nodes(targets)
+    match request.method:
+        case "find_related_code":
+            return await rank_related_code(walk, targets, ids)
+        case "find_usages":
+            await walk.follow(ids, "in", USE_KINDS)
+        case "get_dependencies":
+            await walk.follow(ids, "out", USE_KINDS, depth=depth)
+        case "get_call_graph":
+            paths = [EdgePath(way, CALL_KINDS, depth) for way in _CALL_DIRECTIONS[request.direction]]
+            await walk.follow_all(ids, *paths)
+        case "analyze_dependencies":
+            dependents = (EdgePath("in", _DEPENDENT_KINDS, depth), EdgePath("in", ("imports",)))
+            await walk.follow_all(ids, *dependents, EdgePath("out", USE_KINDS))
+    _drop_internal_edges(walk)
+
+
+def _drop_internal_edges(walk: Walk) -> None:
+    """Drop edges between the target's own parts, and members that no other node is connected to."""
+    members = {id_ for id_, node in walk.nodes.items() if node.role == "member"}
+    own = members | {id_ for id_, node in walk.nodes.items() if node.role == "target"}
+    if members or walk.member_scope.files:
+        walk.edges = {
+            key: edge for key, edge in walk.edges.items() if edge.source not in own or edge.target not in own
+        }
+    walk.drop_unconnected_members()
+
+
+def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
+    """The targets first, then by score, else by role and distance."""
+    role = ("target", "member", "used_by", "uses").index(node.role)
+    rank = (2, -node.score) if node.score is not None else (role, 0.0)
+    return *rank, node.distance, node.source or "~", node.path or "", node.name
+
+
+def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> list[str]:
+    notes: list[str] = []
+    if target.candidates:
+        more = "more than " if target.is_truncated else ""
+        notes.append(
+            f"{request.target!r} may mean {more}{len(target.candidates)} things: "
+            "give more of its name, path:name, or a source"
+        )
+    if walk.left_out:
+        notes.append(f"{walk.left_out} more were left out: the limit is {request.max_nodes}")
+    if walk.is_truncated:
+        notes.append("there may be more than is shown: use less depth, or a higher limit")
+    if walk.unresolved:
+        notes.append(f"{walk.unresolved} uses in it could not be resolved, and are left out")
+    return notes
+
+
+# FOLD query.code_graph.interface
+# The code graph as `AsyncKnowledgeBase` and `KnowledgeBase` offer it.
+
+_ALL = Filters()
+
+
+class AsyncGraph:
+    """Queries of the code graph of the live release.
+
+    Args of every method: `target`, as `code_graph.target` describes; `filters` (sources, source types,
+    repos, branches, languages, paths, tags), where to look for the target; `limit`, at most so many nodes
+    in addition to the target; `depth`, at most so many steps from it; `access`, the caller's. Where limit
+    and depth are None, `contract.graph_operations` has them.
+
+    Raises (all methods):
+        InvalidQuery: the target, depth, limit or filters make no sense.
+        NotFound: nothing is released, there is no code graph, or it has no such target.
+    """
+
+    def __init__(self, run: Callable[[GraphRequest, Access | None], Awaitable[GraphResponse]]) -> None:
+        self._run = run
+
+    async def query(self, request: GraphRequest, *, access: Access | None = None) -> GraphResponse:
+        """Any operation."""
+        return await self._run(request, access)
+
+    async def find_usages(
+        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
+    ) -> GraphResponse:
+        """What uses a definition, or anything defined in it: definitions, with the places."""
+        return await self._run(GraphRequest("find_usages", target, filters, limit), access)
+
+    async def find_references(
+        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
+    ) -> GraphResponse:
+        """Every place that names exactly this definition or file."""
+        return await self._run(GraphRequest("find_references", target, filters, limit), access)
+
+    async def get_call_graph(
+        self,
+        target: str,
+        *,
+        depth: int | None = None,
+        direction: CallDirection = "both",
+        filters: Filters = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
+    ) -> GraphResponse:
+        """What calls a function and what it calls, step by step; of a class or file, its functions."""
+        request = GraphRequest("get_call_graph", target, filters, limit, depth, direction)
+        return await self._run(request, access)
+
+    async def get_class_hierarchy(
+        self,
+        target: str,
+        *,
+        depth: int | None = None,
+        filters: Filters = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
+    ) -> GraphResponse:
+        """What a class extends or implements, and what extends or implements it."""
+        return await self._run(GraphRequest("get_class_hierarchy", target, filters, limit, depth), access)
+
+    async def get_dependencies(
+        self,
+        target: str,
+        *,
+        depth: int | None = None,
+        filters: Filters = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
+    ) -> GraphResponse:
+        """What a definition, file or folder depends on; of files these are files and imported names."""
+        return await self._run(GraphRequest("get_dependencies", target, filters, limit, depth), access)
+
+    async def analyze_dependencies(
+        self,
+        target: str,
+        *,
+        depth: int | None = None,
+        filters: Filters = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
+    ) -> GraphResponse:
+        """What a change could break, directly and indirectly, and what the target depends on.
+
+        Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
+        files that use them, and so on.
+        """
+        return await self._run(GraphRequest("analyze_dependencies", target, filters, limit, depth), access)
+
+    async def find_related_code(
+        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
+    ) -> GraphResponse:
+        """The definitions most closely related to one, by use, by common uses and by place."""
+        return await self._run(GraphRequest("find_related_code", target, filters, limit), access)
+
+
+class Graph(SyncFacade[AsyncGraph]):
+    """`AsyncGraph`, for code that waits for the response."""
+
+    query = blocking(AsyncGraph.query)
+    find_usages = blocking(AsyncGraph.find_usages)
+    find_references = blocking(AsyncGraph.find_references)
+    get_call_graph = blocking(AsyncGraph.get_call_graph)
+    get_class_hierarchy = blocking(AsyncGraph.get_class_hierarchy)
+    get_dependencies = blocking(AsyncGraph.get_dependencies)
+    analyze_dependencies = blocking(AsyncGraph.analyze_dependencies)
+    find_related_code = blocking(AsyncGraph.find_related_code)

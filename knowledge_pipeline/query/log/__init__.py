@@ -1,1 +1,0 @@
-"""The logs of queries, feedback and model calls: the only part of `query/` that writes to the store."""

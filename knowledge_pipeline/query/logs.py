@@ -1,0 +1,592 @@
+"""Writes the rows of a log in the background, without delaying responses.
+
+A thread writes the rows gathered every few seconds; a kill loses only those, and with a journal none. A
+table that cannot be written is reported once until it can be again, and its rows are dropped, except from
+the journal. Where rows are required, one that the journal cannot take is an error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hmac
+import json
+import logging
+import math
+import secrets
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+from knowledge_pipeline.config.settings import CostSettings, ModelPrice, Settings
+from knowledge_pipeline.contract.filters import Judgement
+from knowledge_pipeline.contract.requests import (
+    MAX_REPORTED_COST,
+    MAX_REPORTED_SECONDS,
+    MAX_REPORTED_TOKENS,
+    ModelCallRequest,
+)
+from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.contract.usage_labels import require_label
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound, StoreUnavailable
+from knowledge_pipeline.llm.model_calls import CallReport, ModelCall
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.filters import replace_invalid_characters
+from knowledge_pipeline.store.journal import Journal
+from knowledge_pipeline.store.lake import Lake, lock_log
+
+FLUSH_INTERVAL_S = 3.0
+BATCH_ROWS = 100  # written without waiting for more
+MAX_PENDING_ROWS = 10_000  # more are dropped, while the store is slower than the queries
+CLOSE_S = 5.0  # how long `close` waits for the last write
+
+_log = logging.getLogger(__name__)
+
+LogRow = dict[str, Any]
+
+
+class RowWriter:
+    """Writes one log table of one store, for one process. Threads may share it."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        table: str,
+        *,
+        subject: str,
+        advice: str = "",
+        finalize_row: Callable[[LogRow], LogRow] = dict,
+        sum_up: Callable[[Sequence[LogRow]], Sequence[LogRow]] = tuple,
+        imports: Sequence[str] = (),
+        flush_interval_s: float = FLUSH_INTERVAL_S,
+        journal: Journal | None = None,
+        identity: Sequence[str] = ("query_id",),
+        required: bool = False,
+    ) -> None:
+        """Prepare a table, one of `schemas.LOGS`; nothing runs before `start`.
+
+        Args:
+            subject: what is not logged if the table cannot be written: "queries".
+            advice: ends that warning: ", or set logs.queries to false".
+            finalize_row: prepares a row for writing, in the background.
+            sum_up: makes fewer rows of those that are written together.
+            imports: modules that `finalize_row` needs, imported before the first row is due.
+            flush_interval_s: how long a row waits for others at most.
+            journal: holds a row on disk before `add` returns, finalized then.
+            identity: columns that tell whether the table has a row of the journal, `query_id` the first.
+            required: `add` fails where the journal does.
+        """
+        self._lake, self._table = lake, table
+        self._subject, self._advice = subject, advice
+        self._finalize_row, self._sum_up, self._imports = finalize_row, sum_up, imports
+        self._flush_interval_s = flush_interval_s
+        self._journal, self._identity, self._required = journal, identity, required
+        self._pending: list[LogRow] = []
+        self._has_dropped = False  # whether the journal's segment has rows that are not pending
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closing = False
+        self._failing = set[str]()  # of "journal" and "table", what could not be written last
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        with self._changed:
+            if self._thread is None and not self._is_closing:
+                self._thread = threading.Thread(target=self._run, name=f"log-{self._table}", daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
+
+    def add(self, row: LogRow) -> None:
+        """Take one row; takes microseconds.
+
+        Raises:
+            StoreUnavailable: the row is required, and the journal cannot take it.
+        """
+        if self._journal:
+            row = self._finalize_row(row)
+        with self._changed:
+            if self._journal:
+                self._append_to_journal(self._journal, row)
+            if len(self._pending) < MAX_PENDING_ROWS:
+                self._pending.append(row)
+                if len(self._pending) == 1 or len(self._pending) >= BATCH_ROWS:  # else nobody waits for it
+                    self._changed.notify_all()
+            else:
+                self._has_dropped = True
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last row could not be written."""
+        return bool(self._failing)
+
+    def _append_to_journal(self, journal: Journal, row: LogRow) -> None:
+        try:
+            journal.append(row)
+        except OSError as error:
+            self._warn("journal", error)
+            if self._required:
+                raise StoreUnavailable(
+                    f"{self._subject} cannot be logged, and `logs.required` refuses what is not: "
+                    "check the permissions and the space of the store"
+                ) from error
+        else:
+            self._failing.discard("journal")
+
+    def close(self, *, wait_s: float = CLOSE_S) -> None:
+        """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(wait_s)
+            atexit.unregister(self.close)
+        with self._changed:
+            if self._journal:
+                self._journal.close()
+
+    def _run(self) -> None:
+        with suppress(Exception):  # the same imports fail again below, with a warning
+            for module in (*self._imports, "knowledge_pipeline.store.logs"):
+                import_module(module)
+        if self._journal:
+            self._recover_journals(self._journal)
+        is_last = False
+        while not is_last:
+            rows, segment, is_last = self._wait_for_rows()
+            if rows and self._write(rows) and segment:
+                segment.unlink(missing_ok=True)
+
+    def _recover_journals(self, journal: Journal) -> None:
+        """Write the rows that processes which are gone have left in their journals."""
+        try:
+            table: Any = self._lake.log_table(self._table)  # gives tables of pyarrow, which has no types
+            for segment, rows in journal.iter_orphaned():
+                ids = (str(row["query_id"]) for row in rows)
+                written = table.iter_rows_by_values("query_id", ids, self._identity) if table.exists else ()
+                known = {self._identify(row) for found in written for row in found.to_pylist()}
+                if self._write([row for row in rows if self._identify(row) not in known]):
+                    segment.unlink()
+        except Exception as error:  # noqa: BLE001 - the next process tries again; new rows are written
+            self._warn("table", error)
+
+    def _identify(self, row: LogRow) -> tuple[object, ...]:
+        return tuple(row[name] for name in self._identity)
+
+    def _wait_for_rows(self) -> tuple[Sequence[LogRow], Path | None, bool]:
+        """The rows to write next; the segment of the journal that has just these; whether they are the last.
+
+        Waits for enough rows, or until the first has waited long enough.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._is_closing)
+            self._changed.wait_for(
+                lambda: len(self._pending) >= BATCH_ROWS or self._is_closing, self._flush_interval_s
+            )
+            rows, self._pending = self._pending, []
+            segment = self._journal.end_segment() if self._journal else None
+            has_dropped, self._has_dropped = self._has_dropped, False
+            return rows, None if has_dropped else segment, self._is_closing
+
+    def _write(self, rows: Sequence[LogRow]) -> bool:
+        try:
+            from knowledge_pipeline.store.logs import append_rows
+
+            finalized = rows if self._journal else [self._finalize_row(row) for row in rows]
+            append_rows(self._lake, self._table, self._sum_up(finalized))
+        except Exception as error:  # noqa: BLE001 - whatever it is, queries are answered without a log
+            self._warn("table", error)
+            return False
+        self._failing.discard("table")
+        return True
+
+    def _warn(self, place: str, error: Exception) -> None:
+        is_known = bool(self._failing)
+        self._failing.add(place)
+        if not is_known:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            advice = f"check the permissions and the space of the store{self._advice}"
+            _log.warning("%s are not logged (%s): %s", self._subject, reason, advice)
+
+
+# FOLD query.log.queries
+# The query log: one row for each answered query, written in the background.
+
+MAX_LOGGED_CHARS = 2_000  # of a query
+_READ_CHARS = 12_000  # of a query, in which secrets are looked for: all of a task takes 50 ms
+_MAX_SECRET_CHARS = 8_000
+_LOOKED_UP = frozenset({"get", "trace"})  # by an id: such results have no score
+
+
+class QueryLog(RowWriter):
+    """The table `queries` of one store, for one process. Threads may share it."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
+        durable: bool = False,
+        required: bool = False,
+    ) -> None:
+        """Prepare; a durable log has a row on disk before `record` returns, which takes a little longer.
+
+        A log that is required is durable, and `record` fails where the disk takes no row.
+        """
+        super().__init__(
+            lake,
+            "queries",
+            subject="queries",
+            advice=", or set logs.queries to false",
+            finalize_row=lambda row: {**row, "text": redact(row["text"])},
+            imports=("knowledge_pipeline.sanitizing.sanitize",),
+            flush_interval_s=flush_interval_s,
+            journal=Journal(lake.folder / "logs" / "journal") if durable or required else None,
+            required=required,
+        )
+
+    def record(
+        self, kind: str, text: str, access: Access, answer: SearchResponse | GraphResponse | RelationsResponse
+    ) -> None:
+        """Record one answered query; takes microseconds.
+
+        Raises:
+            StoreUnavailable: the log is required, and cannot take it.
+        """
+        labels = access.account
+        row: LogRow = {
+            "query_id": answer.query_id,
+            "at": datetime.now(UTC),
+            "type": kind,
+            "text": text,
+            "interface": access.caller.interface,
+            "token": access.caller.token,
+            "tenant": access.tenant,
+            "principals": sorted(access.principals),
+            "release": answer.release,
+            "results": len(answer.results if isinstance(answer, SearchResponse) else answer.matches),
+            "took_ms": answer.took_ms,
+            "cached": isinstance(answer, SearchResponse) and answer.cached,
+            "degraded": list(answer.degraded),
+            "scores": _list_scores(kind, answer),
+            "session": labels.session,
+            "project": labels.project,
+            "on_behalf_of": labels.on_behalf_of,
+        }
+        self.add(row)
+
+
+def _list_scores(kind: str, answer: SearchResponse | GraphResponse | RelationsResponse) -> list[float] | None:
+    """The scores of what was searched for; None of what was looked up."""
+    if not isinstance(answer, SearchResponse) or kind in _LOOKED_UP:
+        return None
+    return [round(result.score, 4) for result in answer.results]
+
+
+def redact(text: str, max_chars: int = MAX_LOGGED_CHARS) -> str:
+    """The beginning of a text without secrets; they are redacted before the cut, so that none is split."""
+    from knowledge_pipeline.config.sources import SanitizeSettings
+    from knowledge_pipeline.sanitizing.sanitize import sanitize
+
+    redacted = sanitize(replace_invalid_characters(text[:_READ_CHARS]), SanitizeSettings()).text
+    if len(text) <= _READ_CHARS:
+        return redacted[:max_chars]
+    safe_chars = max(0, len(redacted) - _MAX_SECRET_CHARS)  # the end may have the beginning of a secret
+    return redacted[: min(max_chars, safe_chars)]
+
+
+# FOLD query.log.query_ids
+# Query ids that say by themselves that they were given, and to whom, so that no log has to be searched.
+#
+# An id ends in two keyed digests: of what precedes them and the caller, and of all that. The key is the
+# store's, so an id can be verified by every process that answers from it, long after, with queries logged
+# or not.
+
+_TAG_CHARS = 12  # of each digest, hexadecimal: only guesses over an interface can be tried
+_NOTE = "query_id_key"  # on the table of feedback, which nobody else reads
+
+
+@dataclass(slots=True)
+class QueryIds:
+    """Issues and verifies the query ids of one store. Threads may share it."""
+
+    lake: Lake
+    _key: bytes | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def issue(self, id_: str, access: Access) -> str:
+        """The id to give to a caller, for a unique one."""
+        to_caller = self._tag(id_, _identify_caller(access))
+        return f"{id_}-{to_caller}{self._tag(id_, to_caller)}"
+
+    def is_issued_to(self, query_id: str, access: Access) -> bool:
+        """Whether the id was given to this caller; for an operator, to anybody."""
+        id_, _, tags = query_id.rpartition("-")
+        to_caller, given = tags[:_TAG_CHARS], tags[_TAG_CHARS:]
+        if not _is_equal(given, self._tag(id_, to_caller)):
+            return False
+        return access.everything or _is_equal(to_caller, self._tag(id_, _identify_caller(access)))
+
+    def _tag(self, *parts: str) -> str:
+        content = json.dumps(parts).encode()  # ASCII, whatever the parts hold
+        return hmac.digest(self._load_key(), content, "sha256").hex()[:_TAG_CHARS]
+
+    def _load_key(self) -> bytes:
+        with self._lock:
+            if self._key is None:
+                self._key = _load_or_create_key(self.lake)
+            return self._key
+
+
+def _load_or_create_key(lake: Lake) -> bytes:
+    """The key of the store; one for this process alone where the store cannot be written."""
+    table = lake.log_table("feedback")
+    try:
+        if _NOTE not in table.metadata_notes:
+            with lock_log(lake, "feedback"):
+                if _NOTE not in table.metadata_notes:
+                    table.write_notes(**{_NOTE: secrets.token_hex(32)})
+        return bytes.fromhex(table.metadata_notes[_NOTE])
+    except (KnowledgeError, OSError, RuntimeError, ValueError) as error:
+        message = "the store takes no key for query ids (%s): feedback is taken by the process that answered"
+        _log.debug(message, type(error).__name__)
+        return secrets.token_bytes(32)
+
+
+def _identify_caller(access: Access) -> str:
+    """By the token; without one, by what the caller may see and the interface."""
+    caller = access.caller
+    if caller.token is not None:
+        return json.dumps([access.tenant, caller.token])
+    return json.dumps([access.tenant, None, caller.interface, sorted(access.principals)])
+
+
+def _is_equal(found: str, expected: str) -> bool:
+    return hmac.compare_digest(found.encode("utf-8", "replace"), expected.encode())
+
+
+# FOLD query.log.reports
+# Turns what an agent reports of its own model calls into rows of the log.
+
+
+def build_reported_call(request: ModelCallRequest, access: Access, settings: Settings) -> ModelCall:
+    """The call as it is recorded, on the caller's account.
+
+    Raises:
+        InvalidQuery: a name is no label, or a number is negative, or too large to be true.
+    """
+    for name in ("provider", "model", "error"):
+        require_label(name, getattr(request, name))
+    _require_number("input_tokens", request.input_tokens, MAX_REPORTED_TOKENS)
+    _require_number("output_tokens", request.output_tokens, MAX_REPORTED_TOKENS)
+    _require_number("cost", request.cost or 0.0, MAX_REPORTED_COST)
+    _require_number("seconds", request.seconds, MAX_REPORTED_SECONDS)
+    keeps_texts = settings.costs.keep_texts
+    return ModelCall(
+        ended_at=datetime.now(UTC),
+        model=request.model,
+        requests=1,
+        tokens=request.input_tokens + request.output_tokens,
+        cost=_compute_cost(request, settings) if request.cost is None else request.cost,
+        seconds=request.seconds,
+        account=access.account,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        report=CallReport(
+            request.provider,
+            access.caller.interface,
+            access.caller.token,
+            request.error,
+            request.prompt if keeps_texts else None,
+            request.response if keeps_texts else None,
+        ),
+    )
+
+
+def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
+    """By the price of the model; 0 where none is configured."""
+    price = _find_price(request.model, settings.costs) or settings.language_model
+    if price is None or price.model != request.model:
+        return 0.0
+    return (
+        request.input_tokens * price.price_per_million_input_tokens
+        + request.output_tokens * price.price_per_million_output_tokens
+    ) / 1e6
+
+
+def _find_price(model: str, costs: CostSettings) -> ModelPrice | None:
+    return next((price for price in costs.prices if price.model == model), None)
+
+
+def _require_number(name: str, value: float, most: float) -> None:
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise InvalidQuery(f"found {name} {value:g}; allowed: 0 to {most:,.0f}")
+
+
+# FOLD query.log.feedback
+# Records what a reader thought of a result: rows of `feedback`, written in the background.
+
+_MAX_ID_CHARS = 500
+
+
+class FeedbackLog(RowWriter):
+    """The table `feedback` of one store, for one process. Threads may share it.
+
+    A row is on disk before `record` returns, and in the table seconds later.
+    """
+
+    def __init__(
+        self, lake: Lake, query_ids: QueryIds, *, flush_interval_s: float = FLUSH_INTERVAL_S
+    ) -> None:
+        super().__init__(
+            lake,
+            "feedback",
+            subject="judgements of results",
+            identity=("query_id", "result_id", "judgement", "at"),
+            flush_interval_s=flush_interval_s,
+            journal=Journal(lake.folder / "logs" / "judgements"),
+            required=True,
+        )
+        self._query_ids = query_ids
+
+    def record(self, access: Access, *, query_id: str, result_id: str, judgement: str) -> None:
+        """Record one judgement of one result, by the caller who was given the query's id.
+
+        Raises:
+            InvalidQuery: there is no such judgement, or an id is empty or too long.
+            NotFound: nobody was given such an id, or another caller was.
+            StoreUnavailable: the judgement cannot be written.
+        """
+        if judgement not in get_args(Judgement):
+            raise InvalidQuery(
+                f"found the judgement {judgement!r}; allowed: {', '.join(get_args(Judgement))}"
+            )
+        for name, id_ in (("query", query_id), ("result", result_id)):
+            if not 0 < len(id_) <= _MAX_ID_CHARS:
+                raise InvalidQuery(f"the {name} id has {len(id_)} characters; allowed: 1 to {_MAX_ID_CHARS}")
+        if not self._query_ids.is_issued_to(query_id, access):
+            raise NotFound(f"there is no query {query_id!r}: give the query_id of a response")
+        self.start()
+        try:
+            self.add(
+                {
+                    "at": datetime.now(UTC),
+                    "query_id": query_id,
+                    "result_id": replace_invalid_characters(result_id),
+                    "judgement": judgement,
+                    "tenant": access.tenant,
+                }
+            )
+        except StoreUnavailable as error:
+            advice = "check the permissions and the space of the store"
+            raise StoreUnavailable(f"the feedback cannot be written: {advice}") from error
+
+
+# FOLD query.log.refusals
+# The log of refused requests: who was refused what, and why.
+
+
+class RefusalLog(RowWriter):
+    """The table `refusals` of one store, for one process. Threads may share it.
+
+    A row is on disk before `record` returns. Those that say the same are summed up before they are written
+    to the table, so that whoever is refused a thousand times a second does not fill the store.
+    """
+
+    def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
+        super().__init__(
+            lake,
+            "refusals",
+            subject="refused requests",
+            advice=", or set logs.queries to false",
+            finalize_row=lambda row: {**row, "reason": redact(row["reason"])},
+            sum_up=_sum_up,
+            imports=("knowledge_pipeline.sanitizing.sanitize",),
+            flush_interval_s=flush_interval_s,
+            journal=Journal(lake.folder / "logs" / "refusals"),
+        )
+
+    def record(self, outcome: str, reason: str, access: Access, address: str | None) -> None:
+        """Record one refused request; never fails."""
+        self.start()
+        self.add(
+            {
+                "query_id": uuid.uuid4().hex,
+                "at": datetime.now(UTC),
+                "outcome": outcome,
+                "reason": reason,
+                "interface": access.caller.interface,
+                "token": access.caller.token,
+                "tenant": access.tenant,
+                "principals": sorted(access.principals),
+                "address": address,
+                "requests": 1,
+            }
+        )
+
+
+def _sum_up(rows: Sequence[LogRow]) -> list[LogRow]:
+    """One row for those of one caller, outcome and reason; the reason of a limit names seconds that vary."""
+    found: dict[tuple[object, ...], LogRow] = {}
+    for row in rows:
+        reason = "" if row["outcome"] == "rate_limited" else row["reason"]
+        caller = row["interface"], row["token"], row["tenant"], tuple(row["principals"]), row["address"]
+        first = found.setdefault((row["outcome"], reason, *caller), {**row, "requests": 0})
+        first["requests"] += row["requests"]
+    return list(found.values())
+
+
+# FOLD query.log.model_calls
+# The log of calls to language models and their cost: rows of `llm_calls`, written in the background.
+
+MAX_KEPT_CHARS = 8_000  # of a reported prompt, and of a response
+_PROVIDER = "openai"  # the protocol, as in the settings of embeddings
+_TEXTS = ("prompt", "response")
+
+
+class ModelCallLog(RowWriter):
+    """Logs the completions of one process in one store. Threads may share it."""
+
+    def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
+        subject = "calls of the language model"
+        super().__init__(
+            lake, "llm_calls", subject=subject, finalize_row=_redact_texts, flush_interval_s=flush_interval_s
+        )
+
+    def record(self, call: ModelCall) -> None:
+        """Record one call, as `LanguageModel(record=...)`; takes microseconds and never fails."""
+        self.start()
+        report = call.report
+        self.add(
+            {
+                "at": call.ended_at,
+                "kind": "completion",
+                "provider": report.provider if report else _PROVIDER,
+                "model": call.model,
+                "session": call.account.session,
+                "project": call.account.project,
+                "calls": call.requests,
+                "tokens": call.tokens,
+                "cost": call.cost,
+                "seconds": round(call.seconds, 4),
+                "on_behalf_of": call.account.on_behalf_of,
+                "tenant": call.account.tenant,
+                "interface": report.interface if report else None,
+                "token": report.token if report else None,
+                "input_tokens": call.input_tokens,
+                "output_tokens": call.output_tokens,
+                "error": report.error if report else None,
+                "prompt": report.prompt if report else None,
+                "response": report.response if report else None,
+            }
+        )
+
+
+def _redact_texts(row: LogRow) -> LogRow:
+    """The row, with the beginnings of its texts without secrets."""
+    redacted = {name: redact(row[name], MAX_KEPT_CHARS) for name in _TEXTS if row[name] is not None}
+    return {**row, **redacted}

@@ -1,0 +1,317 @@
+"""Retrieves candidates from every space, by vector and by words at once; both searches filter.
+
+A word that no document has is replaced by the nearest that some have, before anything is searched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from knowledge_pipeline.contract.filters import SearchMode
+from knowledge_pipeline.embedding.word_vectors import WordVectors
+from knowledge_pipeline.query.features import stem
+from knowledge_pipeline.query.hits import (
+    Candidates,
+    Hit,
+    Hits,
+    IndexedChunk,
+    RankedChunk,
+    RowCache,
+    SpaceCandidates,
+)
+from knowledge_pipeline.query.query_vectors import UnreadText, VectorUnavailable, to_unit_length
+from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
+from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.fragments import OutlineFile
+from knowledge_pipeline.store.search import NO_ROWS, IndexReader, ScoredRows
+from knowledge_pipeline.store.vectors import compute_cosines
+from knowledge_pipeline.sync_facade import gather_all
+from knowledge_pipeline.text import expand_identifiers
+
+_PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w`(]|[./:-]\w)")
+_MAX_CORRECTED_CHARS, _MAX_CORRECTIONS = 1_000, 4
+_MAX_EDITS = 2  # of a stem, as it is indexed
+_SIMILAR_ROWS = 10  # of each space, whose words are compared
+_MIN_LIKENESS = 0.83  # of two words, by `difflib`
+
+EmbedQuery = Callable[[IndexReader], Awaitable[np.ndarray]]
+"""The query's vector in a reader's space; raises `VectorUnavailable`, `UnreadText` where it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubQuery:
+    """One text to search for; a question may be several."""
+
+    query: ParsedQuery
+    keywords: str  # for full text
+    embedded_texts: tuple[str, ...]  # their mean vector is searched for
+
+    def correct(self, corrections: Mapping[str, str]) -> SubQuery:
+        """The same with other words in place of some."""
+        if not corrections:
+            return self
+        pattern = re.compile(rf"\b({'|'.join(map(re.escape, corrections))})\b", re.I)
+
+        def replace_words(text: str) -> str:
+            return pattern.sub(lambda match: corrections[match[0].lower()], text)
+
+        query = parse_plain_text(replace_words(self.query.text))
+        texts = tuple(map(replace_words, self.embedded_texts))
+        return SubQuery(query, replace_words(self.keywords), texts)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """Where to search, and how deep."""
+
+    readers: Sequence[IndexReader]
+    condition: Filter
+    limit: int  # candidates of each search of each space
+    cache: RowCache
+    mode: SearchMode = "hybrid"
+
+
+async def find_corrections(scope: SearchScope, query: ParsedQuery, vectors: WordVectors) -> Mapping[str, str]:
+    """Words of a question that no document has -> the nearest that some have, where one is near.
+
+    A word that the static model knows as a whole is spelled well, and is not looked up; of the others, and of
+    what is no name in code, the first few are.
+    """
+    words = dict.fromkeys(word.lower() for word in _PLAIN_WORD.findall(query.text[:_MAX_CORRECTED_CHARS]))
+    unknown = [word for word in words if vectors.count_pieces(word) > 1][:_MAX_CORRECTIONS]
+    nearest = await gather_all(_find_nearest_word(scope, word) for word in unknown)
+    return {word: near for word, near in zip(unknown, nearest, strict=True) if near}
+
+
+async def _find_nearest_word(scope: SearchScope, word: str) -> str | None:
+    """None: a document has the word, or none has one that is near."""
+    readers, where = scope.readers, scope.condition
+    matches = await gather_all(reader.search_text(word, where, limit=1) for reader in readers)
+    if any(map(len, matches)):
+        return None
+    word = stem(word)
+    similar = await gather_all(
+        reader.search_similar_stem(word, where, limit=_SIMILAR_ROWS, max_edits=_MAX_EDITS)
+        for reader in readers
+    )
+    chunks = await gather_all(
+        scope.cache.read_chunks(reader, rows.row_ids.tolist())
+        for reader, rows in zip(readers, similar, strict=True)
+    )
+    texts = (f"{chunk.header} {chunk.text}" for of_space in chunks for chunk in of_space.values())
+    words = {part for text in texts for part in expand_identifiers(text).lower().split() if part.isalpha()}
+    by_stem = {stem(word): word for word in sorted(words, reverse=True)}
+    near = difflib.get_close_matches(word, by_stem, n=1, cutoff=_MIN_LIKENESS)
+    return by_stem[near[0]] if near else None
+
+
+async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
+    """At most `scope.limit` candidates by each search of each space that the mode has.
+
+    Vectors of a text that its model does not read are searched for only where words find nothing anywhere:
+    beside words, they would bring what has as little to do with the question as everything else.
+    """
+    spaces = await gather_all(
+        _retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers
+    )
+    if not any(len(candidates.keyword_matches) for candidates, _ in spaces):
+        spaces = await gather_all(
+            _search_unread(reader, scope, *found) for reader, found in zip(scope.readers, spaces, strict=True)
+        )
+    spaces = [(found, None if isinstance(result, UnreadText) else result) for found, result in spaces]
+    return Candidates(
+        tuple(candidates for candidates, _ in spaces),
+        {each.space: str(reason) for each, reason in spaces if isinstance(reason, VectorUnavailable)},
+        {each.space: vector for each, vector in spaces if isinstance(vector, np.ndarray)},
+    )
+
+
+async def _retrieve_from_space(
+    reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
+) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
+    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
+    if scope.mode == "words":
+        matches = await _match_words(scope, reader, keywords)
+        return await join_candidates(scope, reader, NO_ROWS, matches), None
+    matching = asyncio.ensure_future(_match_words(scope, reader, keywords))
+    try:
+        vector = await embed_query(reader)
+        found = await reader.search_vector(vector, scope.condition, limit=scope.limit)
+        matches = await matching
+    except VectorUnavailable as reason:
+        return await join_candidates(scope, reader, NO_ROWS, await matching), reason
+    except BaseException:
+        matching.cancel()
+        raise
+    return await join_candidates(scope, reader, found, matches, vector), vector
+
+
+async def _search_unread(
+    reader: IndexReader,
+    scope: SearchScope,
+    candidates: SpaceCandidates,
+    result: np.ndarray | VectorUnavailable | None,
+) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
+    """What is nearest to the vector of a text that its model does not read."""
+    if not isinstance(result, UnreadText):
+        return candidates, result
+    found = await reader.search_vector(result.vector, scope.condition, limit=scope.limit)
+    return await join_candidates(scope, reader, found, NO_ROWS, result.vector), result.vector
+
+
+async def _match_words(scope: SearchScope, reader: IndexReader, keywords: str) -> ScoredRows:
+    """What full text finds; nothing where vectors alone are searched.
+
+    What will be asked of it is read meanwhile, as far as it is not in memory.
+    """
+    if scope.mode == "vectors":
+        return NO_ROWS
+    matches = await reader.search_text(keywords, scope.condition, limit=scope.limit)
+    await scope.cache.read_ahead(reader, matches.row_ids, with_vectors=scope.mode != "words")
+    return matches
+
+
+async def join_candidates(
+    scope: SearchScope,
+    reader: IndexReader,
+    nearest: ScoredRows,
+    matches: ScoredRows,
+    vector: np.ndarray | None = None,
+) -> SpaceCandidates:
+    """What both searches found, with outlines; what full text alone found is compared to a `vector`."""
+    rows = _unite(nearest.row_ids, matches.row_ids)
+    similarities, word_scores = np.full((2, len(rows)), np.nan)
+    word_scores[np.searchsorted(rows, matches.row_ids)] = matches.scores
+    _set_similarities(similarities, rows, nearest)
+    if vector is not None:
+        unscored = rows[np.isnan(similarities)]
+        _set_similarities(similarities, rows, await score_rows(scope.cache, reader, vector, unscored))
+    chunks = await scope.cache.read_outlines(reader, rows)
+    return SpaceCandidates(reader.space, rows, chunks, similarities, word_scores)
+
+
+def _unite(*row_ids: np.ndarray) -> np.ndarray:
+    """All rows, ascending and each once: by sorting, as few take a fifth of what `np.union1d` takes."""
+    rows = np.sort(np.concatenate(row_ids))
+    return rows[np.diff(rows, prepend=-1) != 0]
+
+
+def _set_similarities(similarities: np.ndarray, rows: np.ndarray, scored: ScoredRows) -> None:
+    """Write those of some of the rows, which are ascending."""
+    finite = np.where(np.isfinite(scored.scores), scored.scores, -np.inf)
+    similarities[np.searchsorted(rows, scored.row_ids)] = finite
+
+
+async def read_hits(scope: SearchScope, hits: Sequence[Hit[RankedChunk]]) -> list[Hit[IndexedChunk]]:
+    """The hits with their whole chunks, in their order."""
+    parts = hits.list_parts() if isinstance(hits, Hits) else [hit[1:] for hit in hits]
+    rows_by_space: dict[str, list[int]] = {}
+    for _, explanation, row in parts:
+        rows_by_space.setdefault(explanation.space, []).append(row)
+    readers = [reader for reader in scope.readers if reader.space in rows_by_space]
+    found = await gather_all(
+        scope.cache.read_chunks(reader, rows_by_space[reader.space]) for reader in readers
+    )
+    chunks = {reader.space: each for reader, each in zip(readers, found, strict=True)}
+    return [Hit(chunks[explanation.space][row], score, explanation, row) for score, explanation, row in parts]
+
+
+async def score_rows(
+    cache: RowCache, reader: IndexReader, vector: np.ndarray, rows: np.ndarray
+) -> ScoredRows:
+    """The cosine of some rows' vectors and a vector, in [-1, 1]; 0 where one of the two is all zero.
+
+    Rows without a vector are left out.
+    """
+    if held := reader.memory.find_holder(rows):
+        known, others = held.take_matrix(rows)
+    else:
+        vectors = await cache.read_vectors(reader, rows.tolist())
+        known, others = np.array(list(vectors), np.int64), np.array(list(vectors.values()))
+    if not len(known):
+        return NO_ROWS
+    return ScoredRows(known, compute_cosines(others, vector))
+
+
+# FOLD query.search.second_look
+# Searches a second time with what the first hits say: the vectors of prose.
+#
+# A question and its answer may call alike things by different words; the best prose found knows some of the
+# answer's. The query's vector is moved towards it, which is known as pseudo-relevance feedback (Rocchio
+# 1971, in Salton's "The SMART Retrieval System", chapter 14). It raises the figures of prose and lowers
+# those of code (docs/decisions/retrieval.md), so code is left as it was found.
+
+MAX_FEEDBACK_CHUNKS = 2  # chunks that the query is moved towards
+_CODE_SOURCE_TYPES = ("code", "openapi")
+
+
+async def apply_relevance_feedback(
+    scope: SearchScope, candidates: Candidates, hits: Hits, *, share: float
+) -> Candidates:
+    """Candidates whose prose is compared to the refined query; the same object where no prose was found.
+
+    `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
+    """
+    chunks = hits.candidates.chunks
+    of_prose = chunks.mark_files(is_prose)
+    if not of_prose.any():
+        return candidates
+    positions: list[int] = hits.order[of_prose[hits.order]].tolist()
+    best_prose = [chunks.ids[at] for at in positions]
+    refined = (
+        _refine_space(reader, scope, found, candidates.query_vectors.get(reader.space), best_prose, share)
+        for reader, found in zip(scope.readers, candidates.by_space, strict=True)
+    )
+    by_space = tuple(await gather_all(refined))
+    if all(after is before for after, before in zip(by_space, candidates.by_space, strict=True)):
+        return candidates
+    return replace(candidates, by_space=by_space)
+
+
+async def _refine_space(
+    reader: IndexReader,
+    scope: SearchScope,
+    candidates: SpaceCandidates,
+    query_vector: np.ndarray | None,
+    best_prose: Sequence[str],
+    share: float,
+) -> SpaceCandidates:
+    """`best_prose` are the ids of chunks of all spaces, best first."""
+    if query_vector is None:
+        return candidates
+    rows = dict(zip(candidates.chunks.ids, candidates.rows.tolist(), strict=True))
+    best_rows = list(islice((rows[id_] for id_ in best_prose if id_ in rows), MAX_FEEDBACK_CHUNKS))
+    best_vectors = await scope.cache.read_vectors(reader, best_rows) if best_rows else {}
+    if not best_vectors:
+        return candidates
+    shift = share * np.mean(list(best_vectors.values()), axis=0)
+    vector = to_unit_length(query_vector + shift, fallback=query_vector)
+    prose_alone = scope.condition & ~one_of("source_type", _CODE_SOURCE_TYPES)
+    found = await reader.search_vector(vector, prose_alone, limit=scope.limit)
+    of_prose = candidates.chunks.mark_files(is_prose)
+    before, code = candidates.list_nearest(of_prose), candidates.list_nearest(~of_prose)
+    found_rows = set(found.row_ids.tolist())
+    lost = np.array([row for row in before.row_ids.tolist() if row not in found_rows], np.int64)
+    prose = found.join(await score_rows(scope.cache, reader, vector, lost))
+    similar = code.join(_rescale_scores(prose, reference=before))
+    return await join_candidates(scope, reader, similar, candidates.keyword_matches)
+
+
+def is_prose(file: OutlineFile) -> bool:
+    """Whether a file is text for people."""
+    return file.source_type not in _CODE_SOURCE_TYPES
+
+
+def _rescale_scores(scored: ScoredRows, *, reference: ScoredRows) -> ScoredRows:
+    """Similarities such that the best is what it was: else all prose would come nearer than all code."""
+    before, after = (np.fmax.reduce(each.scores, initial=0.0) for each in (reference, scored))
+    if before <= 0 or after <= 0:
+        return scored
+    return ScoredRows(scored.row_ids, scored.scores * before / after)

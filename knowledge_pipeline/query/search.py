@@ -1,0 +1,658 @@
+"""A search from the question to the response, in seven steps.
+
+    step        from               to                 in
+    understand  a question         SearchPlan         plan.py, understand.py
+    retrieve    each SubQuery      Candidates         retrieve.py
+    fuse        Candidates         hits, best first   fuse.py
+    rank        hits               RetrievalResult    ranker.py and its features, rank.py; merged
+    rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
+    assemble    hits               SearchResults      assemble.py
+    enrich      SearchResults      SearchResults      enrichment.py
+
+A question is one `SubQuery`, or several where the settings decompose it (query_expansion.py). Each is
+retrieved, fused and ranked on its own, with a second look at what it found where the settings ask for one
+(second_look.py). A step that fails leaves the response without its part, and the response says so in
+`degraded`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from knowledge_pipeline import text as identifiers
+from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
+from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType
+from knowledge_pipeline.contract.responses import GraphNode, RelationsResponse, SearchResponse, SearchResult
+from knowledge_pipeline.embedding.word_vectors import WordVectors
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.llm.model_calls import charge_to
+from knowledge_pipeline.query import documents as lookup
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
+from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
+from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
+from knowledge_pipeline.query.documents import describe_relations
+from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
+from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
+from knowledge_pipeline.query.hits import (
+    Candidates,
+    Hit,
+    Hits,
+    IndexedChunk,
+    RankedChunk,
+    RowCache,
+    SpaceCandidates,
+)
+from knowledge_pipeline.query.llm_steps import QueryExpander, QueryExpansion, expand_query
+from knowledge_pipeline.query.open_release import Index, LiveIndex, OpenRelease
+from knowledge_pipeline.query.plan import SearchPlan, plan_search, plan_similar
+from knowledge_pipeline.query.query_vectors import QueryEmbedder, compute_mean_vector
+from knowledge_pipeline.query.rank import (
+    CONFIDENT_RESULTS,
+    MIN_READ,
+    ConfidenceSignals,
+    Ranking,
+    boost_recent,
+    estimate_confidence,
+    fuse,
+    load_model,
+    measure_similarity,
+    merge_hits,
+)
+from knowledge_pipeline.query.rerank import Reranker
+from knowledge_pipeline.query.retrieve import (
+    SearchScope,
+    SubQuery,
+    apply_relevance_feedback,
+    find_corrections,
+    read_hits,
+    retrieve,
+)
+from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
+from knowledge_pipeline.sync_facade import gather_all
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.llm.budgets import Budgets
+    from knowledge_pipeline.llm.model import LanguageModel, RecordCall
+    from knowledge_pipeline.query.llm_steps import LLMReranker
+
+
+MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
+MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
+MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
+
+
+_LANGUAGE_MODEL_STEPS = frozenset({"hyde", "expansion", "decompose", "rerank"})
+
+AdjustCandidates = Callable[[SearchScope, Candidates], Awaitable[Candidates]]
+"""Changes what the searches found before it is fused; called again for each second look."""
+
+
+async def keep_candidates(_scope: SearchScope, candidates: Candidates) -> Candidates:
+    """Change nothing."""
+    return candidates
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalResult:
+    """What one sub-query found."""
+
+    hits: Sequence[Hit[RankedChunk]]  # relevant ones, best first
+    vector_problems: Mapping[str, str]  # space -> why it was searched by words alone
+    corrections: Mapping[str, str]  # words that no document has -> those that were searched for
+    signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
+
+
+class SearchPipeline:
+    """The steps from a plan to its response, as the settings configure them. For one event loop."""
+
+    def __init__(
+        self,
+        settings: QuerySettings,
+        embedder: QueryEmbedder,
+        reranker: Reranker | LLMReranker,
+        expander: QueryExpander | None,
+        enricher: Enricher,
+        budgets: Budgets | None = None,
+    ) -> None:
+        self._settings = settings
+        self._embedder = embedder
+        self._reranker = reranker
+        self._expander = expander
+        self._enricher = enricher
+        self._budgets = budgets  # None: no language model is called, or none has a budget
+        self._rows = RowCache()
+        self._words = WordVectors()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+
+    async def prewarm(self, readers: Iterable[IndexReader]) -> None:
+        """Read what ranking needs of all rows, as far as there is room."""
+        for reader in readers:
+            await self._rows.hold_outlines(reader)
+
+    async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
+        """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""
+        expansion = await self._expand(plan, watch)
+        sub_queries = _build_sub_queries(plan, expansion)
+        while True:
+            scope, problems = await self._open_scope(plan, open_release)
+            try:
+                found = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
+                hits = merge_hits(each.hits for each in found)
+                chunks, results, skipped = await self._select(plan, hits, scope, watch)
+                break
+            except SpaceUnreadable as error:
+                await open_release.mark_unreadable(error)  # search the others again, while there are any
+        for space, problem in (item for each in found for item in each.vector_problems.items()):
+            problems.setdefault("vector", {})[space] = problem
+        problems |= expansion.problems
+        problems |= open_release.missing
+        if plan.mode != "words" and (waiting := open_release.release.unembedded):
+            problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
+        problems |= skipped
+        code = plan.profile.enrich and self._settings.graph.enrich
+        enriched, graph_problem = await self._enricher.enrich(
+            open_release, plan.access, chunks, results, watch, with_neighbours=code
+        )
+        if graph_problem:
+            problems["graph"] = graph_problem
+        if self._budgets:
+            is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
+            problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
+        explanation = _explain(plan, expansion, found, problems) if plan.explain else None
+        signals = found[0].signals
+        confidence = estimate_confidence(signals) if signals else None
+        return build_response(
+            open_release,
+            enriched,
+            watch,
+            degraded=tuple(problems),
+            explain=explanation,
+            confidence=confidence,
+        )
+
+    async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
+        """What a language model or rules add to the question; nothing to an example."""
+        if plan.profile.is_example or not self._settings.rewrites_queries:
+            return QueryExpansion()
+        with watch.step("prepare"):
+            form = "code" if plan.type == "code" else "prose"
+            settings = self._settings
+            if plan.mode == "words":  # a hypothetical answer has a vector alone
+                settings = settings.model_copy(update={"hyde": False})
+            return await expand_query(plan.query.text, settings, self._expander, form=form)
+
+    async def _open_scope(
+        self, plan: SearchPlan, open_release: OpenRelease
+    ) -> tuple[SearchScope, dict[str, Any]]:
+        """What can be searched, and what cannot."""
+        readers, unreadable = await open_release.open_readable_readers()
+        self._rows.keep_files_of(readers)
+        problems = {"index": {space: str(error) for space, error in unreadable.items()}} if unreadable else {}
+        limit = _count_candidates(plan)
+        return SearchScope(readers, plan.condition, limit, self._rows, plan.mode), problems
+
+    async def _retrieve_all(
+        self,
+        plan: SearchPlan,
+        sub_queries: Sequence[SubQuery],
+        scope: SearchScope,
+        open_release: OpenRelease,
+        watch: Stopwatch,
+    ) -> list[RetrievalResult]:
+        """Steps 2 to 4 for all sub-queries at once."""
+        ranker = open_release.release.ranker
+        return await gather_all(
+            self._retrieve(plan, sub_query, scope, watch, ranker) for sub_query in sub_queries
+        )
+
+    async def _select(
+        self,
+        plan: SearchPlan,
+        hits: Sequence[Hit[RankedChunk]],
+        scope: SearchScope,
+        watch: Stopwatch,
+    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
+        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
+        problems: dict[str, str] = {}
+        if self._reranker.is_enabled_for(plan.type):
+            with watch.step("rerank"):
+                best = await read_hits(scope, hits[: plan.rerank_limit])
+                reranked = await self._reranker.rerank(plan.query.text, best)
+            hits = reranked.hits
+            if reranked.skip_reason:
+                problems["rerank"] = reranked.skip_reason
+        with watch.step("assemble"):
+            chunks, results = await assemble_best(
+                hits,
+                scope,
+                limit=plan.limit,
+                explain=plan.explain,
+                drop_near_duplicates=plan.diverse,
+            )
+        return chunks, results, problems
+
+    async def find_unranked(
+        self, plan: SearchPlan, open_release: OpenRelease, adjust: AdjustCandidates
+    ) -> list[Hit[IndexedChunk]]:
+        """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
+        readers = await open_release.open_readers()
+        limit = _count_candidates(plan)
+        scope = SearchScope(readers, plan.condition, limit, self._rows, plan.mode)
+        whole, *_ = _build_sub_queries(plan, QueryExpansion())
+        hits, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
+        return await read_hits(scope, hits)
+
+    async def _retrieve(
+        self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
+    ) -> RetrievalResult:
+        """Steps 2 to 4 for one sub-query."""
+        corrections: Mapping[str, str] = {}
+        if not plan.profile.is_example:
+            corrections = await find_corrections(scope, sub_query.query, self._words)
+            sub_query = sub_query.correct(corrections)
+        found, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        hits: Sequence[Hit[RankedChunk]] = found
+        signals = None
+        if not plan.profile.is_example:
+            with watch.step("rank"):
+                hits, texts = await self._rank(plan, found, sub_query, scope, ranker)
+            signals = _read_signals(self._scale(candidates), texts)
+        if plan.profile.recency_boost:
+            hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
+        return RetrievalResult(hits, candidates.vector_problems, corrections, signals)
+
+    async def _rank(
+        self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
+    ) -> tuple[Hits, np.ndarray]:
+        """Step 4: all by what is known of them, then the best by their texts as well.
+
+        With the features of those texts, in the order of the hits.
+        """
+        ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
+        best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
+        texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
+        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)
+        return hits, texts[ranking.list_read(hits, len(best))]
+
+    async def _find_hits(
+        self,
+        plan: SearchPlan,
+        sub_query: SubQuery,
+        scope: SearchScope,
+        watch: Stopwatch,
+        adjust: AdjustCandidates,
+    ) -> tuple[Hits, Candidates]:
+        """Steps 2 and 3 for one sub-query, the second look with them: what was found last."""
+
+        async def embed_query(reader: IndexReader) -> np.ndarray:
+            if reader.space in plan.known_vectors:
+                return plan.known_vectors[reader.space]
+            embed = partial(self._embedder.embed, space=reader.space, dimensions=reader.dimensions)
+            with watch.substep("embed"):
+                return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
+
+        settings = self._settings
+        with watch.step("retrieve"):
+            async with self._slots:
+                candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
+        with watch.step("fuse"):
+            hits = self._fuse(candidates)
+        if (share := settings.feedback) and not plan.profile.is_example:
+            with watch.step("refine"):
+                async with self._slots:
+                    found = await apply_relevance_feedback(scope, candidates, hits, share=share)
+                    refined = candidates if found is candidates else await adjust(scope, found)
+                if refined is not candidates:  # else their order is the same
+                    hits = self._fuse(refined)
+        if settings.fusion == "following":  # others give scores that differ in meaning by question
+            hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
+        return hits, candidates
+
+    def _fuse(self, candidates: Candidates) -> Hits:
+        method, weight = self._settings.fusion, self._settings.vector_weight
+        return fuse(self._scale(candidates), method=method, vector_weight=weight)
+
+    def _scale(self, candidates: Candidates) -> list[SpaceCandidates]:
+        """What each space found, with what its model gives unrelated texts."""
+        return [
+            replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
+            for found in candidates.by_space
+        ]
+
+
+def _read_signals(spaces: Sequence[SpaceCandidates], texts: np.ndarray) -> ConfidenceSignals | None:
+    similarity = measure_similarity(spaces)
+    if similarity is None:
+        return None
+    nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
+    return ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
+
+
+def _count_candidates(plan: SearchPlan) -> int:
+    """Of each search of each space: as many as are reranked, at least."""
+    return max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
+
+
+def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
+    """The question as a whole, then its parts."""
+    keywords = plan.query.words
+    if plan.profile.is_example:
+        keywords = " ".join(list(dict.fromkeys(keywords.split()))[:MAX_EXAMPLE_KEYWORDS])
+    keywords = " ".join((keywords, *map(identifiers.expand_identifiers, expansion.terms)))
+    texts = (plan.query.text, expansion.hypothetical_passage)
+    whole = SubQuery(plan.query, keywords, tuple(filter(None, texts)))
+    others = (part for part in expansion.parts if part != plan.query.text)
+    parts = [parse_plain_text(part) for part in others if replace_invalid_characters(part).strip()]
+    return [whole, *(SubQuery(part, part.words, (part.text,)) for part in parts)]
+
+
+def _explain(
+    plan: SearchPlan, expansion: QueryExpansion, found: Sequence[RetrievalResult], problems: Mapping[str, Any]
+) -> dict[str, Any]:
+    """How the question was understood, what was searched for besides it, and what is missing."""
+
+    def keep_set(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value}
+
+    question = asdict(plan.query)
+    del question["filters"]
+    filters = [keep_set(asdict(restriction)) for restriction in plan.restrictions]
+    generated = keep_set(
+        {"hypothetical": expansion.hypothetical_passage, "terms": expansion.terms, "parts": expansion.parts}
+    )
+    explanation = {"question": question, "filters": [each for each in filters if each]}
+    confidence = found[0].signals._asdict() if found[0].signals else None
+    corrected = {word: near for result in found for word, near in result.corrections.items()}
+    added = keep_set({"corrected": corrected, "generated": generated, "confidence": confidence})
+    return explanation | added | {"degraded": problems}
+
+
+# FOLD query.search.engine
+# Answers questions from an index: opens the release, answers from the cache or by a search.
+#
+# Every public method takes an `Access`; what it may see is decided inside the store's query.
+
+BuiltT = TypeVar("BuiltT")
+
+
+class Engine:
+    """Searches one store. Belongs to one event loop; end it with `aclose` there, or `close` anywhere.
+
+    Reads the live release, or the `index` given. Every use of the language model, if one is configured,
+    is passed to `record`, and none happens for a caller whose `budgets` are spent; a `cache` keeps responses.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        lake: Lake,
+        *,
+        index: Index | None = None,
+        record: RecordCall | None = None,
+        budgets: Budgets | None = None,
+        cache: AnswerCache | None = None,
+    ) -> None:
+        query = settings.query
+        self._index = index or LiveIndex(lake)
+        self._depths = query.depth
+        self._embedder = QueryEmbedder(settings)
+        self._model: LanguageModel | None = None
+        if settings.language_model is not None and query.list_language_model_keys():
+            from knowledge_pipeline.llm.model import LanguageModel  # and its client, only where it is used
+
+            self._model = LanguageModel(
+                settings.language_model, record=record, admit=budgets.require if budgets else None
+            )
+        self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
+        if self._model and query.rerank.kind == "llm":
+            from knowledge_pipeline.query.llm_steps import LLMReranker
+
+            self._reranker = LLMReranker(query.rerank, self._model)
+        else:
+            self._reranker = Reranker(query.rerank)
+        self._enricher = Enricher(query.max_related)
+        self._pipeline = SearchPipeline(
+            query,
+            self._embedder,
+            self._reranker,
+            self._expander,
+            self._enricher,
+            budgets if self._model else None,
+        )
+        self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
+
+    def close(self) -> None:
+        """Free the threads; the engine answers nothing afterwards."""
+        self._embedder.close()
+        self._reranker.close()
+
+    async def aclose(self) -> None:
+        """`close`, and cancel the calls of the language model, on the engine's event loop."""
+        self.close()
+        if self._expander:
+            await self._expander.aclose()
+        if self._model:
+            await self._model.aclose()
+
+    async def prewarm(self) -> None:
+        """Read what ranking needs of the live release before a query has to wait for it.
+
+        Raises:
+            NotFound: nothing is released yet.
+            SpaceUnreadable: none can be read.
+        """
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        await self._pipeline.prewarm(readers)
+
+    async def search(
+        self,
+        text: str,
+        access: Access,
+        *,
+        type: SearchType = "semantic",
+        filters: Filters = Filters(),  # noqa: B008 - frozen
+        within: Filters = Filters(),  # noqa: B008 - frozen
+        limit: int | None = None,
+        explain: bool = False,
+        diverse: bool = True,
+        mode: SearchMode = "hybrid",
+    ) -> SearchResponse:
+        """The chunks that answer a question best, where both `filters` and `within` hold.
+
+        Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
+        well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
+        and history are never diverse. By the mode `words` no model is asked; by `vectors` no full text.
+
+        Raises:
+            InvalidQuery: the question, its filters, type, mode or limit make no sense.
+            NotFound: nothing is released yet.
+        """
+        watch = Stopwatch()
+        with watch.step("understand"):
+            plan = plan_search(
+                text,
+                access,
+                type=type,
+                filters=filters,
+                within=within,
+                limit=limit,
+                explain=explain,
+                diverse=diverse,
+                mode=mode,
+                depths=self._depths,
+            )
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            await open_release.open_readable_readers()
+        key = ("search", text, type, filters, within, limit, explain, diverse, mode, access)
+        if cached := self._cache.get(open_release.release, key):
+            return reissue_response(cached, watch)
+        with charge_to(access.account):
+            response = await self._pipeline.run(plan, open_release, watch)
+        self._cache.put(open_release.release, key, response)
+        return response
+
+    async def find_unranked(
+        self,
+        text: str,
+        access: Access,
+        *,
+        type: SearchType,
+        filters: Filters,
+        adjust: AdjustCandidates = keep_candidates,
+    ) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
+        """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
+
+        Raises:
+            InvalidQuery: the question, its filters or type make no sense.
+            NotFound: nothing is released yet.
+        """
+        plan = plan_search(
+            text,
+            access,
+            type=type,
+            filters=filters,
+            limit=None,
+            explain=False,
+            diverse=True,
+            depths=self._depths,
+        )
+        open_release = await self._index.open_release()
+        return await self._pipeline.find_unranked(plan, open_release, adjust), plan.query
+
+    async def similar(
+        self,
+        access: Access,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        filters: Filters = Filters(),  # noqa: B008 - frozen
+        limit: int | None = None,
+        explain: bool = False,
+        mode: SearchMode = "hybrid",
+    ) -> SearchResponse:
+        """Chunks of other files that are like a text, or like a file of the index.
+
+        The chunks of the file at `path` within its source (`source` says which, where several have such a
+        path) are left out. With a text as well, results are like the text, and the path says where it is
+        from. By default results are narrowed to the file's source type.
+
+        Raises:
+            InvalidQuery: neither is given, the text is too long, or the path names several files.
+            NotFound: there is no such file, or nothing is released yet.
+        """
+        watch = Stopwatch()
+        if text is None and path is None:
+            raise InvalidQuery("nothing to be similar to: give a text or a path")
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            await open_release.open_readable_readers()
+        key = ("similar", text, path, source, filters, limit, explain, mode, access)
+        if cached := self._cache.get(open_release.release, key):
+            return reissue_response(cached, watch)
+        file = None
+        with watch.step("look_up"):
+            if path is not None:
+                readers = await open_release.open_readers()  # the file may be in any of them
+                file = await lookup.read_example(readers, path, access, source=source)
+        plan = plan_similar(
+            text,
+            file,
+            access,
+            filters=filters,
+            limit=limit,
+            explain=explain,
+            mode=mode,
+            depths=self._depths,
+        )
+        with charge_to(access.account):
+            response = await self._pipeline.run(plan, open_release, watch)
+        self._cache.put(open_release.release, key, response)
+        return response
+
+    async def get(self, id: str, access: Access) -> SearchResponse:
+        """One chunk by its id, or all chunks of a document by "source:uri", in their order.
+
+        Raises:
+            NotFound: there is none that the caller may see, or nothing is released yet.
+        """
+        watch = Stopwatch()
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            readers = await open_release.open_readers()
+        with watch.step("look_up"):
+            chunks = await lookup.read_by_id(readers, id, access)
+        results = tuple(to_result(chunk, 1.0) for chunk in chunks)
+        enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
+        return build_response(open_release, enriched, watch)
+
+    async def build_document(
+        self, id: str, access: Access, build: Callable[[SearchResponse], BuiltT]
+    ) -> tuple[SearchResponse, BuiltT]:
+        """A document's response with its first chunk alone, and what `build` makes of all of its chunks.
+
+        Where another process answers, its chunks stay there: hundreds take longer to hand over than to read.
+        """
+        response = await self.get(id, access)
+        built = await asyncio.to_thread(build, response)
+        return replace(response, results=response.results[:1]), built
+
+    async def read_lines(
+        self, places: Collection[tuple[str, str, int]], access: Access, filters: Filters
+    ) -> SearchResponse:
+        """The chunks that have some lines: source, path and line of each, in this order.
+
+        Raises:
+            NotFound: nothing is released yet.
+        """
+        watch = Stopwatch()
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            readers, _ = await open_release.open_readable_readers()
+        with watch.step("look_up"):
+            chunks = await lookup.read_lines(readers, places, compile_filter(access, filters))
+        return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
+
+    async def related(self, target: str, access: Access) -> RelationsResponse:
+        """How a document is related to others: what it closes, implements or references; what mentions it.
+
+        The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result.
+        A path that several sources have means the documents of all.
+
+        Raises:
+            NotFound: no document that the caller may see has this name or mentions it, or nothing is
+                released yet.
+            InvalidQuery: too many documents have such a path.
+        """
+        return await describe_relations(await self._index.open_release(), target, access)
+
+    async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
+        """See `used_types.find_used_types`."""
+        return await find_used_types(self._index, places, access)
+
+    async def check_embedder(self) -> str | None:
+        """Why queries cannot be embedded now; None if they can.
+
+        Raises:
+            NotFound: nothing is released yet.
+        """
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        return await self._embedder.check({reader.space: reader.dimensions for reader in readers})
+
+    async def check_reranker(self) -> str | None:
+        """Why results cannot be reranked now; None if they can."""
+        return await self._reranker.check()
+
+
+# FOLD query.search
+# One search from question to response: understand, retrieve, fuse, rank, rerank, assemble, enrich.

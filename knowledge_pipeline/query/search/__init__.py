@@ -1,1 +1,0 @@
-"""One search from question to response: understand, retrieve, fuse, rank, rerank, assemble, enrich."""

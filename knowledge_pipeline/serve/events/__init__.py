@@ -1,1 +1,0 @@
-"""Tells subscribers what happened in a store: over a stream of the server, and by webhooks."""

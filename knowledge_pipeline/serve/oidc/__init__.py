@@ -1,1 +1,0 @@
-"""Identities of an OpenID provider: its keys, its tokens, and whom they name."""

@@ -1,0 +1,494 @@
+"""Refreshes that a server was asked for: those that are due share a process, and one process runs at a time.
+
+A server reads releases and knows no stage and no source, so a refresh neither slows its answers nor brings
+it down. A request that a queued refresh covers adds no other one; a request that arrives while a refresh
+runs starts one more, since the running one may have read the source already. What events ask for waits a
+moment for others, while the process starts. Each refresh has an outcome of its own: sources that fail fail no
+others, and are tried again where that may help. What is not done when a server ends, the next one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from knowledge_pipeline.contract.filters import RefreshState
+from knowledge_pipeline.contract.operation import Refresh
+from knowledge_pipeline.errors import ConfigError, StoreUnavailable, TooManyRequests
+from knowledge_pipeline.serve.refresh_process import ProcessOutcome, RefreshProcess
+from knowledge_pipeline.store.journal import Journal, Row
+from knowledge_pipeline.store.local_state import SharedState
+from knowledge_pipeline.store.locks import is_locked
+from knowledge_pipeline.times import format_duration
+
+# FOLD serve.unfinished_refreshes
+# Keeps the refreshes that a server has promised on disk until they are done.
+#
+# The next server that starts takes over those of servers which are gone, stopped or killed. One that was
+# running then is done again, which costs nothing that it had finished.
+
+
+class UnfinishedRefreshes:
+    """The refreshes of one server, each in a file of its own. For one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._journal = Journal(folder)
+        self._files: dict[str, list[Path]] = {}  # by id; more than one where documents were added
+        self.owner = self._journal.owner  # see `is_served`
+
+    def keep(self, refresh: Refresh) -> None:
+        """Have a refresh on disk; a disk that does not take it is logged, and the refresh is done anyway."""
+        row = {"id": refresh.id, "sources": refresh.sources, "reason": refresh.reason}
+        row |= {"documents": refresh.documents, "relist": refresh.relist}
+        try:
+            self._journal.append({**row, "at": refresh.requested_at})
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            _log.warning("a refresh is lost if the server stops before it, as its disk fails: %s", reason)
+        if path := self._journal.end_segment():
+            self._files.setdefault(refresh.id, []).append(path)
+
+    def forget(self, refresh: Refresh) -> None:
+        """It is done."""
+        for path in self._files.pop(refresh.id, ()):
+            path.unlink(missing_ok=True)
+
+    def take_over(self) -> list[Refresh]:
+        """What servers which are gone had not finished, oldest first; it is this server's from now on."""
+        found: dict[str, Refresh] = {}
+        try:
+            # Twice: who lists refreshes holds a lock for an instant; see `is_served`.
+            for path, rows in chain(self._journal.iter_orphaned(), self._journal.iter_orphaned()):
+                for refresh in map(_parse_row, rows):
+                    self.keep(refresh)
+                    former = found.get(refresh.id, refresh)  # documents were added, or it was kept twice
+                    found[refresh.id] = add_documents(former, refresh.documents)
+                path.unlink()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            _log.warning("refreshes that waited when a server stopped cannot be read: %s", reason)
+        return sorted(found.values(), key=lambda refresh: refresh.requested_at)
+
+    def close(self) -> None:
+        """Leave the rest to the next server."""
+        self._journal.close()
+
+
+def add_documents(refresh: Refresh, documents: Iterable[str]) -> Refresh:
+    """The refresh, which reads these documents too."""
+    refresh.documents = tuple(dict.fromkeys((*refresh.documents, *documents)))
+    named = (document.partition("/")[0] for document in refresh.documents)
+    refresh.sources = tuple(dict.fromkeys((*refresh.sources, *named)))
+    return refresh
+
+
+def _parse_row(row: Row) -> Refresh:
+    refresh = Refresh(row["id"], tuple(row["sources"]), row["reason"], "queued", row["at"])
+    refresh.documents, refresh.relist = tuple(row.get("documents", ())), bool(row.get("relist"))
+    return refresh
+
+
+def is_served(folder: Path, owner: str) -> bool:
+    """Whether the server that has promised refreshes under this name still runs."""
+    return is_locked(folder / f"{owner}.lock")
+
+
+# FOLD serve.last_events
+# Reads the last event of each source, which servers of this machine keep beside their refreshes.
+#
+# The command line reads them too, and imports nothing heavier than SQLite for it.
+
+EVENT = "event"
+"""The kind of their entries; the keys are sources."""
+
+
+def list_last_events(refreshes: Path) -> list[dict[str, Any]]:
+    """The fields of `LastEvent`, and the source, in order; none where no event has come.
+
+    Args:
+        refreshes: the folder of the refreshes that servers were asked for.
+
+    Raises:
+        StoreUnavailable: they cannot be read.
+    """
+    folder = refreshes / "history"
+    if not folder.exists():
+        return []
+    state = SharedState(folder)
+    try:
+        events = [json.loads(value) for value in state.list_values(EVENT)]
+    finally:
+        state.close()
+    names = ("source", "service", "kind", "at", "state", "error")
+    return sorted(
+        ({name: event[name] for name in names} for event in events), key=lambda each: each["source"]
+    )
+
+
+# FOLD serve.refresh_history
+# What became of the refreshes that a store's servers were asked for, and of the last event of each source.
+#
+# One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
+# synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
+# kept by `UnfinishedRefreshes`, not here.
+
+KEPT_S = 30 * 86_400.0
+MAX_BYTES = 1_000_000  # of all entries, a few hundred; beyond it the older half is forgotten
+
+_KIND = "refresh"
+_UNFINISHED = ("queued", "running")
+_REFRESH = TypeAdapter(Refresh)
+
+_log = logging.getLogger(__name__)
+
+
+class RefreshHistory:
+    """The refreshes of one folder. For one thread; nothing is opened before it is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._state: SharedState | None = None
+        self._is_broken = False
+
+    def record(self, refresh: Refresh, owner: str) -> None:
+        """Keep a refresh as it is now; `owner` is the server that does it, see `is_served`."""
+        entry = {"owner": owner, "refresh": _REFRESH.dump_python(refresh, mode="json")}
+        if state := self._open_state():
+            try:
+                state.put(_KIND, refresh.id, json.dumps(entry).encode(), ttl_s=KEPT_S)
+                if refresh.ended_at:
+                    state.keep_newest(_KIND, beginning="", max_bytes=MAX_BYTES)
+            except StoreUnavailable as error:  # it is done all the same
+                _log.warning("a refresh is not kept in the list: %s", error)
+
+    def list_all(self) -> list[Refresh]:
+        """All that are kept, in no order; what a server that is gone left undone is interrupted."""
+        served: dict[str, bool] = {}
+        found: list[Refresh] = []
+        for entry in self._list(_KIND):
+            refresh, owner = _REFRESH.validate_python(entry["refresh"]), entry["owner"]
+            if refresh.status in _UNFINISHED:
+                if owner not in served:
+                    served[owner] = is_served(self._folder, owner)
+                refresh.status = refresh.status if served[owner] else "interrupted"
+            found.append(refresh)
+        return found
+
+    def record_event(self, refresh: Refresh, sources: Iterable[str], service: str, kind: str) -> None:
+        """Keep that an event of a service came, which a refresh takes in for some of its sources."""
+        event = {"service": service, "kind": kind, "at": datetime.now(UTC).isoformat(), "refresh": refresh.id}
+        self._put_events({"source": source, **event, "state": "waiting", "error": None} for source in sources)
+
+    def end_events(self, refresh: Refresh, outcome: ProcessOutcome, again: Refresh | None) -> None:
+        """Keep what became of the events of a refresh; `again` tries to take in those that may work later."""
+        ended: list[dict[str, Any]] = []
+        for event in self._list(EVENT):
+            if event["refresh"] != refresh.id:
+                continue
+            if (failure := outcome.find_failure(event["source"])) is None:
+                ended.append({**event, "state": "done", "error": None})
+            elif again and failure.is_temporary:
+                ended.append({**event, "refresh": again.id, "error": failure.error})
+            else:
+                left = " (left to the next listing)" if failure.is_temporary else ""
+                ended.append({**event, "state": "failed", "error": f"{failure.error}{left}"})
+        self._put_events(ended)
+
+    def close(self) -> None:
+        """Use it no more."""
+        if self._state:
+            self._state.close()
+            self._state = None
+        self._is_broken = True
+
+    def _list(self, kind: str) -> list[dict[str, Any]]:
+        if not self._folder.exists() or not (state := self._open_state()):
+            return []
+        try:
+            return [json.loads(value) for value in state.list_values(kind)]
+        except StoreUnavailable as error:
+            _log.warning("former refreshes are not listed: %s", error)
+            return []
+
+    def _put_events(self, events: Iterable[dict[str, Any]]) -> None:
+        if state := self._open_state():
+            try:
+                for event in events:
+                    state.put(EVENT, event["source"], json.dumps(event).encode(), ttl_s=KEPT_S)
+            except StoreUnavailable as error:
+                _log.warning("the last event of a source is not kept: %s", error)
+
+    def _open_state(self) -> SharedState | None:
+        if self._state is None and not self._is_broken:
+            try:
+                self._state = SharedState(self._folder / "history")
+            except StoreUnavailable as error:
+                self._is_broken = True
+                _log.warning("refreshes are not listed after a restart: %s", error)
+        return self._state
+
+
+MAX_FINISHED = 100  # finished refreshes that are listed
+MAX_QUEUED = 100
+MAX_DOCUMENTS = 1_000  # of one refresh; where more are named, their sources are listed in full
+GATHER_S = 1.0  # how long the refresh of an event waits for more events, while its process starts
+RETRY_PAUSES_S = (30.0, 120.0, 600.0, 3_000.0)  # before each further try; then it is left to the next listing
+GRACE_S = 5.0  # for a refresh to stop when the server does
+CLI_COMMAND = (sys.executable, "-m", "knowledge_pipeline.cli.prepared")  # reads its arguments from stdin
+_NOT_GATHERED = ("sync", "purge")  # somebody waits for it
+
+
+class RefreshQueue:
+    """The refreshes of one server, for one event loop. `close` ends them."""
+
+    def __init__(
+        self,
+        config: Path | None,
+        folder: Path,
+        *,
+        cli_command: Sequence[str] = CLI_COMMAND,
+        state: SharedState | None = None,
+    ) -> None:
+        """Prepare; `folder` has what is not done yet. With a `state`, workers take turns."""
+        self._config = config
+        self._unfinished = UnfinishedRefreshes(folder)
+        self._history = RefreshHistory(folder)
+        self._queued: deque[Refresh] = deque()
+        self._running: list[Refresh] = []
+        self._finished: deque[Refresh] = deque(maxlen=MAX_FINISHED)
+        self.finished_counts: Counter[RefreshState] = Counter()  # how many, since the start
+        self._worker: asyncio.Task[None] | None = None
+        self._has_changed = asyncio.Event()  # the queue
+        self._process = RefreshProcess(cli_command, folder / "running.lock" if state else None)
+        self._closed = False
+
+    def submit(self, sources: Iterable[str], reason: str, *, relist: bool = False) -> Refresh:
+        """Queue a refresh of sources; return a queued one instead if it covers them.
+
+        With `relist`, services are listed in full, to see what was deleted.
+
+        Raises:
+            ConfigError: the server was started without a knowledge.yaml.
+            TooManyRequests: a hundred are queued already.
+        """
+        return self._add(self._build_refresh(tuple(dict.fromkeys(sources)), reason, relist=relist))
+
+    def submit_documents(self, documents: Sequence[str], reason: str) -> Refresh:
+        """Queue a refresh of documents, "SOURCE/URI", together with those that wait; raises as `submit` does.
+
+        Where too many wait, their sources are listed in full instead.
+        """
+        return self._add(add_documents(self._build_refresh((), reason), documents))
+
+    def submit_purge(self, source: str) -> Refresh:
+        """Queue the purge of what is stored of a source; raises as `submit` does."""
+        return self._enqueue(self._build_refresh((source,), "purge"))
+
+    def note_event(self, refresh: Refresh, sources: Iterable[str], service: str, kind: str) -> None:
+        """Keep that a service's event about sources came, and how the refresh that it caused ends."""
+        self._history.record_event(refresh, sources, service, kind)
+
+    def list_all(self) -> list[Refresh]:
+        """Newest first: queued, running, finished."""
+        own = self.list_own()
+        known = {each.id for each in own}
+        every = [*own, *(each for each in self._history.list_all() if each.id not in known)]
+        return sorted(every, key=lambda each: each.requested_at, reverse=True)[: MAX_FINISHED + MAX_QUEUED]
+
+    def list_own(self) -> list[Refresh]:
+        """Those of this process, newest first: queued, running, finished."""
+        return [*reversed(self._queued), *reversed(self._running), *reversed(self._finished)]
+
+    def _publish(self, refresh: Refresh) -> None:
+        """Let other workers, and the servers after this one, list a refresh as it is now."""
+        self._history.record(refresh, self._unfinished.owner)
+
+    def resume(self) -> None:
+        """Queue what servers which are gone had not finished."""
+        for refresh in self._unfinished.take_over() if self._config else ():
+            self._queued.append(refresh)
+            self._publish(refresh)
+        self._start_worker()
+
+    async def close(self) -> None:
+        """Stop the running refreshes, which keep what is finished, and leave all to the next server."""
+        self._closed = True
+        self._queued.clear()
+        self._has_changed.set()
+        if self._worker is not None and not self._worker.done():
+            self._process.stop(signal.SIGINT)
+            await asyncio.wait({self._worker}, timeout=GRACE_S)
+            self._process.stop(signal.SIGKILL)
+            await self._worker
+        self._process.close()
+        self._unfinished.close()
+        self._history.close()
+
+    @staticmethod
+    def _build_refresh(sources: tuple[str, ...], reason: str, *, relist: bool = False) -> Refresh:
+        return Refresh(uuid.uuid4().hex, sources, reason, "queued", datetime.now(UTC), relist=relist)
+
+    def _add(self, refresh: Refresh) -> Refresh:
+        """Queue a refresh, unless one that waits does it too, which then counts as new where this one is."""
+        found = self._find_covering(refresh)
+        if found is None and refresh.documents:
+            found = next(
+                (each for each in self._queued if each.documents and _can_wait_with(refresh, each)), None
+            )
+            if len({*refresh.documents, *(found.documents if found else ())}) > MAX_DOCUMENTS:
+                return self._add(replace(refresh, documents=(), relist=True))
+            if found and not set(refresh.documents) <= set(found.documents):
+                self._unfinished.keep(replace(refresh, id=found.id))
+                self._publish(add_documents(found, refresh.documents))
+        if found is None:
+            return self._enqueue(refresh)
+        found.tries = min(found.tries, refresh.tries)
+        self._has_changed.set()
+        return found
+
+    def _find_covering(self, refresh: Refresh) -> Refresh | None:
+        """A queued refresh of all its sources as a whole, in full where it needs that or names documents."""
+        is_relist = refresh.relist or bool(refresh.documents)
+        whole = (each for each in self._queued if each.reason != "purge" and not each.documents)
+        found = (each for each in whole if each.relist or not is_relist)
+        return next((each for each in found if _can_wait_with(refresh, each)), None)
+
+    def _enqueue(self, refresh: Refresh) -> Refresh:
+        if self._config is None:
+            raise ConfigError("this server was started without a knowledge.yaml: it cannot refresh anything")
+        if sum(not each.tries for each in self._queued) >= MAX_QUEUED and not refresh.tries:
+            raise TooManyRequests(f"{MAX_QUEUED} refreshes are queued already: try again later", 60.0)
+        self._unfinished.keep(refresh)
+        self._queued.append(refresh)
+        self._publish(refresh)
+        self._start_worker()
+        return refresh
+
+    def _start_worker(self) -> None:
+        self._has_changed.set()
+        if self._queued and (self._worker is None or self._worker.done()):
+            self._worker = asyncio.get_running_loop().create_task(self._run_worker())
+
+    async def _run_worker(self) -> None:
+        while self._queued:
+            self._has_changed.clear()
+            if batch := self._take_batch():
+                self._running = batch
+                await self._run_batch(tuple(batch))
+                continue
+            if (wait_s := min(map(_compute_wait, self._queued))) <= GATHER_S:
+                await self._process.prepare()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._has_changed.wait()
+
+    def _take_batch(self) -> list[Refresh]:
+        """What is due, and what only gathers and can share its process; nothing overtakes a purge."""
+        due = [each for each in self._queued if _compute_wait(each) <= 0]
+        gathering = [each for each in self._queued if each not in due and not each.tries]
+        batch: list[Refresh] = []
+        for each in [*due, *gathering] if due else ():
+            if batch and "purge" in (batch[0].reason, each.reason):
+                break
+            if all(_can_share(each, other) for other in batch):
+                batch.append(each)
+                self._queued.remove(each)
+        return batch
+
+    async def _run_batch(self, batch: Sequence[Refresh]) -> None:
+        """Do refreshes in one process; one after the other where that says nothing of their sources."""
+        for refresh in batch:
+            refresh.status, refresh.started_at = "running", datetime.now(UTC)
+            self._publish(refresh)
+        outcome = await self._process.run(self._build_arguments(batch))
+        if outcome.problem and len(batch) > 1 and not self._closed:
+            for refresh in batch:
+                await self._run_batch([refresh])
+            return
+        for refresh in batch:
+            self._end(refresh, outcome)
+
+    def _end(self, refresh: Refresh, outcome: ProcessOutcome) -> None:
+        """Note how a refresh ended, and queue what is to be tried again."""
+        self._running.remove(refresh)
+        refresh.release, refresh.error = outcome.release, outcome.describe_failures(refresh.sources)
+        refresh.status, refresh.ended_at = "failed" if refresh.error else "succeeded", datetime.now(UTC)
+        if refresh.error and self._closed:
+            refresh.status, refresh.error = "interrupted", None  # the next server does it
+        else:
+            again = self._retry(refresh, outcome)
+            self._history.end_events(refresh, outcome, again)
+        self.finished_counts[refresh.status] += 1
+        self._finished.append(refresh)
+        self._publish(refresh)
+        if refresh.status != "interrupted":
+            self._unfinished.forget(refresh)
+
+    def _retry(self, refresh: Refresh, outcome: ProcessOutcome) -> Refresh | None:
+        """Queue again what failed and may work later, unless it was tried often enough; the error says so."""
+        failures = {source: outcome.find_failure(source) for source in refresh.sources}
+        sources = tuple(source for source, failure in failures.items() if failure and failure.is_temporary)
+        if not sources or refresh.reason == "purge":
+            return None
+        if refresh.tries == len(RETRY_PAUSES_S):
+            refresh.error = f"{refresh.error} (tried {refresh.tries + 1} times: left to the next listing)"
+            return None
+        pause = format_duration(RETRY_PAUSES_S[refresh.tries])
+        refresh.error = f"{refresh.error} (tried again in {pause})"
+        again = self._build_refresh(sources, refresh.reason, relist=refresh.relist)
+        again.documents = tuple(
+            document for document in refresh.documents if document.partition("/")[0] in sources
+        )
+        again.tries = refresh.tries + 1
+        return self._add(again)
+
+    def _build_arguments(self, batch: Sequence[Refresh]) -> list[str]:
+        sources = dict.fromkeys(source for refresh in batch for source in refresh.sources)
+        named = [part for source in sources for part in ("--source", source)]
+        shared = ["--config", str(self._config), "--json"]
+        if batch[0].reason == "purge":
+            return ["purge", *named, "--yes", *shared]
+        documents = dict.fromkeys(document for refresh in batch for document in refresh.documents)
+        named += [part for document in documents for part in ("--document", document)]
+        flags = ["--relist"] * any(refresh.relist for refresh in batch)
+        flags += ["--dagster"] * bool(os.environ.get("DAGSTER_HOME"))
+        return ["refresh", *named, *flags, *shared]
+
+
+def _compute_wait(refresh: Refresh) -> float:
+    """Seconds until a refresh is due; at most its pause, however the clock is set."""
+    pause_s = 0.0 if refresh.reason in _NOT_GATHERED else GATHER_S
+    pause_s = RETRY_PAUSES_S[refresh.tries - 1] if refresh.tries else pause_s
+    return min(pause_s, pause_s - (datetime.now(UTC) - refresh.requested_at).total_seconds())
+
+
+def _can_wait_with(refresh: Refresh, queued: Refresh) -> bool:
+    """Whether a queued refresh has its sources; one to be tried again, no others: they are not hurried."""
+    wanted, has = set(refresh.sources), set(queued.sources)
+    if queued.tries or (queued.documents and refresh.tries):
+        return wanted == has
+    return bool(queued.documents) or wanted <= has
+
+
+def _can_share(one: Refresh, other: Refresh) -> bool:
+    """Whether one process can do both: it reads a source as a whole, in full or not, or some documents."""
+    if one.documents and other.documents:
+        return True
+    if one.documents or other.documents:
+        return set(one.sources).isdisjoint(other.sources)
+    return one.relist == other.relist

@@ -1,0 +1,177 @@
+"""The health of a knowledge base, as `/health` and `/ready` report it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from cachetools import TTLCache
+
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings, build_run_url
+from knowledge_pipeline.config.sources import AccessSettings
+from knowledge_pipeline.contract.operation import (
+    ComponentHealth,
+    HealthResponse,
+    LastEvent,
+    SourceState,
+    WatcherHealth,
+    WatcherHealthResponse,
+)
+from knowledge_pipeline.errors import ConfigError, KnowledgeError
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.declared_sources import sees_whole_source
+from knowledge_pipeline.query.status import check_store
+from knowledge_pipeline.serve.refreshes import list_last_events
+from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.local_state import WatcherReport, list_watchers
+from knowledge_pipeline.store.logs import open_log
+
+CACHE_TTL_S = 5.0  # more frequent requests put no more load on the components
+
+ResultT = TypeVar("ResultT")
+
+
+class HealthCheck:
+    """Checks one knowledge base, once for all who ask within `CACHE_TTL_S`."""
+
+    def __init__(self, base: AsyncKnowledgeBase) -> None:
+        self._base = base
+        self._all = _Cached(self._check_all)
+        self._store = _Cached(self._check_store)
+
+    async def check(self) -> HealthResponse:
+        """The state of every component, and of the whole."""
+        return await self._all.get()
+
+    async def check_store(self) -> ComponentHealth:
+        """Whether there is a release, and its tables can be read."""
+        return await self._store.get()
+
+    async def _check_all(self) -> HealthResponse:
+        components = await self._base.health()
+        unhealthy = {name for name, each in components.items() if each.status == "unhealthy"}
+        status = "unhealthy" if "store" in unhealthy else "degraded" if unhealthy else "ok"
+        return HealthResponse(status, components)
+
+    async def _check_store(self) -> ComponentHealth:
+        # In a thread: the first check loads the store's library, and other requests wait for this loop.
+        return await asyncio.to_thread(asyncio.run, check_store(self._base.open_index()))
+
+
+class _Cached(Generic[ResultT]):
+    """A result that is computed again when it is older than `CACHE_TTL_S`, by one of those who ask."""
+
+    def __init__(self, compute: Callable[[], Awaitable[ResultT]]) -> None:
+        self._compute = compute
+        self._lock = asyncio.Lock()
+        self._latest: tuple[float, ResultT] | None = None
+
+    async def get(self) -> ResultT:
+        """The result, at most so old."""
+        async with self._lock:
+            if self._latest is None or time.monotonic() - self._latest[0] > CACHE_TTL_S:
+                result = await self._compute()
+                self._latest = time.monotonic(), result
+            return self._latest[1]
+
+
+def check_watchers(folder: Path) -> WatcherHealthResponse:
+    """How the watchers of a store are, by its local folder: in counts, as anybody may ask."""
+    reports = list_watchers(folder)
+    problems = [report.problem for report in reports if report.problem]
+    if not reports:
+        status, detail = "absent", "no watcher runs on this store: start `knowledge watch` on this machine"
+    elif problems:
+        status, detail = "unhealthy", f"a watcher is unhealthy: {problems[0]}"
+    else:
+        behind = sum(len(report.heartbeat.behind) for report in reports)
+        status, detail = "ok", f"{len(reports)} running, {behind} sources behind"
+    return WatcherHealthResponse(status, detail, tuple(map(_to_watcher_health, reports)))
+
+
+def _to_watcher_health(report: WatcherReport) -> WatcherHealth:
+    beat = report.heartbeat
+    return WatcherHealth(
+        status="unhealthy" if report.problem else "ok",
+        state=beat.state,
+        started_at=datetime.fromtimestamp(beat.started_at, UTC),
+        looked_at=datetime.fromtimestamp(beat.looked_at, UTC),
+        sources=beat.sources,
+        behind=len(beat.behind),
+        last_error_at=datetime.fromtimestamp(beat.last_error_at, UTC) if beat.last_error_at else None,
+        detail=report.problem,
+    )
+
+
+# FOLD serve.source_states
+# Whether sources are stale: the SQL model `stale_sources`, kept while nothing is written; last events.
+
+_log = logging.getLogger(__name__)
+
+_KEPT_S = 60.0  # ages are in tenths of hours
+
+_States = tuple[Mapping[str, SourceState], Mapping[str, AccessSettings]]
+"""By source: its state, and who may see it, of those that are configured."""
+
+_kept = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
+
+
+async def load_states(settings: Settings, config: Path | None, access: Access) -> Mapping[str, SourceState]:
+    """The states of sources that the caller may see whole; empty, and the log says why, on an error.
+
+    What something costs is for callers of a tenant. How the code has changed is not known to a server.
+    """
+    if settings.federation.stores:
+        return {}  # each store has its own log
+    try:
+        states, declared = await asyncio.to_thread(_load_states_with_events, settings, config)
+    except (KnowledgeError, OSError) as error:
+        _log.warning("whether sources are stale is not known: %s", error)
+        return {}
+    if access.everything:
+        return states
+    seen = [id_ for id_ in states if id_ in declared and sees_whole_source(declared[id_], access)]
+    return {id_: states[id_] if access.tenant else replace(states[id_], cost=None) for id_ in seen}
+
+
+def _load_states_with_events(settings: Settings, config: Path | None) -> _States:
+    states, declared = _load_states(settings, config)
+    events: dict[str, LastEvent] = {}
+    for event in list_last_events(Lake(settings.store).folder / "refreshes"):
+        source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
+        events[source] = LastEvent(at=at, **event)
+    return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared
+
+
+def _load_states(settings: Settings, config: Path | None) -> _States:
+    lake = Lake(settings.store)
+    stamps = [open_log(lake, name).version_stamp for name in ("refreshes", "llm_calls")]
+    written = config.stat().st_mtime_ns if config and config.exists() else None
+    key = str(lake.root), written, *stamps, *sorted(lake.all_version_stamps().items())
+    if (known := _kept.get(key)) is not None:
+        return known
+    if config:
+        with suppress(ConfigError):  # while the file is wrong, what it said when the server started counts
+            settings = file.load_settings(config, allow_unset=True)
+    rows = load_source_states(lake, build_configured_sources(settings, config))
+    states = {source: _to_state(row) for source, row in rows.items()}
+    _kept[key] = states, {source.id: source.access for source in settings.sources}
+    return _kept[key]
+
+
+def _to_state(row: Mapping[str, Any]) -> SourceState:
+    names = ("state", "reason", "age_hours", "trigger", "skipped", "skipped_reasons", "cost", "last_run")
+    run = row["last_run"]
+    return SourceState(
+        **{name: row[name] for name in names}, last_run_url=build_run_url(run) if run else None
+    )

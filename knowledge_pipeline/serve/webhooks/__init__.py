@@ -1,1 +1,0 @@
-"""Events that services send: whether they are genuine and new, and which documents they are about."""

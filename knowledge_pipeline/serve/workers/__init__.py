@@ -1,1 +1,0 @@
-"""Several processes that answer behind one port."""

@@ -1,1 +1,0 @@
-"""Project records as files: sessions, plans, discussions, decisions."""

@@ -1,1 +1,0 @@
-"""Files of one archive, ZIP or TAR: a file of this machine, or an object of a bucket."""

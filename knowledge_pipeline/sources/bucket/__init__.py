@@ -1,1 +1,0 @@
-"""Files of buckets: S3, Google Cloud Storage and Azure Blob Storage."""

@@ -1,1 +1,0 @@
-"""Pages and blog posts of Confluence, Cloud and Server."""

@@ -1,1 +1,0 @@
-"""Git repositories: their files at a branch's tip, and their history."""

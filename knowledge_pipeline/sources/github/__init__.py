@@ -1,1 +1,0 @@
-"""Pull requests and issues of GitHub."""

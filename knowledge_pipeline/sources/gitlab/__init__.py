@@ -1,1 +1,0 @@
-"""Merge requests and issues of GitLab."""

@@ -1,1 +1,0 @@
-"""Tickets of Jira, Cloud and Server."""

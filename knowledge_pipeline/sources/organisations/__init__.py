@@ -1,1 +1,0 @@
-"""The listings of organisations: one module for each service."""

@@ -1,1 +1,0 @@
-"""Channels of Slack, by its API and out of an export."""

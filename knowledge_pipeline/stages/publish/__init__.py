@@ -1,1 +1,0 @@
-"""Publishes the live release to a database from which others serve it."""

@@ -1,0 +1,99 @@
+"""Audiences: who may read documents of a source by the source's own permissions.
+
+A row of the index names its audience among its principals; who belongs to an audience is in a table beside
+it. So a membership that changes is one small row, whatever the number of documents, and no release, old or
+refused, holds a membership of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.locks import acquire_lock
+from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
+from knowledge_pipeline.store.tables import Table
+
+AUDIENCE_PREFIX = "audience:"
+"""Begins the principals that name an audience; no caller's own principal may."""
+
+EVERYONE = "*"
+"""The principal that every caller of the tenant has."""
+
+Requirements = Sequence[frozenset[str]]
+"""A reader has a principal of each: of the space's readers, and of those of a restricted page above."""
+
+
+def build_audience_principal(source_type: str, source: str, audience: str) -> str:
+    """How rows name an audience of a source; those of its former types are others."""
+    return f"{AUDIENCE_PREFIX}{source_type}/{source}/{audience}"
+
+
+def fold_principal(name: str) -> str:
+    """A principal for comparison: e-mail addresses are the same in any letter case."""
+    return name.lower() if "@" in name else name
+
+
+def write_audiences(table: Table, audiences: Mapping[str, Requirements], *, keep_others: bool = False) -> int:
+    """Make the table hold exactly these audiences, or these and its others; returns how many differed."""
+    rows = {name: sorted(map(sorted, requires)) for name, requires in audiences.items()}
+    marks = {name: hash_strings(*(hash_strings(*one) for one in requires)) for name, requires in rows.items()}
+    stored = load_fingerprints(table, "audience", "fingerprint")
+    if keep_others:
+        stored = {name: mark for name, mark in stored.items() if name in marks}
+    plan = plan_changes(marks, stored)
+
+    def build(names: list[str]) -> Iterable[pa.RecordBatch]:
+        columns = {
+            "audience": names,
+            "requires": [rows[name] for name in names],
+            "fingerprint": [marks[name] for name in names],
+        }
+        yield pa.RecordBatch.from_pydict(columns, schema=table.schema)
+
+    reconcile(table, plan, build)
+    return len(plan.keys_to_write) + len(plan.removed)
+
+
+def read_audiences(lake: Lake, source_type: str, source: str) -> dict[str, Requirements]:
+    """The audiences of a source, by the principal that its rows name.
+
+    Raises:
+        StoreError: the table cannot be read.
+    """
+    rows = lake.audiences(source_type, source).read_rows(["audience", "requires"]).to_pylist()
+    return {
+        build_audience_principal(source_type, source, row["audience"]): [
+            frozenset(map(fold_principal, one)) for one in row["requires"]
+        ]
+        for row in rows
+    }
+
+
+def is_member(principals: Collection[str], requires: Requirements) -> bool:
+    """Whether a caller of these principals, folded, belongs to an audience; none is empty of requirements."""
+    return bool(requires) and all(EVERYONE in one or not one.isdisjoint(principals) for one in requires)
+
+
+# FOLD store.tokens
+# The table of tokens; one writer at a time.
+
+_TIMEOUT_S = 30.0
+
+
+def upsert_token(lake: Lake, row: dict[str, Any]) -> None:
+    """Add a token's row, or replace the one of its id. Raises `Busy`: others held the table for 30 s."""
+    table = lake.tokens()
+    with acquire_lock(lake.root / "locks", "tokens", timeout_s=_TIMEOUT_S):
+        table.upsert([pa.RecordBatch.from_pylist([row], schema=table.schema)])
+        table.compact_if_due()
+
+
+def list_tokens(lake: Lake) -> list[dict[str, Any]]:
+    """Every token's row."""
+    table = lake.tokens()
+    return table.read_rows(table.schema.names).to_pylist() if table.exists else []

@@ -1,1 +1,0 @@
-"""What differs between two versions of a table, and the replacement of rows by others."""

@@ -1,1 +1,0 @@
-"""The code graph's tables: columns, and reading them at a released version."""

@@ -1,1 +1,0 @@
-"""The log of events that subscribers of a store are told of."""

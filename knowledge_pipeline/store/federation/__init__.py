@@ -1,1 +1,0 @@
-"""Reads the tables of several stores as one."""

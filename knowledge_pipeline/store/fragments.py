@@ -1,0 +1,587 @@
+"""Small columns of tables that are not large, held in memory by the files that they come from.
+
+A refresh asks the same keys and fingerprints of a table again and again, of version after version. Files of a
+table never change, so what was read of one is never read again; a new version costs its new files, and the
+marks of its deletions, which are left out of what is found. A scan of Lance costs one to three milliseconds,
+whatever it finds, and ten where a hundred thousand keys are compared.
+"""
+
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from cachetools import LRUCache
+
+from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.filters import ColumnPattern, ColumnTest, Filter, one_of
+
+MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
+MAX_HELD_ROWS = 600_000  # of all tables: 150 MB at most
+MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
+MAX_TAKEN_ROWS = 2_000  # by their addresses
+LARGE_FRAGMENT_ROWS = 16_384
+_MAX_MASKS = 64  # of one fragment, a bit for each of its rows
+ADDRESS = "_rowaddr"
+_HELD_COLUMNS = frozenset(
+    {"id", "uri", "path", "language", "source", "source_type", "kind", "archived", "skipped", "unembedded"}
+    | {"revision", "content_hash", "fingerprint", "row_hash", "text_key", "made_of", "interface"}
+    | {"node", "target_id", "archived_at", "indexed_at", "updated_at", "release"}
+)
+"""Keys, fingerprints, times: of each row some hundred bytes together."""
+
+
+class ListedFragment(NamedTuple):
+    """A fragment of Lance, and the file that says which of its rows are deleted."""
+
+    fragment: Any
+    deletion_file: Any
+
+
+class FragmentRows(NamedTuple):
+    """Rows of a fragment, and the addresses of those that a version has not: deleted ones."""
+
+    rows: pa.Table
+    deleted: np.ndarray  # uint64, sorted
+    masks: LRUCache[ColumnTest, Any]
+    """Which of the rows match, by condition; of a large fragment, as the same is asked again and again."""
+
+
+_NONE_DELETED = np.empty(0, np.uint64)
+_held: LRUCache[tuple[Any, ...], FragmentRows] = LRUCache(
+    MAX_HELD_ROWS, getsizeof=lambda held: 64 + len(held.rows)
+)
+"""By table and files, as some version has it."""
+_deleted: LRUCache[tuple[Any, ...], np.ndarray] = LRUCache(
+    MAX_HELD_ROWS, getsizeof=lambda rows: 64 + len(rows)
+)
+"""By table, files and mark."""
+_written: LRUCache[tuple[str, ...], pa.Table] = LRUCache(64)  # by their files, in no version that was read
+_asked: defaultdict[str, set[str]] = defaultdict(set)  # the columns of each table that were asked for
+_lock = threading.RLock()
+
+
+def list_fragments(dataset: Any) -> dict[tuple[Any, ...], ListedFragment]:
+    """By their files, whatever is deleted in them; once for each dataset, as their files have all columns."""
+    found: dict[tuple[Any, ...], ListedFragment] | None = getattr(dataset, "listed_fragments", None)
+    if found is None:
+        found = {}
+        for fragment in dataset.get_fragments():
+            metadata = fragment.metadata
+            files = metadata.id, *(file.path for file in metadata.files)
+            found[files] = ListedFragment(fragment, metadata.deletion_file)
+        dataset.listed_fragments = found
+    return found
+
+
+def read_held(dataset: Any, columns: Collection[str], where: Filter | None = None) -> pa.Table | None:
+    """Columns of the rows that match, `ADDRESS` among them if it is asked for.
+
+    Returns:
+        None where they are not held: the table or a column is large, or the condition is not simple.
+    """
+    test = where.test if where else None
+    if where and test is None:
+        return None
+    needed = {*columns, *(test.columns if test else ())} - {ADDRESS}
+    if not can_hold(dataset, needed):
+        return None
+    parts = [
+        read_fragment(dataset, files, listed, needed) for files, listed in list_fragments(dataset).items()
+    ]
+    small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
+    rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
+    if test:
+        large = [_select(part, test) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
+    deleted = [part.deleted for part in parts if len(part.deleted)]
+    if deleted and len(rows):
+        rows = leave_out(rows, np.concatenate(deleted))
+    return rows.select(list(columns))
+
+
+def _select(held: FragmentRows, test: ColumnTest) -> pa.Table:
+    """The rows of a large fragment that match, deleted or not."""
+    with _lock:
+        mask = held.masks.get(test)
+    if mask is None:
+        mask = _evaluate(held.rows, test)
+        with _lock:
+            held.masks[test] = mask
+    return held.rows.filter(mask)
+
+
+def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
+    """Any columns of the rows that match, from memory, or by their addresses: no other row is looked at.
+
+    Returns:
+        None where it is not held which rows match, or many do.
+    """
+    if (held := read_held(dataset, columns, where)) is not None:
+        return held
+    found = read_addresses(dataset, where) if where else None
+    if found is None or len(found) > MAX_TAKEN_ROWS:
+        return None
+    return dataset._take_rows(found, columns=list(columns))
+
+
+def read_addresses(dataset: Any, where: Filter) -> list[int] | None:
+    """Where the rows that match are; None where that is not held."""
+    found: Any = read_held(dataset, [ADDRESS], where)
+    return None if found is None else found[ADDRESS].to_pylist()
+
+
+def count_held(dataset: Any, where: Filter) -> int | None:
+    """How many rows match; None where that is not held."""
+    found = read_held(dataset, [ADDRESS], where)
+    return None if found is None else len(found)
+
+
+def read_fragment(
+    dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
+) -> FragmentRows:
+    """These columns of the rows of a fragment, by name, then their addresses; also of rows deleted since."""
+    with _lock:
+        _asked[dataset.uri].update(columns)
+        asked = _asked[dataset.uri] & _list_names(dataset)
+        key, deleted = (dataset.uri, files), read_deleted(dataset, files, listed)
+        held = known = _held.get(key)
+        if held is None and (written := _recall_written(files)) is not None:
+            held = _hold(written, _NONE_DELETED)
+        if held is None or _lacks_rows(held, deleted):
+            held = _hold(_scan(dataset, listed.fragment, asked), deleted)
+        elif missing := asked.difference(held.rows.schema.names):
+            held = _add_columns(dataset, listed.fragment, held._replace(deleted=deleted), missing)
+        if held is not known:
+            _held[key] = held
+        return held._replace(rows=held.rows.select([*sorted(columns), ADDRESS]), deleted=deleted)
+
+
+def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
+    return FragmentRows(rows, deleted, LRUCache(_MAX_MASKS))
+
+
+def _lacks_rows(held: FragmentRows, deleted: np.ndarray) -> bool:
+    """Whether rows of a version are not held, as one that has other deletions was read."""
+    is_same = held.deleted is deleted or not len(held.deleted)
+    return not is_same and not np.isin(held.deleted, deleted, assume_unique=True).all()
+
+
+def leave_out(rows: pa.Table, addresses: np.ndarray) -> pa.Table:
+    """The rows that are not at these addresses."""
+    if not (len(rows) and len(addresses)):
+        return rows
+    arrow: Any = pc  # whose stubs leave types out
+    return rows.filter(arrow.invert(arrow.is_in(rows[ADDRESS], value_set=pa.array(addresses))))
+
+
+def read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -> np.ndarray:
+    """The addresses of a fragment's deleted rows, sorted."""
+    mark, fragment = listed.deletion_file, listed.fragment
+    if mark is None:
+        return _NONE_DELETED
+    key = dataset.uri, files, mark.read_version, mark.id
+    with _lock:
+        known = _deleted.get(key)
+    if known is None:
+        live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS].to_numpy()
+        is_deleted, first = np.ones(fragment.physical_rows, np.bool_), np.uint64(fragment.fragment_id << 32)
+        is_deleted[live - first] = False
+        known = np.flatnonzero(is_deleted).astype(np.uint64) + first
+        with _lock, suppress(ValueError):  # too many
+            _deleted[key] = known
+    return known
+
+
+def _add_columns(dataset: Any, fragment: Any, held: FragmentRows, names: Collection[str]) -> FragmentRows:
+    """More columns of a fragment; where rows of it were deleted since, all columns of those that are left."""
+    found = _scan(dataset, fragment, names)
+    rows, schema = held.rows, cast("Any", found.schema)  # whose stubs give fields no type
+    if not found[ADDRESS].equals(rows[ADDRESS]):
+        held = _hold(leave_out(rows, held.deleted), held.deleted)
+        rows = held.rows
+        assert found[ADDRESS].equals(rows[ADDRESS])
+    for name in sorted(names):
+        rows = rows.append_column(schema.field(name), found[name])
+    return held._replace(rows=rows)
+
+
+class WrittenRows:
+    """Takes the small columns of rows that are about to be written, so that nobody has to read them."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._count = 0
+
+    def pass_on(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches as they are."""
+        for batch in batches:
+            self._count += batch.num_rows
+            if self._count <= MAX_WRITTEN_ROWS:
+                self._batches.append(batch.select([n for n in batch.schema.names if n in _HELD_COLUMNS]))
+            yield batch
+
+    def remember(self, fragments: Sequence[Any]) -> None:
+        """They are in these fragments now, which no version has yet."""
+        if len(fragments) == 1 and 0 < self._count <= MAX_WRITTEN_ROWS:
+            with _lock:
+                _written[tuple(file.path for file in fragments[0].files)] = pa.Table.from_batches(
+                    self._batches
+                )
+
+
+def _recall_written(files: tuple[Any, ...]) -> pa.Table | None:
+    """The rows of a fragment that this process has written, deleted or not."""
+    number, *paths = files
+    rows = _written.pop(tuple(paths), None)
+    if rows is None:
+        return None
+    addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
+    return rows.append_column(ADDRESS, addresses)
+
+
+def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bool:
+    """Whether these columns of all rows are held, or of a fragment; of large tables small ones' are."""
+    if not (_HELD_COLUMNS.issuperset(columns) and _list_names(dataset).issuperset(columns)):
+        return False
+    is_small = fragment is not None and fragment.physical_rows < LARGE_FRAGMENT_ROWS
+    return is_small or _count_rows(dataset) <= MAX_TABLE_ROWS
+
+
+def _count_rows(dataset: Any) -> int:
+    """Of a version, which never changes; asking Lance takes 0.1 ms."""
+    found: int | None = getattr(dataset, "row_count", None)
+    if found is None:
+        dataset.row_count = found = int(dataset.count_rows())
+    return found
+
+
+def _list_names(dataset: Any) -> frozenset[str]:
+    """Of its columns; asking Lance for them takes 0.1 ms."""
+    found: frozenset[str] | None = getattr(dataset, "column_names", None)
+    if found is None:
+        dataset.column_names = found = frozenset(dataset.schema.names)
+    return found
+
+
+def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
+    return dataset.scanner(columns=sorted(columns), fragments=[fragment], with_row_address=True).to_table()
+
+
+def make_empty(dataset: Any, columns: Collection[str]) -> pa.Table:
+    """No rows, with these columns, by name, and `ADDRESS`."""
+    fields: list[Any] = [dataset.schema.field(name) for name in sorted(columns)]
+    return pa.schema([*fields, pa.field(ADDRESS, pa.uint64())]).empty_table()
+
+
+def _evaluate(rows: pa.Table, test: ColumnTest) -> Any:
+    """What SQL says of each row: null where a column that is compared is null."""
+    arrow: Any = pc  # whose stubs leave types out
+    if test.kind in ("and", "or"):
+        join = arrow.and_kleene if test.kind == "and" else arrow.or_kleene
+        return reduce(join, [_evaluate(rows, part) for part in test.parts])
+    if test.kind == "not":
+        return arrow.invert(_evaluate(rows, test.parts[0]))
+    column: Any = rows[test.column]
+    to_array: Any = pa.array
+    values = to_array(test.values, column.type)
+    match test.kind:
+        case "null":
+            return arrow.is_null(column)
+        case "=":
+            return arrow.equal(column, values[0])
+        case ">=":
+            return arrow.greater_equal(column, values[0])
+        case "starts":
+            return arrow.starts_with(column, str(test.values[0]))
+        case _:
+            found = arrow.is_in(column, value_set=values)
+            return arrow.if_else(column.is_valid(), found, pa.scalar(None, pa.bool_()))
+
+
+# FOLD store.index.outline_columns
+# What ranking needs of all rows of one file of an index, as columns in memory.
+#
+# A search has two hundred candidates and shows five. Taking so many rows from the file costs more than
+# either search does; a row takes about a hundred bytes here.
+
+_BATCH_ROWS = 1024  # whose metadata are in memory at a time
+_COLUMNS = ("id", "source", "path", "source_type")
+
+
+class ChunkOutline(NamedTuple):
+    """What ranking needs of a row: of two hundred candidates a handful are shown."""
+
+    id: str
+    source: str
+    path: str
+    symbols: tuple[str, ...]  # qualified names of what its text defines, each once
+    source_type: str
+
+
+class OutlineFile(NamedTuple):
+    """What the chunks of a file, or of a document, have in common."""
+
+    source: str
+    path: str
+    source_type: str
+
+
+def order_by_id(ids: Sequence[str]) -> np.ndarray:
+    """Positions in the order of ids, those of equal ones in their own: int64."""
+    return np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+
+
+class Outlines:
+    """The outlines of some rows, as columns: objects would take longer to make than to use."""
+
+    def __init__(
+        self,
+        ids: list[str],
+        files: list[OutlineFile],
+        file_numbers: np.ndarray,
+        read_symbols: Callable[[], Iterable[tuple[str, ...]]],
+    ) -> None:
+        """Ids and symbols of each row; symbols are read when a question names any.
+
+        `file_numbers` are the positions in `files` of each row's: int64.
+        """
+        self.ids, self.files, self.file_numbers = ids, files, file_numbers
+        self._read_symbols = read_symbols
+
+    @classmethod
+    def of(cls, outlines: Iterable[ChunkOutline]) -> Outlines:
+        """The columns of some outlines."""
+        listed, numbers = list(outlines), dict[OutlineFile, int]()
+        files = [OutlineFile(each.source, each.path, each.source_type) for each in listed]
+        own = np.array([numbers.setdefault(file, len(numbers)) for file in files], np.int64)
+        return cls(
+            [each.id for each in listed], list(numbers), own, lambda: [each.symbols for each in listed]
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Outlines]) -> Outlines:
+        """Those of several tables' files, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        numbers, joined = dict[OutlineFile, int](), [np.empty(0, np.int64)]
+        for part in parts:
+            own = np.array([numbers.setdefault(file, len(numbers)) for file in part.files], np.int64)
+            joined.append(own[part.file_numbers])
+        ids = [id_ for part in parts for id_ in part.ids]
+        symbols = (part.symbols for part in parts)
+        return cls(ids, list(numbers), np.concatenate(joined), lambda: chain.from_iterable(symbols))
+
+    @cached_property
+    def symbols(self) -> list[tuple[str, ...]]:
+        """Qualified names of what the text of each row defines, each once."""
+        return list(self._read_symbols())
+
+    @cached_property
+    def by_id(self) -> np.ndarray:
+        """Positions in the order of ids, those of equal ones in their own: int64."""
+        return order_by_id(self.ids)
+
+    def mark_files(self, is_marked: Callable[[OutlineFile], bool]) -> np.ndarray:
+        """For each row whether its file is one of some."""
+        return np.fromiter(map(is_marked, self.files), bool, len(self.files))[self.file_numbers]
+
+    def take(self, at: np.ndarray) -> Outlines:
+        """Those of some rows, by their positions."""
+        listed: list[int] = at.tolist()
+        ids = [self.ids[each] for each in listed]
+        return Outlines(
+            ids, self.files, self.file_numbers[at], lambda: [self.symbols[each] for each in listed]
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, at: int) -> ChunkOutline:
+        file = self.files[int(self.file_numbers[at])]
+        return ChunkOutline(self.ids[at], file.source, file.path, self.symbols[at], file.source_type)
+
+    def __iter__(self) -> Iterator[ChunkOutline]:
+        return map(self.__getitem__, range(len(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineColumns:
+    """The outlines of the rows that a file has in one version of an index."""
+
+    places: np.ndarray  # int64, ascending: of the rows in the file
+    _ids: Any  # of Arrow
+    _files: list[OutlineFile]  # each once
+    _file_numbers: np.ndarray  # int32: of each row
+    _symbols: Any  # of Arrow: a list for each row
+
+    @classmethod
+    def read_fragment(cls, dataset: Any, fragment: int) -> OutlineColumns:
+        """Read the rows of a fragment, in some ten microseconds of the processor each.
+
+        Metadata are read by themselves: what is kept of a batch keeps all of it in memory.
+        """
+        rows = dataset.get_fragment(fragment).to_table(columns=list(_COLUMNS), with_row_id=True)
+        batches = dataset.get_fragment(fragment).to_batches(
+            columns=["symbol", "metadata"], batch_size=_BATCH_ROWS, batch_readahead=1
+        )
+        symbols = (pa.array(_list_symbols(batch), pa.list_(pa.string())) for batch in batches)
+        files, file_numbers = _number_files(*(rows[name] for name in OutlineFile._fields))
+        return cls(
+            (rows["_rowid"].to_numpy() & 0xFFFFFFFF).astype(np.int64),
+            rows["id"].combine_chunks(),
+            files,
+            file_numbers,
+            pa.chunked_array(symbols).combine_chunks(),
+        )
+
+    def find(self, places: np.ndarray) -> Outlines | None:
+        """The outlines of the rows at some places; None unless the version that was read had all of them."""
+        at = np.searchsorted(self.places, places).clip(max=len(self.places) - 1)
+        if not np.array_equal(self.places[at], places):
+            return None
+
+        def read_symbols() -> Iterator[tuple[str, ...]]:
+            lists = self._symbols.take(pa.array(at))
+            names, ends = lists.values.to_pylist(), lists.offsets.to_pylist()
+            return (tuple(names[start:end]) for start, end in pairwise(ends))
+
+        ids = self._ids.take(pa.array(at)).to_pylist()
+        numbers, own = np.unique(self._file_numbers[at], return_inverse=True)
+        return Outlines(ids, [self._files[number] for number in numbers.tolist()], own, read_symbols)
+
+
+def _number_files(*columns: Any) -> tuple[list[OutlineFile], np.ndarray]:
+    """The files of some rows, each once, and which of them each row is of."""
+    encoded = [column.combine_chunks().dictionary_encode() for column in columns]
+    values: list[list[str]] = [each.dictionary.to_pylist() for each in encoded]
+    sizes = [max(len(value), 1) for value in values]
+    keys = np.ravel_multi_index([each.indices.to_numpy() for each in encoded], sizes)
+    distinct, numbers = np.unique(keys, return_inverse=True)
+    of_files = np.unravel_index(distinct, sizes)
+    named = (map(each.__getitem__, at.tolist()) for each, at in zip(values, of_files, strict=True))
+    return list(map(OutlineFile, *named)), numbers.astype(np.int32)
+
+
+def _list_symbols(rows: Any) -> Iterator[list[str]]:
+    """Each row's own symbol, then those in its metadata."""
+    for own, text in zip(rows["symbol"].to_pylist(), rows["metadata"].to_pylist(), strict=True):
+        further = json.loads(text).get("symbols", ()) if '"symbols"' in text else ()
+        yield list(dict.fromkeys(filter(None, (own, *further))))
+
+
+# FOLD store.index.column_values
+# The values of a column of one version of an index, by which a pattern becomes a list of values.
+#
+# A regular expression is compiled again for each batch of rows, and compared with each row, by each scan of
+# a question. An index has few repositories, authors and paths beside its rows, so the pattern is compared
+# with those once. They are kept as a small table of Lance in memory, because only the same program gives a
+# regular expression the same meaning.
+
+MAX_VALUES = 100_000  # of a column, about 10 MB; where there are more, patterns stay what they are
+MAX_LISTED = 200  # values that a pattern becomes; a longer list takes longer than the pattern
+MAX_PATTERNS = 1_000  # whose values are kept
+
+
+class ColumnValues:
+    """Rewrites conditions for one version of one table. Threads may share it."""
+
+    def __init__(self, dataset: Any, *, max_values: int = MAX_VALUES) -> None:
+        """Read nothing yet."""
+        self._dataset, self._max_values = dataset, max_values
+        self._tables: dict[str, Any] = {}  # of distinct values, by column; None: too many
+        self._listed: LRUCache[ColumnPattern, Filter] = LRUCache(MAX_PATTERNS)
+        self._lock = threading.Lock()
+
+    def resolve(self, where: Filter) -> Filter:
+        """A condition that the same rows meet, with lists in place of patterns where those are short."""
+        sql = where.sql
+        for pattern in dict.fromkeys(where.patterns):
+            if isinstance(pattern, ColumnPattern):
+                sql = sql.replace(pattern.sql, self._list_values(pattern).sql)
+        return Filter(sql)
+
+    def _list_values(self, pattern: ColumnPattern) -> Filter:
+        with self._lock:
+            if pattern not in self._listed:
+                self._listed[pattern] = self._match(pattern)
+            return self._listed[pattern]
+
+    def _match(self, pattern: ColumnPattern) -> Filter:
+        if pattern.column not in self._tables:
+            self._tables[pattern.column] = self._read_values(pattern.column)
+        if (values := self._tables[pattern.column]) is None:
+            return Filter(pattern.sql)
+        found = values.to_table(filter=pattern.sql, limit=MAX_LISTED + 1)[pattern.column].to_pylist()
+        if len(found) > MAX_LISTED or any("\x00" in value for value in found):  # which no literal can hold
+            return Filter(pattern.sql)
+        return one_of(pattern.column, found)
+
+    def _read_values(self, column: str) -> Any:
+        values: Any = pc.unique(self._dataset.to_table(columns=[column])[column].combine_chunks()).drop_null()
+        if len(values) > self._max_values:
+            return None
+        return lance_storage.create_in_memory(pa.Table.from_pydict({column: values}))
+
+
+# FOLD store.index.listed_values
+# The values that list columns of an index hold, in memory: most names that a text mentions are none of
+# them.
+#
+# Asking the index for names that no row has takes it some milliseconds, and a question in a store of code
+# asks for little else.
+
+MAX_LISTED_VALUES = 200_000  # of a column; about 100 bytes each
+_MIN_USES = 2  # of one version: a process that asks once would read more than it saves
+
+
+class ListedValues:
+    """What the list columns of one version of an index hold, whoever may see it. Threads may share it."""
+
+    def __init__(self, dataset: Any, *, max_values: int = MAX_LISTED_VALUES) -> None:
+        self._dataset, self._max_values = dataset, max_values
+        self._uses = Counter[str]()
+        self._values: dict[str, frozenset[str] | None] = {}  # None: too many
+        self._reading = threading.Lock()
+
+    def knows(self, column: str) -> bool:
+        """Whether the values of a column are known, so that asking reads nothing."""
+        return column in self._values
+
+    def keep_listed(self, column: str, values: Collection[str]) -> list[str]:
+        """Those of the values that a row may have in the column; all of them where that is not known."""
+        known = self._load_if_due(column) if values else None
+        return list(values) if known is None else [value for value in values if value in known]
+
+    def _load_if_due(self, column: str) -> frozenset[str] | None:
+        self._uses[column] += 1
+        if column in self._values or self._uses[column] < _MIN_USES:
+            return self._values.get(column)
+        if not self._reading.acquire(blocking=False):
+            return None  # another search reads them
+        try:
+            self._values[column] = self._read(column)
+            return self._values[column]
+        finally:
+            self._reading.release()
+
+    def _read(self, column: str) -> frozenset[str] | None:
+        found = set[str]()
+        for batch in self._dataset.to_batches(columns=[column]):
+            found.update(batch.column(0).flatten().unique().to_pylist())
+            if len(found) > self._max_values:
+                return None
+        return frozenset(found)

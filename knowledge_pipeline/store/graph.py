@@ -1,0 +1,448 @@
+"""Finds rows of the code graph by their keys: paths, nodes, names.
+
+A read of a table that its indexes answer takes Lance two to five milliseconds, and a search needs four of
+them. So the keys of a table are kept in memory, with the numbers that narrow what they find: then only the
+rows that match are read. Of edges, and of some hundred thousand symbols, all that is read is kept: each value
+once, and in each row its number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from cachetools import LRUCache
+
+from knowledge_pipeline.errors import StoreError
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
+from knowledge_pipeline.store.schemas import GRAPH
+from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row
+
+MAX_ROWS = 1_000_000  # of a table, at most 85 bytes each; a larger one is read by its indexes
+MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
+_MIN_LOOKUPS = 4  # of one version, or more where reading takes longer: a process that asks once loses by it
+_ROWS_PER_LOOKUP = 20_000  # that are read in about the time that a lookup saves
+
+
+@dataclass(frozen=True, slots=True)
+class RowLookup:
+    """Rows that have any of some keys, narrowed by what they are and where.
+
+    `lines` has the first and the last line that count, of each of the paths, which are the only keys then.
+    From the store come the rows between the first and the last of all: it would search for each path.
+    """
+
+    keys: Mapping[str, Collection[str]]  # column -> values; one of any column is enough
+    sources: Collection[str] = ()  # none: of any source
+    kinds: Collection[str] = ()  # none: of any kind
+    excluded_kinds: Collection[str] = ()
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    unbounded_kinds: Collection[str] = ()  # that match as well, whatever the lines and kinds
+    min_confidence: float | None = None
+    line_columns: tuple[str, str] = ("line", "line")  # the first and the last of a row
+
+    def to_filter(self) -> Filter:
+        """The condition for the store."""
+        keyed = (filters.one_of(column, sorted(values)) for column, values in self.keys.items())
+        bounds: list[Filter] = []
+        if self.lines:
+            first, last = self.line_columns
+            bounds.append(filters.at_least(last, min(start for start, _ in self.lines.values())))
+            bounds.append(filters.below(first, max(end for _, end in self.lines.values()) + 1))
+        if self.kinds:
+            bounds.append(filters.one_of("kind", sorted(self.kinds)))
+        bounds += [~filters.eq("kind", kind) for kind in self.excluded_kinds]
+        narrowed = reduce(lambda one, other: one & other, bounds, MATCH_ALL)
+        if self.unbounded_kinds:
+            narrowed |= filters.one_of("kind", sorted(self.unbounded_kinds))
+        found = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
+        if self.sources:
+            found &= filters.one_of("source", sorted(self.sources))
+        return (
+            found
+            if self.min_confidence is None
+            else found & filters.at_least("confidence", self.min_confidence)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyIndex:
+    """Where the rows of each key are."""
+
+    hashes: np.ndarray  # int64, ascending: of the keys
+    starts: np.ndarray  # int32: where the rows of each key begin among the positions, and the end of all
+    positions: np.ndarray  # int32: of the rows that have a key, by key
+
+    @classmethod
+    def build(cls, column: Any) -> _KeyIndex:
+        """Of all rows of an encoded column."""
+        hashes = np.fromiter(map(hash, column.dictionary.to_pylist()), np.int64, len(column.dictionary))
+        order = np.argsort(hashes)
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(order))
+        codes = column.indices.fill_null(-1).to_numpy()
+        positions = np.flatnonzero(codes >= 0).astype(np.int32)
+        keys = ranks[codes[positions]]
+        counts = np.bincount(keys, minlength=len(order))
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return cls(hashes[order], starts, positions[np.argsort(keys, kind="stable")])
+
+    def find(self, values: Collection[str]) -> list[np.ndarray]:
+        """The positions of the rows with each of the keys."""
+        asked = np.fromiter(map(hash, values), np.int64, len(values))
+        starts = self.starts[np.searchsorted(self.hashes, asked, "left")]
+        ends = self.starts[np.searchsorted(self.hashes, asked, "right")]
+        return [self.positions[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeColumns:
+    """All values of some columns; a text that several rows or columns have is held once."""
+
+    texts: Any  # of Arrow: each once, then null
+    codes: Mapping[str, np.ndarray]  # of columns of texts: int32, where the text of each row is
+    numbers: Mapping[str, np.ndarray]  # of other columns
+
+    @classmethod
+    def build(cls, columns: Mapping[str, Any]) -> _WholeColumns:
+        """Of columns of Arrow, those of texts encoded."""
+        encoded = {name: each for name, each in columns.items() if pa.types.is_dictionary(each.type)}
+        numbers = {name: each.to_numpy() for name, each in columns.items() if name not in encoded}
+        if not encoded:
+            return cls(pa.nulls(1, pa.string()), {}, numbers)
+        merged: Any = pa.concat_arrays([each.dictionary for each in encoded.values()]).dictionary_encode()
+        places, null = merged.indices.to_numpy().astype(np.int32), len(merged.dictionary)
+        codes: dict[str, np.ndarray] = {}
+        for name, each in encoded.items():
+            own, places = places[: len(each.dictionary)], places[len(each.dictionary) :]
+            codes[name] = np.append(own, np.int32(null))[each.indices.fill_null(-1).to_numpy()]
+        return cls(pa.concat_arrays([merged.dictionary, pa.nulls(1, pa.string())]), codes, numbers)
+
+    def has(self, columns: Collection[str]) -> bool:
+        """Whether all of the columns are among these."""
+        return all(name in self.codes or name in self.numbers for name in columns)
+
+    def to_rows(self, at: np.ndarray, columns: Sequence[str]) -> list[Row]:
+        """Some of the columns of the rows at some positions, with one look at the texts of all."""
+        count, texts = len(at), [name for name in columns if name in self.codes]
+        if not count:
+            return []
+        values: dict[str, list[Any]] = {
+            name: self.numbers[name][at].tolist() for name in columns if name not in self.codes
+        }
+        if texts:
+            codes: Any = np.concatenate([self.codes[name][at] for name in texts])
+            found: list[Any] = self.texts.take(pa.array(codes)).to_pylist()
+            values |= {name: found[start * count : (start + 1) * count] for start, name in enumerate(texts)}
+        ordered = [values[name] for name in columns]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*ordered, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys and numbers of all rows of one version of a table, in its order, and some whole columns."""
+
+    rows: np.ndarray  # int64: row ids
+    indexes: Mapping[str, _KeyIndex]  # by column
+    numbers: Mapping[str, np.ndarray]  # by column
+    codes: Mapping[str, tuple[np.ndarray, Mapping[str, int]]]  # of `kind` and `source`
+    whole: _WholeColumns
+    _visible: LRUCache[str, np.ndarray] = field(
+        default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def load(cls, dataset: Any, keys: Sequence[str], numbers: Sequence[str], whole: Collection[str]) -> _Keys:
+        """Read all rows, a column at a time: as texts, all of them take three times as much."""
+        columns: dict[str, Any] = {}
+        for name in dict.fromkeys((*keys, *numbers, "kind", "source", *whole)):
+            column = dataset.to_table(columns=[name])[name].combine_chunks()
+            columns[name] = column.dictionary_encode() if pa.types.is_string(column.type) else column
+        codes: dict[str, tuple[np.ndarray, Mapping[str, int]]] = {}
+        for name in ("kind", "source"):
+            known = {value: code for code, value in enumerate(columns[name].dictionary.to_pylist())}
+            codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), known
+        return cls(
+            dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
+            {name: _KeyIndex.build(columns[name]) for name in keys},
+            {name: columns[name].to_numpy() for name in numbers},
+            codes,
+            _WholeColumns.build({name: columns[name] for name in whole}),
+        )
+
+    def find(self, lookup: RowLookup, visible: Filter, dataset: Any) -> np.ndarray:
+        """The positions of the rows that match and are visible, ascending."""
+        found = [np.empty(0, np.int32)]
+        for column, values in lookup.keys.items():
+            for value, of_key in zip(values, self.indexes[column].find(values), strict=True):
+                bounds = lookup.lines.get(value)
+                found.append(of_key[self._is_in_lines(of_key, lookup, bounds)] if bounds else of_key)
+        at = np.unique(np.concatenate(found))
+        narrowed = np.ones(len(at), bool)
+        if lookup.kinds:
+            narrowed &= self._is_one_of("kind", at, lookup.kinds)
+        if lookup.excluded_kinds:
+            narrowed &= ~self._is_one_of("kind", at, lookup.excluded_kinds)
+        if lookup.unbounded_kinds:
+            narrowed |= self._is_one_of("kind", at, lookup.unbounded_kinds)
+        if lookup.sources:
+            narrowed &= self._is_one_of("source", at, lookup.sources)
+        if lookup.min_confidence is not None:
+            narrowed &= self.numbers["confidence"][at] >= lookup.min_confidence
+        if visible != MATCH_ALL:
+            narrowed &= self._is_visible(visible, at, dataset)
+        return at[narrowed]
+
+    def knows(self, visible: Filter) -> bool:
+        """Whether it is known which rows are visible, so that finding reads nothing."""
+        return visible == MATCH_ALL or visible.sql in self._visible
+
+    def _is_in_lines(self, at: np.ndarray, lookup: RowLookup, bounds: tuple[int, int]) -> np.ndarray:
+        first, last = lookup.line_columns
+        within = (self.numbers[last][at] >= bounds[0]) & (self.numbers[first][at] <= bounds[1])
+        return (
+            within | self._is_one_of("kind", at, lookup.unbounded_kinds) if lookup.unbounded_kinds else within
+        )
+
+    def _is_one_of(self, column: str, at: np.ndarray, values: Collection[str]) -> np.ndarray:
+        codes, known = self.codes[column]
+        is_asked = np.zeros(len(known), bool)
+        is_asked[[known[value] for value in values if value in known]] = True
+        return is_asked[codes[at]]
+
+    def _is_visible(self, visible: Filter, at: np.ndarray, dataset: Any) -> np.ndarray:
+        """Of some rows, whether they match: as the store says, for the last conditions."""
+        with self._lock:
+            packed = self._visible.get(visible.sql)
+        if packed is None:
+            matching = dataset.to_table(columns=[], filter=visible.sql, with_row_id=True)["_rowid"]
+            packed = np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)), bitorder="little")
+            with self._lock:
+                self._visible[visible.sql] = packed
+        return ((packed[at >> 3] >> (at & 7)) & 1).astype(bool)
+
+
+class KeyedTable:
+    """One version of a table, read by its keys: in memory once that pays, else by its indexes. For threads.
+
+    Which rows a caller may see is part of each read.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        keys: Sequence[str],
+        numbers: Sequence[str],
+        *,
+        whole: Collection[str] = (),
+        max_rows: int = MAX_ROWS,
+        max_whole_rows: int = MAX_ROWS,
+    ) -> None:
+        """Read nothing yet; later, beside the keys and numbers, `whole` columns, of so many rows at most."""
+        self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
+        self._max_rows, self._max_whole_rows = max_rows, max_whole_rows
+        self._lookups = 0
+        self._loaded: _Keys | None = None
+        self._rows: int | None = None
+        self._reading = threading.Lock()
+
+    def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
+        """Whether the next read finds all in memory."""
+        return self._loaded is not None and self._loaded.knows(visible) and self._loaded.whole.has(columns)
+
+    def read(self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+        """Rows that match and are visible, in no particular order."""
+        if not any(lookup.keys.values()) or visible == MATCH_NONE:
+            return []
+        loaded = self._load_if_due()
+        if loaded is None:
+            where = visible & lookup.to_filter()
+            found = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
+            return found.to_pylist()
+        at = loaded.find(lookup, visible, self._dataset)[:limit]
+        if loaded.whole.has(columns):
+            return loaded.whole.to_rows(at, columns)
+        rows = loaded.rows[at].tolist()
+        return self._dataset._take_rows(rows, columns=list(columns)).to_pylist() if rows else []
+
+    def _load_if_due(self) -> _Keys | None:
+        self._lookups += 1
+        if self._loaded or self._lookups < _MIN_LOOKUPS:
+            return self._loaded
+        if not self._reading.acquire(blocking=False):
+            return None  # another search reads them
+        try:
+            rows: int = self._dataset.count_rows() if self._rows is None else self._rows
+            self._rows = rows
+            is_due = rows <= min(self._max_rows, self._lookups * _ROWS_PER_LOOKUP)
+            if is_due and self._loaded is None:
+                whole = self._whole if rows <= self._max_whole_rows else ()
+                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers, whole)
+            return self._loaded
+        finally:
+            self._reading.release()
+
+
+# FOLD store.code_graph.symbol_payload
+# What a response shows of a symbol, packed into one column, and the id that edges use.
+#
+# Reading scattered rows costs by the column: a hundred rows of eleven columns take three times as long as
+# one text, and queries of the code graph read little else.
+
+PAYLOAD_COLUMNS = (
+    *("node", "source", "path", "language", "url", "kind", "name", "full_name", "signature"),
+    *("start_line", "end_line"),
+)
+
+
+def build_payload(row: Mapping[str, Any]) -> str:
+    """The column `shown` of a row of `schemas.SYMBOLS`."""
+    return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
+
+
+def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """The columns that `shown` holds, of many rows: parsing them together is faster."""
+    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
+
+
+@lru_cache(50_000)  # most edges of a file lead to few definitions
+def node_id(source: str, path: str, name: str) -> str:
+    """The id by which edges name a definition; `name` is qualified within its file, "" for the file."""
+    return hash_strings(source, path, name)
+
+
+# FOLD store.code_graph.reader
+# Reads the code graph at one released version; every read takes a filter, made from an `Access`.
+#
+# Uses Lance directly, in a thread: a query makes a dozen small reads, and LanceDB adds a third to the time
+# of each.
+
+MAX_CACHED_FILTERS = 1_000  # different access filters
+_MAX_CACHED_NODES = 20_000  # about 1 KB each
+_SYMBOL_KEYS, _SYMBOL_NUMBERS = ("path", "node", "simple", "full_name"), ("start_line", "end_line")
+_MAX_WHOLE_SYMBOLS = 300_000  # that are kept with all that is shown of them, at about 150 bytes each
+_EDGE_KEYS, _EDGE_NUMBERS = ("path", "target_id", "target_name"), ("line", "confidence")
+WHOLE_EDGE_COLUMNS = (
+    *("kind", "source", "path", "line", "confidence"),
+    *("source_id", "source_name", "target_id", "target_name", "target_path"),
+)
+"""Of edges, what is kept in memory once that pays: reads of nothing else wait for no thread."""
+
+
+@dataclass(slots=True)
+class GraphReader:
+    """The symbols and edges of all sources at the versions that one release names."""
+
+    versions: Mapping[str, int]
+    _symbols: Any  # a Lance dataset
+    _edges: Any
+    _keyed_symbols: KeyedTable
+    _keyed_edges: KeyedTable
+    _locations: Locations
+    _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
+    _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
+
+    async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+        """Rows of `schemas.SYMBOLS` that match, in no particular order; `shown` is parsed."""
+        where = self._locations.resolve(where)
+        return self._fill_rows(await asyncio.to_thread(_read_rows, self._symbols, where, limit, columns))
+
+    async def find_edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
+        """Rows of `schemas.EDGES` that match, in no particular order."""
+        where = self._locations.resolve(where)
+        return await asyncio.to_thread(_read_rows, self._edges, where, limit, columns)
+
+    async def look_up_symbols(
+        self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
+    ) -> list[Row]:
+        """Rows of `schemas.SYMBOLS` by path, node or names, as far as visible; `shown` is parsed."""
+        read, visible = self._keyed_symbols.read, self._locations.resolve(visible)
+        if columns == ("shown",) and self._keyed_symbols.reads_nothing(visible, PAYLOAD_COLUMNS):
+            payloads = list(map(dict, read(lookup, visible, limit=limit, columns=PAYLOAD_COLUMNS)))
+            for payload in payloads:
+                self._locations.fill_row(payload)
+            return [{"shown": payload} for payload in payloads]
+        return self._fill_rows(await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns))
+
+    def _fill_rows(self, rows: list[Row]) -> list[Row]:
+        if not rows or "shown" not in rows[0]:
+            return rows
+        payloads = parse_payloads(row["shown"] for row in rows)
+        for payload in payloads:
+            self._locations.fill_row(payload)
+        return [{**row, "shown": payload} for row, payload in zip(rows, payloads, strict=True)]
+
+    async def look_up_edges(
+        self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
+    ) -> list[Row]:
+        """Rows of `schemas.EDGES` by path, or by the node or name of their target, as far as visible."""
+        read, visible = self._keyed_edges.read, self._locations.resolve(visible)
+        if self._keyed_edges.reads_nothing(visible, columns):  # takes less than handing it to a thread
+            return read(lookup, visible, limit=limit, columns=columns)
+        return await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns)
+
+    def cached_symbols(self, where: Filter) -> dict[str, list[Row]]:
+        """Rows of symbols by node that were read under exactly this condition; callers add to them.
+
+        Popular symbols share neighbours, which most reads are for.
+        """
+        cached_nodes = sum(map(len, self._symbol_cache.values()))
+        if len(self._symbol_cache) > MAX_CACHED_FILTERS or cached_nodes > _MAX_CACHED_NODES:
+            self._symbol_cache.clear()
+        return self._symbol_cache.setdefault(where.sql, {})
+
+    async def has_several_sources(self, where: Filter) -> bool:
+        """Whether rows of more than one source match; read once for each condition."""
+        if where.sql not in self._multi_source:
+            if len(self._multi_source) >= MAX_CACHED_FILTERS:
+                self._multi_source.clear()
+            resolved = self._locations.resolve(where)
+            several = await asyncio.to_thread(_has_several_sources, self._symbols, resolved)
+            self._multi_source[where.sql] = several
+        return self._multi_source[where.sql]
+
+
+async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReader:
+    """Open the code graph at the versions that a release names.
+
+    Raises:
+        StoreError: one of them cannot be opened.
+    """
+    try:
+        symbols, edges = await asyncio.to_thread(
+            lambda: [open_dataset(root / "graph" / f"{name}.lance", versions[name]) for name in GRAPH]
+        )
+    except (KeyError, *LANCE_ERRORS) as error:
+        raise StoreError(
+            f"the code graph of the live release cannot be opened ({type(error).__name__}): "
+            "run `knowledge index`, or `knowledge rollback`"
+        ) from error
+    keyed_symbols = KeyedTable(
+        symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS, whole=PAYLOAD_COLUMNS, max_whole_rows=_MAX_WHOLE_SYMBOLS
+    )
+    keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS, whole=WHOLE_EDGE_COLUMNS)
+    locations = Locations(symbols.metadata)
+    return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges, locations)
+
+
+def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:
+    if where == MATCH_NONE:
+        return []
+    return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
+
+
+def _has_several_sources(symbols: Any, where: Filter) -> bool:
+    first = symbols.to_table(columns=["source"], filter=where.sql, limit=1).to_pylist()
+    others = where & ~eq("source", first[0]["source"]) if first else where
+    return bool(first) and symbols.to_table(columns=["source"], filter=others.sql, limit=1).num_rows > 0

@@ -1,0 +1,367 @@
+"""Which rows name a term in one of their columns, held in memory by the files that the rows come from.
+
+As with small columns (`held_columns`), a file of a table never changes: a new version of the table costs its
+new files. Of a hundred thousand chunks of code it takes some 6 MB: the names that files define, and those
+that files ask about.
+"""
+
+# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from cachetools import LRUCache
+
+from knowledge_pipeline.store.filters import Filter, one_of
+from knowledge_pipeline.store.fragments import (
+    ADDRESS,
+    ListedFragment,
+    list_fragments,
+    read_held,
+    read_matching,
+)
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.row_replacement import find_changed_rows
+from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
+
+MAX_HELD_BYTES = 64 << 20  # of all tables
+FEW_ROWS = 2_000  # of files that are not held
+_BATCH_ROWS = 256
+_TERMS = pa.list_(pa.string())
+_OFFSET_BITS = 32  # of a row's address, below its fragment
+
+
+class _FileTerms(NamedTuple):
+    """The terms of the rows of one fragment, also of rows deleted since."""
+
+    deletion_file: Any  # which rows were deleted before, as Lance says
+    hashes: array[int]  # of the terms, in their order
+    terms: Any  # pyarrow's strings, each once
+    starts: np.ndarray  # where the rows of each term start, and the end
+    rows: np.ndarray  # their places, by term
+    keys: list[str]  # of the rows
+    addresses: np.ndarray  # of the rows
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.terms, self.starts, self.rows, self.addresses)
+        keys = sum(map(len, self.keys)) + 64 * len(self.keys)
+        return sum(array.nbytes for array in arrays) + 8 * len(self.hashes) + keys
+
+    def find_rows(self, term: str) -> np.ndarray:
+        hashed = hash(term)
+        place = bisect_left(self.hashes, hashed)
+        while place < len(self.hashes) and self.hashes[place] == hashed:
+            if self.terms[place].as_py() == term:
+                return self.rows[self.starts[place] : self.starts[place + 1]]
+            place += 1
+        return self.rows[:0]
+
+
+_Files = tuple[Any, ...]
+"""Of a fragment, as `list_fragments` has them."""
+
+_held: LRUCache[tuple[str, ...], Mapping[_Files, _FileTerms]] = LRUCache(
+    MAX_HELD_BYTES, getsizeof=lambda held: 1_024 + sum(each.nbytes for each in held.values())
+)
+"""By table, columns and condition: of the version that was read last."""
+_asked: LRUCache[tuple[str, ...], None] = LRUCache(1_024)  # the same, held or not
+_lock = threading.Lock()
+
+
+class TermLookup:
+    """Finds rows of the newest version of a table by a term that one of their columns names."""
+
+    def __init__(
+        self,
+        table: Table,
+        key: str,
+        column: str,
+        where: Filter | None = None,
+        *,
+        list_terms: Callable[[list[Any]], list[list[str]]] | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            table: that has the rows.
+            key: the column whose values are found.
+            column: that names terms.
+            where: which rows are meant.
+            list_terms: the terms of some values of the column; without it the values are lists of terms.
+        """
+        self._dataset, self._key, self._column = table.open_version(), key, column
+        self._where, self._list_terms = where, list_terms
+        self._name = str(table.path), key, column, where.sql if where else ""
+        self._files: list[tuple[_FileTerms, np.ndarray | None]] | None = None  # with which rows are left
+
+    def is_worth_reading(self) -> bool:
+        """Whether few rows have to be read, or it was asked before: a single question is a scan."""
+        listed = list_fragments(self._dataset) if self._dataset is not None else {}
+        with _lock:
+            was_asked, held = self._name in _asked, _held.get(self._name, {})
+            _asked[self._name] = None
+        missing = (each.fragment for files, each in listed.items() if files not in held)
+        return was_asked or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+
+    def find_keys(self, term: str) -> list[str]:
+        """The keys of the rows that name a term."""
+        if self._files is None:
+            self._files = list(self._load_files())
+        found = list[str]()
+        for held, live in self._files:
+            rows = held.find_rows(term)
+            found += [held.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
+        return found
+
+    def _load_files(self) -> Iterator[tuple[_FileTerms, np.ndarray | None]]:
+        """The terms of each file, with a mask of the rows that are left, if some were deleted since."""
+        if self._dataset is None:
+            return
+        listed = list_fragments(self._dataset)
+        with _lock:
+            held = dict(_held.get(self._name, {}))
+        held |= self._read_terms({files: each for files, each in listed.items() if files not in held})
+        held = {files: held[files] for files in listed}
+        differing = [each for each in listed if listed[each].deletion_file != held[each].deletion_file]
+        live = self._read_live() if differing else np.empty(0, np.uint64)
+        left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
+        for files in differing:
+            mask = np.isin(held[files].addresses, live, assume_unique=True)
+            if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
+                left[files] = mask
+            else:  # an earlier version is back, with rows that were deleted when this was read
+                held |= self._read_terms({files: listed[files]})
+        with _lock, suppress(ValueError):  # too large
+            _held[self._name] = held
+        yield from ((each, left.get(files)) for files, each in held.items())
+
+    def _read_live(self) -> np.ndarray:
+        rows = read_held(self._dataset, [ADDRESS], self._where)
+        if rows is None:
+            where = self._where.sql if self._where else None
+            rows = self._dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()
+        return rows[ADDRESS].to_numpy()
+
+    def _read_terms(self, listed: Mapping[_Files, ListedFragment]) -> dict[_Files, _FileTerms]:
+        """The terms of some fragments."""
+        if not listed:
+            return {}
+        scanner = self._dataset.scanner(
+            columns=[self._key, self._column],
+            filter=self._where.sql if self._where else None,
+            fragments=[each.fragment for each in listed.values()],
+            batch_size=_BATCH_ROWS,
+            with_row_address=True,
+        )
+        schema = pa.schema([(self._key, pa.string()), (ADDRESS, pa.uint64()), (self._column, _TERMS)])
+        batches = [pa.table(list(self._list_columns(batch)), schema=schema) for batch in scanner.to_batches()]
+        rows: Any = pa.concat_tables([schema.empty_table(), *batches])
+        numbers, found = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
+        for files, (fragment, deletion_file) in listed.items():
+            own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
+            keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
+            found[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
+        return found
+
+    def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
+        yield batch[self._key]
+        yield batch[ADDRESS]
+        terms, to_array = batch[self._column], cast(Any, pa.array)
+        yield to_array(self._list_terms(terms.to_pylist()), _TERMS) if self._list_terms else terms
+
+
+def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, terms: Any) -> _FileTerms:
+    """The rows of each term; `terms` has a list of each row's."""
+    arrow: Any = pc  # whose stubs leave types out
+    lists = terms.combine_chunks()
+    encoded = lists.flatten().dictionary_encode()
+    names: list[str] = encoded.dictionary.to_pylist()
+    unordered = np.fromiter(map(hash, names), np.int64, len(names))
+    order = np.argsort(unordered, kind="stable")
+    places = np.argsort(order)[encoded.indices.to_numpy()]
+    by_term = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[by_term], np.arange(len(order) + 1)).astype(np.uint32)
+    rows = arrow.list_parent_indices(lists).to_numpy()[by_term].astype(np.uint32)
+    hashes = array("q", unordered[order].tobytes())
+    return _FileTerms(deletion_file, hashes, encoded.dictionary.take(order), starts, rows, keys, addresses)
+
+
+# FOLD store.changes.change_tracker
+# Which rows need another look: those that changed since all were found in order, where that is known.
+#
+# A stage compares keys and fingerprints of all rows that it reads and writes, and so does a check. A
+# process that goes on running remembers at which versions of the tables nothing was left to do; rows that
+# are the same since then need no second comparison. A version never changes, so what follows from it is
+# exact; a new process, or one with other settings, compares everything.
+
+MAX_REMEMBERED = 1024  # pairs of a source and a stage or check; each keeps lists of files of some tables
+MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
+_COMPARED_COLUMNS = ("id", "uri", "path", "text_key", "node", "target_id", "source")
+"""Whose values are asked for: read together, as one stage after the other asks for the same rows."""
+
+_tracker_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    """The versions at which nothing was left to do."""
+
+    digest: str
+    versions: tuple[Any, ...]  # Lance's datasets
+    count: int  # see `count_values`
+
+
+_complete: LRUCache[tuple[str, str, str], _Complete] = LRUCache(MAX_REMEMBERED)
+_changes: LRUCache[tuple[int, int], tuple[Any, Any, pa.Table | None]] = LRUCache(16)
+"""Rows that differ between two of Lance's datasets, by their identities: they are kept, so that it stays."""
+
+
+class ChangeTracker:
+    """The tables that are compared for one source, as they are now. Needs its lock, or the index's."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        source: str,
+        name: str,
+        digest: str,
+        tables: Sequence[Table],
+        *,
+        forget: bool = False,
+    ) -> None:
+        """Take note of the tables, before any is read.
+
+        Args:
+            lake: that has the tables.
+            source: whose rows are compared.
+            name: of the stage or check.
+            digest: of everything besides the tables that decides what is left to do.
+            tables: those that are compared, and last the one that is written, if any is.
+            forget: whether all rows count as changed.
+        """
+        self._key, self._source, self._digest = (str(lake.root), source, name), source, digest
+        self._tables = tables
+        self._versions = tuple(table.open_version() for table in tables)
+        with _tracker_lock:
+            self._known = None if forget else _complete.get(self._key)
+        self._count: int | None = None
+
+    def find_changed_values(self, *columns: str) -> set[str] | None:
+        """Values in the changed rows of each table; None where any row may have changed, or many did.
+
+        Args:
+            columns: whose values are meant, one for each table.
+        """
+        known = self._known
+        if known is None or known.digest != self._digest or None in (*known.versions, *self._versions):
+            return None
+        found = set[str]()
+        for column, table, then, now in zip(
+            columns, self._tables, known.versions, self._versions, strict=True
+        ):
+            values = self._find_values(table, column, then, now)
+            if values is None:
+                return None
+            found |= values
+        return found if len(found) <= KEYS_PER_FILTER else None
+
+    def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
+        if then.version == now.version and then is now:
+            return set()
+        rows = _load_changes(table, then, now)
+        if rows is None:
+            return None
+        if "source" in rows.schema.names:
+            arrow: Any = pc  # whose stubs leave types out
+            rows = rows.filter(arrow.equal(rows["source"], self._source))
+        values: list[Any] = rows[column].unique().to_pylist()
+        return {value for value in values if value is not None}
+
+    def count_values(self, column: str, where: Filter, changed: Collection[str] | None) -> int:
+        """How many values a column of the first table has in the rows that match.
+
+        Args:
+            column: that is counted.
+            where: which rows.
+            changed: its values in changed rows; the others are as many as when they were remembered. None:
+                all are counted.
+        """
+        self._count = self._count_again(column, where, changed)
+        if self._count is None:
+            self._count = _count_values(self._versions[0], column, where)
+        return self._count
+
+    def _count_again(self, column: str, where: Filter, changed: Collection[str] | None) -> int | None:
+        if self._known is None or changed is None:
+            return None
+        among, versions = (
+            where & one_of(column, sorted(changed)),
+            (self._known.versions[0], self._versions[0]),
+        )
+        try:
+            then, now = (_count_values(version, column, among) for version in versions) if changed else (0, 0)
+        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
+            return None
+        return self._known.count - then + now
+
+    def remember(self, *, has_written: bool = False) -> None:
+        """Nothing is left to do, with the tables as they were noted.
+
+        Args:
+            has_written: the last one was written since; its lock is still held.
+        """
+        versions = self._versions
+        if has_written:
+            versions = (*versions[:-1], self._tables[-1].open_version())
+        with _tracker_lock:
+            _complete[self._key] = _Complete(self._digest, versions, self._count or 0)
+
+
+def carry_over(before: Any, after: Any) -> None:
+    """What was in order at a version is in order at a later one that has the same rows in other files.
+
+    Needs the lock of the table since before the first of the two, and nothing but a compaction between them.
+    """
+    with _tracker_lock:
+        for key, known in list(_complete.items()):
+            if any(version is before for version in known.versions):
+                moved = tuple(after if version is before else version for version in known.versions)
+                _complete[key] = replace(known, versions=moved)
+
+
+def _count_values(dataset: Any, column: str, where: Filter) -> int:
+    if dataset is None:
+        return 0
+    rows: Any = read_matching(dataset, [column], where)
+    if rows is None:
+        rows = dataset.to_table(columns=[column], filter=where.sql)
+    return len(rows[column].unique())
+
+
+def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
+    """The rows that one of two versions has and the other lacks; None where those are many, or not known."""
+    key = id(then), id(now)
+    with _tracker_lock:
+        known = _changes.get(key)
+    if known is None:
+        names = [name for name in _COMPARED_COLUMNS if name in table.schema.names]
+        try:
+            found = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
+        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
+            found = None
+        known = then, now, None if found is None else pa.concat_tables(found)
+        with _tracker_lock:
+            _changes[key] = known
+    return known[2]

@@ -1,1 +1,0 @@
-"""What a table of an index is made of besides its rows."""

@@ -1,1 +1,0 @@
-"""What machines of one store share of organisations."""

@@ -1,1 +1,0 @@
-"""What the watchers of a store say of themselves."""

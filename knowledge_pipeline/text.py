@@ -1,0 +1,569 @@
+"""Texts made fit for where they go: short enough to show, and valid for every encoder."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+
+def truncate(text: str, max_chars: int) -> str:
+    """The text, at most `max_chars` characters long; "…" is the last one of a text that was cut."""
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with every lone surrogate, which no encoder takes, as "?"; offsets stay."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name fits one of the patterns, in which `*` stands for anything, slashes too."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+# FOLD json_values
+# Objects and lists of parsed JSON, recognised with their types, which `isinstance` leaves unknown.
+
+
+def is_object(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether a value of parsed JSON is an object; its keys are text."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeIs[list[Any]]:
+    """Whether a value of parsed JSON is a list."""
+    return isinstance(value, list)
+
+
+# FOLD writing_systems
+# How text of any language is normalised and cut, so that full text finds its words. Pure.
+#
+# Full text splits at everything that is neither a letter nor a digit, which is enough where words stand
+# between spaces. Text in other scripts is rewritten before: runs of Chinese and Japanese characters and of
+# Korean syllables become all pairs of neighbours, those of Thai, Lao, Burmese and Khmer all pairs of
+# neighbouring consonants with their vowels. So a word is found inside a sentence, and a Korean noun without
+# its particle. (docs/decisions/chunking-and-words.md)
+#
+# ASCII text is never changed.
+
+VOWEL_SIGNS = (
+    r"\u0900-\u093b\u093e-\u094c\u094e-\u094f\u0955-\u0963\u0981-\u0983\u09be-\u09cc\u09d7-\u09e3"
+    r"\u0a01-\u0a03\u0a3e-\u0a4c\u0a51-\u0a75\u0a81-\u0a83\u0abe-\u0acc\u0ae2-\u0ae3\u0afa-\u0afc"
+    r"\u0b01-\u0b03\u0b3e-\u0b4c\u0b56-\u0b63\u0b82-\u0bcc\u0bd7\u0c00-\u0c04\u0c3e-\u0c4c\u0c55-\u0c63"
+    r"\u0c81-\u0c83\u0cbe-\u0ccc\u0cd5-\u0d03\u0d3e-\u0d4c\u0d57-\u0d63\u0d81-\u0d83\u0dcf-\u0df3"
+    r"\u0e31-\u0e3a\u0e4d\u0eb1-\u0eb9\u0ebb-\u0ebc\u0ecd\u0f71-\u0f83\u0f8d-\u0fbc\u102b-\u1036\u1038"
+    r"\u103b-\u103e\u1056-\u109d\u17b6-\u17c8"
+)
+"""Marks, in a character class of a regular expression, that full text reads as letters though Python's `\\w`
+leaves them out: vowels from Devanagari to Khmer. The letters between them are there as well."""
+
+_HAN = r"\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_KANA = r"\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
+_HANGUL = r"\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb"
+_EAST_ASIAN = _HAN + _KANA + _HANGUL
+_CONSONANTS = (  # with letters of Thai, Lao, Burmese and Khmer that are vowels by themselves
+    r"\u0e01-\u0e30\u0e32-\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2-\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf"
+    r"\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065-\u1066\u106e-\u1070\u1075-\u1081\u108e"
+    r"\u1780-\u17b3\u17d7\u17dc"
+)
+_THEIR_MARKS = (
+    r"\u0e31\u0e34-\u0e3a\u0e4d\u0eb1\u0eb4-\u0eb9\u0ebb-\u0ebc\u0ecd\u102b-\u1036\u1038\u103b-\u103e"
+    r"\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d"
+    r"\u17b6-\u17c8"
+)
+_SOUTH_EAST_ASIAN = _CONSONANTS + _THEIR_MARKS
+_LEADING_VOWELS, _TRAILING_VOWELS = r"\u0e40-\u0e44\u0ec0-\u0ec4", r"\u0e30\u0e32\u0e45\u0eb0\u0eb2"
+
+CUT_LETTERS = _EAST_ASIAN + _SOUTH_EAST_ASIAN
+"""Of the scripts that `cut` cuts, in a character class of a regular expression."""
+
+_BREAK = r"(?:\u200b|[ \t]*\r?\n[ \t]*)"  # within a sentence, in scripts without spaces
+_RUN = re.compile(
+    rf"[{_EAST_ASIAN}]+(?:{_BREAK}[{_EAST_ASIAN}]+)*|[{_SOUTH_EAST_ASIAN}]+(?:{_BREAK}[{_SOUTH_EAST_ASIAN}]+)*"
+)
+_MAY_BE_CUT = re.compile("[\u0e01-\u1fff\u3005-\U0010ffff]")  # quickly asked of Latin text
+_BREAKS = re.compile(r"[\s\u200b]+")
+_SYLLABLE = re.compile(
+    rf"[{_LEADING_VOWELS}]?[{_CONSONANTS}][{_THEIR_MARKS}]*[{_TRAILING_VOWELS}]?|[{_SOUTH_EAST_ASIAN}]"
+)
+_IS_EAST_ASIAN = re.compile(rf"[{_EAST_ASIAN}]")
+_LONE_HAN = re.compile(rf"(?<![{_HAN}])[{_HAN}](?![{_HAN}])")
+_SINGLE = re.compile(rf"[{_HAN}]|(?<![{_HANGUL}])[{_HANGUL}]")
+
+_MAY_NEED_MORE = re.compile(
+    "[\u00a8\u00ad\u00af\u00b4\u00b8\u02b0-\u1fff\u200b\u200d\u2017\u203e\u2060\u20d0-\u20f0\u2c00-\U0010ffff]"
+)  # than NFKC: all but Latin letters, quotation marks, dashes, arrows and the like
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
+_JOINERS = re.compile(r"\u00ad(?:[ \t]*\r?\n[ \t]*)?|[\u200d\u2060\ufeff]+")  # what only says how to write it
+_SPLIT_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,}+)[-\u2010]\r?\n[ \t]*([^\W\d_]{2,})")
+_HYPHENS = ("-\n", "-\r\n", "\u2010\n", "\u2010\r\n")
+
+
+def normalize(text: str) -> str:
+    """Compatible characters as one (NFKC); without soft hyphens, joiners, and marks that split words.
+
+    Such are accents that belong to no letter, vowel points, tone marks and viramas: they are often left out,
+    and full text would split a word there.
+    """
+    if text.isascii():
+        return text
+    if not _MAY_NEED_MORE.search(text):
+        return unicodedata.normalize("NFKC", text)
+    marks = _find_patterns(text)
+    text = marks.long_runs.sub(r"\1", text)  # Python sorts them by insertion: thousands would take minutes
+    return marks.dropped.sub("", unicodedata.normalize("NFKC", _JOINERS.sub("", text)))
+
+
+class _MarkPatterns(NamedTuple):
+    """Regular expressions about marks."""
+
+    dropped: re.Pattern[str]  # those that no word keeps
+    long_runs: re.Pattern[str]  # more than sixteen in a row
+    clusters: re.Pattern[str]  # a character with its marks and joiners; letters that make a Korean syllable
+
+
+def _find_patterns(text: str) -> _MarkPatterns:
+    """With marks beyond 16 bits only where a text has such characters: they take a hundred times as long."""
+    return _compile_patterns(0x1F000 if _BEYOND_16_BITS.search(text) else 0xFFFF)
+
+
+@cache
+def _compile_patterns(end: int) -> _MarkPatterns:
+    kept = re.compile(f"[{VOWEL_SIGNS}]")
+    marks = [chr(at) for at in range(0x300, end) if unicodedata.category(chr(at)).startswith("M")]
+    dropped = "".join(mark for mark in marks if not kept.match(mark))
+    every, others = "".join(marks), "\U000e0100-\U000e01ef" if end > 0xFFFF else ""
+    syllable = r"[\u1100-\u115f][\u1160-\u11a7]*[\u11a8-\u11ff]*"
+    return _MarkPatterns(
+        re.compile(f"[{dropped}{others}]+"),
+        re.compile(f"([{every}{others}]{{16}})[{every}{others}]+"),
+        re.compile(rf"(?:{syllable}|.)[{every}{others}\u00ad\u200d\u2060\ufeff]*", re.DOTALL),
+    )
+
+
+def normalize_aligned(text: str) -> tuple[str, list[int], list[int]]:
+    """Normalised text, and where each of its characters starts and ends in the text as it is."""
+    parts, starts, ends = list[str](), list[int](), list[int]()
+    for match in _find_patterns(text).clusters.finditer(text):
+        part = normalize(match[0])
+        parts.append(part)
+        starts += [match.start()] * len(part)
+        ends += [match.end()] * len(part)
+    return "".join(parts), starts, ends
+
+
+def needs_cut(text: str) -> bool:
+    """Whether `cut` changes normalised text."""
+    if text.isascii():
+        return False
+    return _MAY_BE_CUT.search(text) is not None and _RUN.search(text) is not None
+
+
+def cut(text: str) -> str:
+    """Normalised text with the runs of scripts without spaces, and of Hangul, as words between spaces.
+
+    A run of one character stays; so does, beside the pairs, a Chinese character between kana, which is mostly
+    a word.
+    """
+    return _RUN.sub(lambda match: f" {' '.join(_cut_run(match[0]))} ", text)
+
+
+def is_cut(word: str) -> bool:
+    """Whether all of a word is in scripts that `cut` cuts."""
+    return _RUN.fullmatch(word) is not None
+
+
+def list_single_characters(text: str) -> list[str]:
+    """Characters of normalised text that a question may consist of, each once, in their order.
+
+    Chinese characters, first syllables of Korean words, consonants of Thai and its like with their vowels.
+    """
+    singles: dict[str, None] = {}
+    for match in _RUN.finditer(text):
+        run = match[0]
+        characters = _SINGLE if _IS_EAST_ASIAN.match(run) else _SYLLABLE
+        singles.update(dict.fromkeys(characters.findall(run)))
+    return list(singles)
+
+
+def join_split_words(text: str) -> str:
+    """The text with each word that is hyphenated at the end of a line also as a whole."""
+    if not any(hyphen in text for hyphen in _HYPHENS):
+        return text
+    return _SPLIT_WORD.sub(lambda match: match[0] + _join_parts(match[1], match[2]), text)
+
+
+def _join_parts(first: str, second: str) -> str:
+    return f" {first}{second}" if second.islower() else ""
+
+
+def _cut_run(run: str) -> Iterator[str]:
+    run = _BREAKS.sub("", run)
+    is_east_asian = _IS_EAST_ASIAN.match(run)
+    characters = run if is_east_asian else _SYLLABLE.findall(run)
+    if len(characters) < 2:
+        yield run
+        return
+    yield from map(add, characters, characters[1:])
+    if is_east_asian:
+        yield from _LONE_HAN.findall(run)
+
+
+# FOLD identifiers
+# How texts become the words of full text, alike in the index and in queries.
+#
+# `HTTPServerConfig`, `http_server_config` and `http-server-config` all give the words http, server, config;
+# the first two also give the whole, `httpserverconfig`, so that an exact name outranks its parts. Rows are
+# split when they are written, into a column of its own: this works with every full-text engine and can be
+# stemmed.
+#
+# Text that is not ASCII is normalised before, and cut where its script has no spaces: see
+# `writing_systems`.
+
+_WORD = re.compile(r"([^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
+_WORD_NOT_CUT = re.compile(rf"((?![{CUT_LETTERS}])[^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
+_LETTER_RUN = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_CASE_PART = re.compile(r"u+(?=ul)|ul+|u+|l+")
+_MAX_KEPT_CHARS = 4_000  # of a text that is kept with its parts
+
+
+def split_identifier(word: str) -> list[str]:
+    """Lower-case parts of one identifier: `parseHTML5` gives parse, html, 5."""
+    return [part for run in _LETTER_RUN.findall(word) for part in _split_case(run)]
+
+
+def _split_case(run: str) -> list[str]:
+    """Parts of a run of letters, cut where the case says so, in any alphabet."""
+    if run.islower() or run.isdigit():
+        return [run]
+    cases = "".join("u" if letter.isupper() else "l" for letter in run)
+    return [run[match.start() : match.end()].lower() for match in _CASE_PART.finditer(cases)]
+
+
+@lru_cache(maxsize=65_536)
+def _expand_identifier(word: str) -> str:
+    parts = split_identifier(word)
+    if len(parts) < 2:
+        return word
+    return f"{word.replace('_', '')} {' '.join(parts)}"
+
+
+def expand_identifiers(text: str) -> str:
+    """The words of a question: every compound identifier followed by its parts, all scripts cut."""
+    return _expand_normalized(normalize(text))
+
+
+def expand_indexed_text(text: str, *, is_prose: bool) -> str:
+    """The words of a text that is indexed: those of a question, and what a question may have beside them.
+
+    Args:
+        text: of a chunk, or its header.
+        is_prose: a word that is hyphenated at the end of a line is also one.
+    """
+    if is_prose:
+        text = join_split_words(text)
+    plain = normalize(text)
+    words = _expand_normalized(plain)
+    if not needs_cut(plain):
+        return words
+    singles = list_single_characters(plain)
+    return f"{words}\n{' '.join(singles)}" if singles else words
+
+
+def _expand_normalized(text: str) -> str:
+    return _recall_expanded(text) if len(text) <= _MAX_KEPT_CHARS else _expand(text)
+
+
+def _expand(text: str) -> str:
+    word_form = _WORD
+    if needs_cut(text):
+        text, word_form = cut(text), _WORD_NOT_CUT
+    parts: list[str] = word_form.split(text)  # every other one is a word
+    parts[1::2] = map(_expand_identifier, parts[1::2])
+    return "".join(parts)
+
+
+_recall_expanded = lru_cache(2_048)(_expand)  # most chunks of a file that is edited are as they were
+
+
+# FOLD languages
+# Which language a file is written in, from its name and its first lines.
+#
+# One table for sources (what counts as code) and chunkers (how to cut it). A file whose name is not in the
+# table has no language, and is not code by default.
+
+GRAPH_LANGUAGES = frozenset(
+    [
+        *("python", "javascript", "typescript", "tsx", "go", "java", "rust", "c", "cpp", "c_sharp"),
+        *("ruby", "php", "kotlin", "swift", "scala", "bash"),
+    ]
+)
+"""Languages with AST chunks and a code graph."""
+
+PARSED_LANGUAGES = GRAPH_LANGUAGES | {
+    *("lua", "elixir", "haskell", "ocaml", "powershell", "sql", "zig", "hcl", "terraform", "dockerfile")
+}
+"""Languages with AST chunks; all others are cut by lines."""
+
+PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
+DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
+
+
+def _parse_table(entries: str, same_names: str = "") -> dict[str, str]:
+    """Languages with what identifies them ("name: forms; ..."), and those whose one form is their name."""
+    named = (entry.partition(":") for entry in entries.split(";"))
+    return {name.strip(): forms for name, _, forms in named} | {name: name for name in same_names.split()}
+
+
+_EXTENSIONS = _parse_table(
+    """
+    ada: ada adb ads; asciidoc: adoc asciidoc; assembly: asm s; bash: sh bash zsh ksh bats ebuild;
+    batch: bat cmd; bazel: bzl bazel star; c: c h; c_sharp: cs csx; clojure: clj cljs cljc edn;
+    cobol: cob cbl cpy; coffeescript: coffee; common_lisp: lisp cl lsp asd;
+    cpp: cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx; crystal: cr; csv: csv tsv; cuda: cu cuh;
+    cython: pyx pxd pxi; d: d di; elisp: el; elixir: ex exs; erlang: erl hrl;
+    fortran: f f77 f90 f95 f03 f08 for; fsharp: fs fsx fsi; gdscript: gd;
+    glsl: glsl vert frag geom comp; graphql: graphql graphqls gql;
+    groovy: groovy gradle gvy jenkinsfile; handlebars: hbs handlebars mustache; haskell: hs lhs hsc;
+    haxe: hx; html: html htm xhtml; ini: ini cfg conf properties editorconfig;
+    javascript: js jsx mjs cjs es6; jinja: j2 jinja jinja2;
+    json: json jsonc json5 ndjson jsonl geojson webmanifest; jsonnet: jsonnet libsonnet; julia: jl;
+    kotlin: kt kts; latex: tex sty bib; lua: lua luau; makefile: mk mak make;
+    markdown: md markdown mdx mdown mkd; meson: wrap; nim: nim nims nimble; notebook: ipynb;
+    objective_c: m; objective_cpp: mm; ocaml: ml mli mll mly; pascal: pas pp dpr; perl: pl pm t;
+    php: php phtml php5 php7; powershell: ps1 psm1 psd1; prolog: pro; puppet: epp; purescript: purs;
+    python: py pyi pyw; r: r rmd; racket: rkt; rescript: res resi; ruby: rb rake gemspec ru podspec;
+    rust: rs; scala: scala sc sbt; scheme: scm ss sld; solidity: sol; sql: sql ddl psql plsql;
+    starlark: sky; stylus: styl; systemverilog: sv svh; terraform: tf tfvars; text: txt text;
+    typescript: ts mts cts; typst: typ; v: v vsh; vala: vala vapi; vhdl: vhd vhdl;
+    visual_basic: vb bas vbs; xml: xml xsd xsl xslt plist csproj vcxproj resx svg; yaml: yaml yml;
+    zig: zig zon
+    """,
+    """
+    astro awk bicep cmake css cue dart dhall elm fish gleam go hcl hlsl java just less matlab mojo nix
+    odin org prisma proto qml rego rst sass scss smithy svelte swift tcl thrift toml tsx vim vue wgsl
+    """,
+)
+_BY_EXTENSION = {extension: name for name, line in _EXTENSIONS.items() for extension in line.split()}
+
+_FILE_NAMES = _parse_table(
+    """
+    bash: .bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv pkgbuild gradlew;
+    cmake: cmakelists.txt; dockerfile: dockerfile containerfile; go_module: go.mod go.work;
+    groovy: jenkinsfile; ini: .gitconfig .npmrc .pylintrc .flake8 .coveragerc; just: justfile .justfile;
+    makefile: makefile gnumakefile bsdmakefile; meson: meson.build meson_options.txt meson.options;
+    python: sconstruct sconscript wscript tiltfile;
+    ruby: gemfile rakefile guardfile vagrantfile podfile fastfile brewfile dangerfile capfile;
+    text: readme license copying changelog notice authors contributors; vim: .vimrc
+    """
+)
+_BY_FULL_NAME = {file_name: name for name, line in _FILE_NAMES.items() for file_name in line.split()}
+
+_INTERPRETERS = _parse_table(
+    """
+    bash: sh bash zsh ksh dash ash bats; awk: awk gawk mawk; clojure: bb clojure;
+    haskell: runhaskell runghc; javascript: node nodejs bun; lua: lua luajit; makefile: make;
+    powershell: pwsh powershell; python: python pypy uv; r: rscript; ruby: ruby jruby; scala: scala amm;
+    tcl: tclsh wish expect; typescript: deno ts-node tsx
+    """,
+    """
+    elixir fish go groovy julia kotlin ocaml perl php racket swift
+    """,
+)
+_BY_INTERPRETER = {program: name for name, line in _INTERPRETERS.items() for program in line.split()}
+
+LANGUAGES = frozenset({*_EXTENSIONS, *_FILE_NAMES, *_INTERPRETERS, "dockerfile", "verilog"})
+"""Every name that `detect_language` may give."""
+
+_SHEBANG = re.compile(
+    r"\A\ufeff?#![ \t]*(?P<path>\S+)(?:[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?P<argument>[\w./+-]+))?"
+)
+_CPP = re.compile(
+    r"^[ \t]*(?:class\s+\w+[^;()]{0,200}[{:]|"
+    r"class\s+\w+\s*;|namespace\b|template\s*<|using\s+\w|public:|private:"
+    r"|protected:|(?:inline\s+)?constexpr\b|#\s*include\s*<(?:string|vector|memory|map|iostream|utility|cstd\w+|"
+    r"functional|algorithm|type_traits|unordered_map|optional|string_view|mutex|atomic)>)|\bstd::\w",
+    re.MULTILINE,
+)
+_OBJECTIVE_C = re.compile(r"^[ \t]*(?:@interface|@implementation|@protocol|@class|#import)\b", re.MULTILINE)
+_RST = re.compile(  # a target, a directive, or a title at the start with a line above and below
+    r"^\.\. (?:_[^:\n]{1,200}:|[\w-]{1,50}::)|\A\s{0,100}+([=*#~-])\1{2,200}\n[^\n]{1,200}\n\1{3,200}[ \t]*$",
+    re.MULTILINE,
+)
+_HEAD_CHARS = 32_768
+
+
+def detect_language(path: str, head: str = "") -> str | None:
+    """Name of the language of a file; None where neither name nor content shows it.
+
+    Args:
+        path: POSIX path, or the file name alone; never opened.
+        head: the file's first characters (all of it will do), read for a `#!` line and to
+            tell apart what shares an extension (`.h` is C, C++ or Objective-C, `.txt` may be
+            reStructuredText). May be empty.
+    """
+    file_name = path.rpartition("/")[2].lower()
+    named = _detect_by_name(file_name)
+    if named is None:
+        return _detect_by_shebang(head)
+    return _disambiguate(file_name, named, head[:_HEAD_CHARS]) if head else named
+
+
+def list_possible_languages(path: str) -> frozenset[str]:
+    """Every language that `detect_language(path, head)` may name for some content; empty if unknown."""
+    named = detect_language(path)
+    if named is None:
+        return frozenset()
+    if path.lower().endswith(".h"):
+        return frozenset({"c", "cpp", "objective_c"})
+    return frozenset({named})
+
+
+def is_code(language: str | None) -> bool:
+    """Whether a language is programming or configuration, rather than prose or mere data."""
+    return language is not None and language not in PROSE_LANGUAGES and language not in DATA_LANGUAGES
+
+
+def _detect_by_name(file_name: str) -> str | None:
+    if file_name in _BY_FULL_NAME:
+        return _BY_FULL_NAME[file_name]
+    if file_name.endswith(".blade.php"):
+        return "php"
+    if file_name.startswith(("dockerfile.", "containerfile.")) or file_name.endswith(".dockerfile"):
+        return "dockerfile"
+    stem, dot, extension = file_name.rpartition(".")
+    if not dot:
+        return None
+    if extension in {"in", "tmpl", "tpl", "template"} and "." in stem:
+        extension = stem.rpartition(".")[2]
+    return _BY_EXTENSION.get(extension) or ("makefile" if stem == "makefile" else None)
+
+
+def _detect_by_shebang(head: str) -> str | None:
+    match = _SHEBANG.match(head)
+    if match is None:
+        return None
+    program = match["path"].rpartition("/")[2]
+    if program == "env":
+        program = (match["argument"] or "").rpartition("/")[2]
+    return _BY_INTERPRETER.get(re.sub(r"[\d.]+$", "", program.lower()))
+
+
+def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
+    """The language among those that share an extension; `head` is not empty."""
+    if file_name.endswith(".h"):
+        if _OBJECTIVE_C.search(head):
+            return "objective_c"
+        return "cpp" if _CPP.search(head) else "c"
+    if file_name.endswith(".m"):
+        objective = _OBJECTIVE_C.search(head) or "#include" in head
+        return "objective_c" if objective else "matlab"
+    if file_name.endswith(".ts") and head.lstrip("\ufeff \t\r\n").startswith(("<?xml", "<!DOCTYPE TS")):
+        return "xml"  # translations of Qt
+    if file_name.endswith(".v") and re.search(
+        r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", head, re.M
+    ):
+        return "verilog"
+    if candidate == "text" and file_name.endswith(".txt") and _RST.search(head):
+        return "rst"
+    return candidate
+
+
+# FOLD file_roles
+# Tells by its path what a file is for: source, test or example, generated, template, changelog, …
+
+FileRole = Literal["source", "test", "generated"]
+SideRole = Literal["test", "generated", "template", "changelog", "about", "configuration"]
+"""What a file is for that is neither source code nor documentation of how to use it."""
+
+_TEST_FOLDERS = frozenset(
+    (
+        *("test", "tests", "testing", "testdata", "spec", "specs", "fixture", "fixtures", "mock", "mocks"),
+        *("example", "examples", "sample", "samples", "benchmark", "benchmarks", "e2e"),
+    )
+)
+_TEST_STEMS = frozenset(("test", "tests", "spec", "conftest"))
+ROLE_WORDS: dict[SideRole, tuple[str, ...]] = {
+    "test": (*sorted(_TEST_FOLDERS), "demo"),
+    "generated": ("generated", "vendored", "vendor", "lock"),
+    "template": ("template", "stylesheet", "css", "html", "translation"),
+    "changelog": ("changelog", "release", "changed", "changes", "new", "introduced", "removed"),
+    "about": ("license", "licence", "contributing", "contribute", "security", "author", "governance"),
+    "configuration": ("ci", "workflow", "github", "yaml", "toml", "makefile", "docker", "configuration"),
+}
+"""Words of a question that asks for files of such a role."""
+
+_GENERATED_FOLDERS = frozenset(
+    ("vendor", "vendored", "node_modules", "third_party", "dist", "generated", "gen", "site-packages")
+)
+_GENERATED_NAME = re.compile(
+    r"_pb2(_grpc)?\.pyi?$|\.pb\.|\.min\.|\.generated\.|\.lock$|-lock\.|^(changelog|changes|history|news)\b",
+    re.I,
+)
+_SIDE_ROLES: dict[SideRole, re.Pattern[str]] = {  # the first that fits the path in lower case
+    "changelog": re.compile(r"(^|/)(changelog|changes|history|release.?notes|news)[^/]*$"),
+    "about": re.compile(
+        r"(^|/)(licen[cs]e|copying|contributing|code_of_conduct|security|authors|governance|maintainers)[^/]*$"
+        r"|(^|/)(issue_template|pull_request_template)"
+    ),
+    "configuration": re.compile(
+        r"(^|/)\.(github|circleci|gitlab)[/-]|\.(ya?ml|toml|cfg|ini)$|(^|/)(makefile|dockerfile)"
+    ),
+    "template": re.compile(r"\.(css|scss|less|svg|html?|j2|jinja2?|po|map)$"),
+}
+_NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+
+
+@lru_cache(maxsize=16_384)
+def classify_file(path: str) -> FileRole:
+    """By the words of its folders and of its name: "src/api_tests/FooTest.java" is a test."""
+    *folders, name = path.split("/")
+    if not _GENERATED_FOLDERS.isdisjoint(folder.lower() for folder in folders) or _GENERATED_NAME.search(
+        name
+    ):
+        return "generated"
+    folder_words = {word.lower() for folder in folders for word in _NAME_WORD.findall(folder)}
+    stem_words = [word.lower() for word in _NAME_WORD.findall(name.rpartition(".")[0] or name)]
+    if not _TEST_FOLDERS.isdisjoint(folder_words) or not _TEST_STEMS.isdisjoint(
+        stem_words[:1] + stem_words[-1:]
+    ):
+        return "test"
+    return "source"
+
+
+@lru_cache(maxsize=16_384)
+def find_side_role(path: str) -> SideRole | None:
+    """What a file is for beside source code and documentation; None where it is one of these."""
+    role = classify_file(path)
+    if role == "test":
+        return "test"
+    lower = path.lower()
+    return next((side for side, form in _SIDE_ROLES.items() if form.search(lower)), None) or (
+        "generated" if role == "generated" else None
+    )
+
+
+# FOLD endpoints.token_estimates
+# Estimated tokens of a text, for endpoints that do not reveal their tokenizer.
+
+_WORD_CHARS = 4  # English prose and code average about 4 characters a token
+_TOKEN = re.compile(rf"[A-Za-z]{{1,{_WORD_CHARS}}}|\d{{1,3}}|\S")
+
+
+def estimate_token_starts(text: str) -> list[int]:
+    """Starts of word pieces, marks and non-Latin characters: somewhat more than a byte-pair encoding has."""
+    return [match.start() for match in _TOKEN.finditer(text)]
+
+
+def truncate_to_tokens(text: str, max_tokens: int) -> str:
+    """The beginning of a text, at most `max_tokens` estimated tokens long."""
+    starts = estimate_token_starts(text)
+    return text[: starts[max_tokens]] if len(starts) > max_tokens else text
