@@ -35,7 +35,6 @@ WARMING = "what makes a release"  # the third
 CONTEXT_TOKENS = 1_000
 ODD_WORDS = frozenset(("each", "found", "known", "place", "named", "held", "given"))
 MORE_ODD_WORDS = ODD_WORDS | {"asked", "told", "made", "taken", "beside"}
-_BESIDE_QUERY = ("agent_context", "context", "extensions")  # folders of `query/`
 
 _MUTABLE = (
     "dict list set defaultdict OrderedDict Counter deque WeakKeyDictionary WeakValueDictionary WeakSet "
@@ -166,7 +165,6 @@ def measure_source(package: Path) -> dict[str, float]:
     trees = [ast.parse(text) for text in texts.values()]
     lines = {path: text.count("\n") for path, text in texts.items()}
     query = {path: count for path, count in lines.items() if path.parts[0] == "query"}
-    thin = {path: count for path, count in query.items() if path.parts[1] not in _BESIDE_QUERY}
     variables = [name for tree in trees for name in list_variables(tree)]
     bound = variables + [name for tree in trees for name in list_parameters(tree)]
     return {
@@ -174,8 +172,6 @@ def measure_source(package: Path) -> dict[str, float]:
         "files": len(lines),
         "lines of query/": sum(query.values()),
         "files of query/": len(query),
-        "lines of query/ without contexts and extensions": sum(thin.values()),
-        "files of query/ without contexts and extensions": len(thin),
         "imports, % of lines": _percent(sum(map(count_import_lines, trees)), sum(lines.values())),
         "lines of the median module": statistics.median(lines.values()),
         "lines of the longest module": max(lines.values()),

@@ -22,7 +22,7 @@ from knowledge_pipeline.errors import ConfigError
 PluginKind = Literal["source", "chunker", "extractor", "file_extractor", "sanitizer"]
 
 GROUPS: dict[PluginKind, str] = {
-    "source": "knowledge_pipeline.connectors",
+    "source": "knowledge_pipeline.sources",
     "chunker": "knowledge_pipeline.chunkers",
     "extractor": "knowledge_pipeline.extractors",
     "file_extractor": "knowledge_pipeline.file_extractors",
