@@ -1,4 +1,4 @@
-"""What commits changed."""
+"""What commits changed: files, lines, and excerpts of the diff."""
 
 from __future__ import annotations
 
@@ -108,17 +108,17 @@ def _parse_diff(raw: bytes) -> Diff:
 
 def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:
     """For the first files of a patch: the path, and its first hunk lines, cut to the limits."""
-    taken = 0
+    count = 0
     for section in ("\n" + patch).split("\ndiff --git ")[1:]:
-        head, found, hunks = section.partition("\n@@ ")
-        if not found:
+        head, separator, hunks = section.partition("\n@@ ")
+        if not separator:
             continue  # binary, renamed or emptied: nothing to show
         body = f"@@ {hunks}".split("\n")
         body = [line[:_EXCERPT_LINE_CHARS] for line in body if not line.startswith("\\ ")]
         shortened = ["..."] if len(body) > _EXCERPT_LINES else []
         yield _parse_section_path(head), "\n".join([*body[:_EXCERPT_LINES], *shortened]).rstrip("\n")
-        taken += 1
-        if taken == _EXCERPT_FILES:
+        count += 1
+        if count == _EXCERPT_FILES:
             return
 
 

@@ -1,7 +1,8 @@
 """One bare copy of a remote repository, shared by every source that reads it.
 
 It is a cache: deleting it costs only a clone. A finished clone is renamed into place, so that the
-mirror is always complete; a damaged one is cloned again at the next fetch.
+mirror is always complete; a damaged one is cloned again at the next fetch. Which pull requests are open,
+only the API of the repository's service says.
 """
 
 from __future__ import annotations
@@ -64,7 +65,19 @@ class Mirror:
             Busy: another process has been fetching for longer than a fetch may take.
         """
         with self._lock():
-            self._update()
+            for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
+                shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
+            if not self._is_usable():
+                self._clone()
+                return
+            for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
+                lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
+            try:
+                self._fetch(self.repository)
+            except GitError as failure:
+                if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
+                    raise to_source_error(self.remote, failure) from failure
+                self._clone()
 
     def update_pulls(
         self, patterns: Sequence[str], *, tip: str, open_names: Sequence[str] | None
@@ -81,16 +94,16 @@ class Mirror:
         wanted = select_pull_patterns(patterns)
         with self._lock():
             listed = self._list_remote_pulls()
-            found = listed if open_names is None else listed.keys() & open_names
-            chosen = sort_pulls(name for name in found if matches_any(name, wanted))[-MAX_PULLS:]
-            held = self._list_pulls()
-            refs = [f"refs/{name}/head" for name in chosen if held.get(name) != listed[name]]
+            candidates = listed if open_names is None else listed.keys() & open_names
+            chosen = sort_pulls(name for name in candidates if matches_any(name, wanted))[-MAX_PULLS:]
+            existing = self._list_pulls()
+            refs = [f"refs/{name}/head" for name in chosen if existing.get(name) != listed[name]]
             try:
                 if refs:
                     self._fetch_refs(self.repository, *(f"+{ref}:{ref}" for ref in refs))
             except GitError as failure:
                 raise to_source_error(self.remote, failure) from failure
-            if gone := "".join(f"delete refs/{name}/head\n" for name in held.keys() - chosen):
+            if gone := "".join(f"delete refs/{name}/head\n" for name in existing.keys() - chosen):
                 run_git(["update-ref", "--stdin"], repository=self.repository, stdin=gone.encode("ascii"))
             unmerged = [f"--no-merged={tip}"] if open_names is None else []
             return self._list_pulls(*unmerged)
@@ -130,8 +143,8 @@ class Mirror:
 
     def _list_pulls(self, *options: str) -> dict[str, str]:
         """The heads of pull requests that are here, by number."""
-        held = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
-        commits = {name: commit for ref, commit in held if (name := parse_pull_ref(ref))}
+        refs = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
+        commits = {name: commit for ref, commit in refs if (name := parse_pull_ref(ref))}
         return {name: commits[name] for name in sort_pulls(commits)}
 
     def _iter_refs(self, *arguments: str) -> Iterator[tuple[str, str]]:
@@ -159,21 +172,6 @@ class Mirror:
                 yield
         except Timeout as error:
             raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
-
-    def _update(self) -> None:
-        for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
-            shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
-        if not self._is_usable():
-            self._clone()
-            return
-        for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
-            lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
-        try:
-            self._fetch(self.repository)
-        except GitError as failure:
-            if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
-                raise to_source_error(self.remote, failure) from failure
-            self._clone()
 
     def _clone(self) -> None:
         """Fetch everything into a new folder, then let it take the mirror's place."""
@@ -211,7 +209,10 @@ class Mirror:
             except GitError as failure:
                 if not may_pass(failure):
                     raise
-            _pause(attempt)
+            # Imported here: it brings `requests`, which git does without.
+            from knowledge_pipeline.connectors.http_retry import compute_backoff_s
+
+            time.sleep(compute_backoff_s(attempt))
         return self._run_once(repository, arguments)
 
     def _run_once(self, repository: Path, arguments: Sequence[str]) -> bytes:
@@ -231,29 +232,16 @@ class Mirror:
         return True
 
 
-def _pause(attempt: int) -> None:
-    """Wait before the next attempt, longer each time."""
-    # Imported here: it brings `requests`, which git does without.
-    from knowledge_pipeline.connectors.http_retry import compute_backoff_s
-
-    time.sleep(compute_backoff_s(attempt))
-
-
-# FOLD sources.git.open_pulls
-# Which pull requests of a repository are open, by the API of its service: git does not say.
-
-_SINCE_EVER = "1970-01-01"
-
-
 def find_pull_lister(source: SourceConfig) -> Callable[[], Sequence[str]] | None:
     """What lists the heads of open pull requests by name; None: nobody may ask the service, or none is known.
 
     It raises SourceRefused, SourceUnavailable as the listing of pull requests does.
     """
     api = source.permission_connection
-    if isinstance(api, GithubConnection) and (api.token or api.app):
-        return partial(_list_open_pulls, api)
-    return partial(_list_open_pulls, api) if isinstance(api, GitlabConnection) and api.token else None
+    if not isinstance(api, GithubConnection | GitlabConnection):
+        return None
+    is_authenticated = api.token or (isinstance(api, GithubConnection) and api.app)
+    return partial(_list_open_pulls, api) if is_authenticated else None
 
 
 def _list_open_pulls(connection: GithubConnection | GitlabConnection) -> Sequence[str]:
@@ -262,7 +250,7 @@ def _list_open_pulls(connection: GithubConnection | GitlabConnection) -> Sequenc
     from knowledge_pipeline.connectors.github.documents import GithubPullRequests
     from knowledge_pipeline.connectors.gitlab.documents import GitlabMergeRequests
 
-    filters = ConversationFilters(state="open", since=_SINCE_EVER)
+    filters = ConversationFilters(state="open", since="1970-01-01")
     is_github = isinstance(connection, GithubConnection)
     pulls = GithubPullRequests(connection, filters) if is_github else GitlabMergeRequests(connection, filters)
     with pulls:

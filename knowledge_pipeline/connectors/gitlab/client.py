@@ -141,8 +141,8 @@ class GitlabClient:
         """
         after, more = None, True
         while more:
-            place = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
-            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **place})["listed"]
+            cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
+            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **cursor})["listed"]
             if page is None:
                 raise self.errors.listing_incomplete(f"does not list the {self._documents}")
             yield page
@@ -226,9 +226,9 @@ class GitlabErrors:
 
     def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
-        known = [error for error in errors if is_object(error)]
-        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in known))
-        codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in known}
+        valid = [error for error in errors if is_object(error)]
+        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in valid))
+        codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in valid}
         if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
                 f"{self.service} does not know a field of the query ({reason}): GitLab 17 or later is needed"

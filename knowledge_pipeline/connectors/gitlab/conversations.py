@@ -59,8 +59,8 @@ def find_uploads(text: str, connection: GitlabConnection) -> Iterator[tuple[str,
     """Secret and name of each file of the project that a clean text links to."""
     prefix = f"{connection.location}/uploads/"
     for part in text.split(prefix)[1:]:
-        if found := _UPLOADED.match(part):
-            yield found[1], unquote(found[2])
+        if match := _UPLOADED.match(part):
+            yield match[1], unquote(match[2])
 
 
 def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
@@ -69,11 +69,11 @@ def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> I
     for note in notes:
         threads.setdefault((note["discussion"] or note)["id"], []).append(note)
     for thread in threads.values():
-        place = _format_location(thread)
+        location = _format_location(thread)
         for note in thread:
-            kind = "review comment" if place else "comment"
+            kind = "review comment" if location else "comment"
             text, at = clean_gitlab_markdown(note["body"], connection), parse_time(note["createdAt"])
-            yield Turn(kind, text, author_name(note), at, place, note["url"])
+            yield Turn(kind, text, author_name(note), at, location, note["url"])
 
 
 def _format_location(thread: Sequence[Node]) -> str | None:
@@ -92,7 +92,7 @@ def find_closed_issues(description: str | None, connection: GitlabConnection) ->
 
     Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
     """
-    closed = " ".join(found["closed"] for found in _CLOSING.finditer(_strip_code(description or "")))
+    closed = " ".join(match["closed"] for match in _CLOSING.finditer(_strip_code(description or "")))
     references = re.findall(_REFERENCE, closed)
     return build_mentions("closes", (_qualify_reference(reference, connection) for reference in references))
 
@@ -101,11 +101,11 @@ def _strip_code(text: str) -> str:
     lines: list[str] = []
     fence = ""
     for line in text.splitlines():
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
             fence = "" if line.strip().startswith(fence) else fence
-        elif found:
-            fence = found[1]
+        elif match:
+            fence = match[1]
         else:
             lines.append(_INLINE_CODE.sub(" ", line))
     return "\n".join(lines)
@@ -244,16 +244,16 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
 
     def _list_nodes(self, oldest: datetime) -> list[Node]:
         """What was updated at `oldest` or later, each in the place of its last update."""
-        found: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         total = 0
         for page in self._iter_pages("UPDATED_ASC", oldest):
             total = page.get("count", total)
             for node in page["nodes"]:
-                found.pop(node["number"], None)
-                found[node["number"]] = node
-        if is_incomplete(len(found), total):
-            raise self._client.errors.listing_incomplete(f"listed {len(found)} of {total} {self.field}")
-        return list(found.values())
+                nodes.pop(node["number"], None)
+                nodes[node["number"]] = node
+        if is_incomplete(len(nodes), total):
+            raise self._client.errors.listing_incomplete(f"listed {len(nodes)} of {total} {self.field}")
+        return list(nodes.values())
 
     def _find_newest_begin(self, oldest: datetime) -> datetime:
         """Since when the newest `max_results` were updated, found from the newest on."""

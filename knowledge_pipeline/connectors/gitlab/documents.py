@@ -97,7 +97,7 @@ class GitlabSnippets(ListedSource):
             language = detect_language(path, text)
         else:
             about = clean_gitlab_markdown(node["description"], self._connection).strip()
-            files = "\n".join(f"- {each}" for each in node["paths"])
+            files = "\n".join(f"- {name}" for name in node["paths"])
             path, text, language = folder, f"# {folder}\n\n{about}\n\n{files}", "markdown"
         return Document(
             uri=item.uri,
@@ -146,14 +146,14 @@ def read_snippet_permissions(
     client = GitlabClient(connection, "snippets", sleep=sleep)
     try:
         listed = _iter_snippets(client, "", page_size=100)
-        audiences = {str(each["number"]): f"snippet:{each['visibility']}" for each in listed}
+        audiences = {str(snippet["number"]): f"snippet:{snippet['visibility']}" for snippet in listed}
         readers = read_snippet_readers(client, connection.project)
     finally:
         client.close()
-    found = {uri: audiences[number] for uri in uris if (number := uri.split("/")[1]) in audiences}
+    audience_by_uri = {uri: audiences[number] for uri in uris if (number := uri.split("/")[1]) in audiences}
     problems = Counter({UNREADABLE: len(uris)} if readers is None else {})
-    by_name = {f"snippet:{visibility}": [each] for visibility, each in (readers or {}).items()}
-    return Permissions(by_name, found, problems)
+    by_name = {f"snippet:{visibility}": [members] for visibility, members in (readers or {}).items()}
+    return Permissions(by_name, audience_by_uri, problems)
 
 
 # FOLD sources.gitlab.merge_requests
@@ -262,13 +262,13 @@ class GitlabReleases(ReleaseSource):
         path = f"projects/{quote(self._connection.project, safe='')}/releases"
         if isinstance(self._client.get_or_status(path, {"per_page": 1, "page": 1}), int):
             raise self._client.errors.documents_hidden("releases")
-        found = total = 0
+        listed = total = 0
         for page in self._client.iter_pages("$first: Boolean!", _SELECTION, {}):
-            found, total = found + len(page["nodes"]), page.get("count", total)
+            listed, total = listed + len(page["nodes"]), page.get("count", total)
             for node in page["nodes"]:
                 yield _normalize(node)
-        if is_incomplete(found, total):
-            raise self._client.errors.listing_incomplete(f"listed {found} of {total} releases")
+        if is_incomplete(listed, total):
+            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
 
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown, with links to uploads."""

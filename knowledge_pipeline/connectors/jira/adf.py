@@ -96,8 +96,8 @@ def render_label(node: Any, people: People) -> str:
         case "status" | "placeholder":
             return str(attributes.get("text") or "").strip()
         case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
-            given = attributes.get("data")
-            data: Mapping[str, Any] = given if is_object(given) else {}
+            card = attributes.get("data")
+            data: Mapping[str, Any] = card if is_object(card) else {}
             url = str(attributes.get("url") or data.get("url") or "")
             return format_link(str(data.get("name") or ""), url)
         case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
@@ -138,9 +138,9 @@ def _render_runs(nodes: list[Any], people: People) -> str:
         for emphasis, group in groupby(nodes, key=_emphasis_of)
     ]
     parts: list[str] = []
-    for place, (text, emphasis) in enumerate(runs):
-        before = runs[place - 1][0][-1:] if place else ""
-        after = runs[place + 1][0][:1] if place + 1 < len(runs) else ""
+    for index, (text, emphasis) in enumerate(runs):
+        before = runs[index - 1][0][-1:] if index else ""
+        after = runs[index + 1][0][:1] if index + 1 < len(runs) else ""
         parts.append(_emphasize(text, emphasis, before, after))
     return "".join(parts)
 
@@ -172,8 +172,8 @@ def _split_whitespace(text: str) -> tuple[str, str, str]:
 
 def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
     marks = node.get("marks") if is_object(node) else None
-    known = marks if is_list(marks) else []
-    return {type_of(mark): attributes_of(mark) for mark in known if is_object(mark)}
+    listed = marks if is_list(marks) else []
+    return {type_of(mark): attributes_of(mark) for mark in listed if is_object(mark)}
 
 
 def _emphasis_of(node: Any) -> tuple[str, ...]:

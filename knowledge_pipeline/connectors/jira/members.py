@@ -66,10 +66,10 @@ def _read_pages(api: JiraClient) -> list[Json] | None:
         question: dict[str, Any] = {"startAt": start, "maxResults": _PAGE_SIZE, "orderBy": "key"}
         # by default those come too that the account administers, but may not read
         page = api.get("project/search", action="browse", status=["live", "archived"], **question)
-        found = _require_projects(api, page.get("values") if is_object(page) else None)
-        if projects and (not found or found[0]["key"] != projects[-1]["key"]):
+        page_projects = _require_projects(api, page.get("values") if is_object(page) else None)
+        if projects and (not page_projects or page_projects[0]["key"] != projects[-1]["key"]):
             return None
-        projects += found[1:] if projects else found
+        projects += page_projects[1:] if projects else page_projects
         if page["isLast"] is True:
             return projects
         if len(projects) <= start + 1:
@@ -79,7 +79,7 @@ def _read_pages(api: JiraClient) -> list[Json] | None:
 
 
 def _require_projects(api: JiraClient, answer: Any) -> list[Json]:
-    if not is_list(answer) or not all(is_object(each) and each.get("key") for each in answer):
+    if not is_list(answer) or not all(is_object(project) and project.get("key") for project in answer):
         raise SourceUnavailable(
             f"{api.service} answered without a list of projects: nothing is deleted: try again later"
         )

@@ -99,30 +99,30 @@ class _PermissionReader:
         audience_by_uri: dict[str, str] = {}
         closed: dict[_Place | None, str] = {}  # each refused once
         for uri in uris:
-            place = places.get(uri)
+            scope = places.get(uri)
             try:
-                if place in closed:
-                    raise _Unreadable(closed[place])
-                name, requires = self._find_audience(uri, place)
+                if scope in closed:
+                    raise _Unreadable(closed[scope])
+                name, requires = self._find_audience(uri, scope)
             except _Unreadable as reason:
-                closed[place] = str(reason)
+                closed[scope] = str(reason)
                 self._problems[str(reason)] += 1
             else:
                 audiences[name], audience_by_uri[uri] = requires, name
         return Permissions(audiences, audience_by_uri, self._problems)
 
-    def _find_audience(self, uri: str, place: _Place | None) -> tuple[str, Sequence[Readers]]:
+    def _find_audience(self, uri: str, scope: _Place | None) -> tuple[str, Sequence[Readers]]:
         """Raises _Unreadable."""
-        if place is None:
+        if scope is None:
             raise _Unreadable("tickets that the source's filters do not find any more have no known readers")
-        if place.ticket:
-            return uri, [self._read_viewers(place.ticket)]
-        browsers, level = self.read_browsers(place.project), place.level
-        if level == "" and self.read_scheme(place.project) is not None:
-            raise _Unreadable(f"security levels of tickets of {place.project} are not shown: {_REMEDY}")
+        if scope.ticket:
+            return uri, [self._read_viewers(scope.ticket)]
+        browsers, level = self.read_browsers(scope.project), scope.level
+        if level == "" and self.read_scheme(scope.project) is not None:
+            raise _Unreadable(f"security levels of tickets of {scope.project} are not shown: {_REMEDY}")
         if not level:
-            return f"project/{place.project}", [browsers]
-        return f"project/{place.project}/level/{level}", [browsers, self.read_level(place.project, level)]
+            return f"project/{scope.project}", [browsers]
+        return f"project/{scope.project}/level/{level}", [browsers, self.read_level(scope.project, level)]
 
     def _read_browsers(self, project: str) -> Readers:
         """Who has the permission Browse Projects. Raises _Unreadable."""
@@ -157,9 +157,9 @@ class _PermissionReader:
         if scheme is None:
             raise _Unreadable(f"{what}: {_REMEDY}")
         path = f"issuesecurityschemes/{quote(scheme, safe='')}/members"
-        found = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
-        mine = (each for each in found if str(each.get("issueSecurityLevelId", level)) == level)
-        return self._to_readers([each.get("holder") for each in mine], project)
+        values = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
+        mine = (value for value in values if str(value.get("issueSecurityLevelId", level)) == level)
+        return self._to_readers([value.get("holder") for value in mine], project)
 
     def _read_viewers(self, ticket: str) -> Readers:
         """Who may view a ticket, its security level considered, on Server. Raises _Unreadable."""
@@ -215,7 +215,7 @@ class _PermissionReader:
         shown = self._fetch_permission_data(
             what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
         )
-        actors = [each for each in shown.get("actors") or () if is_object(each)]
+        actors = [actor for actor in shown.get("actors") or () if is_object(actor)]
         people = [
             actor.get("actorUser") or {"name": actor.get("name")} for actor in actors if _is_user(actor)
         ]
@@ -241,10 +241,10 @@ class _PermissionReader:
 
     def _to_people(self, people: Iterable[Any]) -> Iterator[Member]:
         """Active ones, on Cloud by account id, on Server by user name."""
-        for each in filter(is_object, people):
-            account = str(each.get("accountId") or each.get("name") or "")
-            if account and each.get("active") is not False:
-                yield Member(account, each.get("emailAddress") or self.find_address(account))
+        for person in filter(is_object, people):
+            account = str(person.get("accountId") or person.get("name") or "")
+            if account and person.get("active") is not False:
+                yield Member(account, person.get("emailAddress") or self.find_address(account))
 
     def _find_address(self, account: str) -> str | None:
         """The address of somebody who came without one, if Jira shows it."""

@@ -65,11 +65,11 @@ def build_jql(
         zone: the time zone of the account; JQL reads dates in it.
         latest_first: in the order of the last update instead, the latest first.
     """
-    held = list(clauses)
+    conditions = list(clauses)
     if since is not None:
-        held.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
+        conditions.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
     order = "updated DESC, key DESC" if latest_first else "created ASC, key ASC"
-    return f"{' AND '.join(held or [_MATCH_ALL])} ORDER BY {order}"
+    return f"{' AND '.join(conditions or [_MATCH_ALL])} ORDER BY {order}"
 
 
 def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
@@ -171,8 +171,8 @@ def resolve_site_fields(
     for name in display_names:
         if name.casefold() not in ids:
             near = get_close_matches(name, names.values(), n=1)
-            found = f"{name!r}, but {near[0]!r}" if near else repr(name)
-            raise SourceRefused(f"{service} has no field named {found}: correct custom_fields")
+            problem = f"{name!r}, but {near[0]!r}" if near else repr(name)
+            raise SourceRefused(f"{service} has no field named {problem}: correct custom_fields")
     return SiteFields(
         {names[name.casefold()]: tuple(ids[name.casefold()]) for name in display_names},
         _list_ids_of_type(definitions, "com.pyxis.greenhopper.jira:gh-sprint"),
@@ -201,7 +201,7 @@ def format_field_value(
     if depth > _MAX_DEPTH:
         return ""
     if is_list(value):
-        parts = [format_field_value(each, markup=markup, people=people, depth=depth + 1) for each in value]
+        parts = [format_field_value(entry, markup=markup, people=people, depth=depth + 1) for entry in value]
         return ", ".join(part for part in parts if part)
     if is_object(value) and value.get("type") == "doc":
         return adf_to_markdown(value, people)

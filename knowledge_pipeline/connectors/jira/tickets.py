@@ -223,14 +223,14 @@ def _fetch_pages(api: JiraClient, path: str, name: str, query: Mapping[str, str]
     total, read = -1, 0
     while total < 0 or read < total:
         page = api.get(path, startAt=read, maxResults=_PAGE_SIZE, **query)
-        found, page_total = page.get(name) or (), page.get("total")
+        page_entries, page_total = page.get(name) or (), page.get("total")
         if not isinstance(page_total, int) or total not in (-1, page_total):
             return None
         total = page_total
-        if not found and read < total:
+        if not page_entries and read < total:
             return None
-        read += len(found)
-        entries |= {str(entry.get("id")): entry for entry in found}
+        read += len(page_entries)
+        entries |= {str(entry.get("id")): entry for entry in page_entries}
     return list(entries.values()) if len(entries) == total else None
 
 
@@ -311,8 +311,8 @@ class JiraTickets(ApiSource):
         ids = [id_ for kind, _, id_ in (uri.partition("/") for uri in uris) if kind == "issue"]
         ids = [id_ for id_ in ids if id_.isascii() and id_.isdecimal()]
         for start in range(0, len(ids), _NAMED_BATCH_SIZE):
-            found = fetch_tickets(self._api, ids[start : start + _NAMED_BATCH_SIZE], ["updated"])
-            yield from map(self._to_item, self._filter_named(found))
+            tickets = fetch_tickets(self._api, ids[start : start + _NAMED_BATCH_SIZE], ["updated"])
+            yield from map(self._to_item, self._filter_named(tickets))
 
     def _filter_named(self, tickets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Those that the filters want; only Jira itself can tell what passes a query."""
@@ -332,9 +332,9 @@ class JiraTickets(ApiSource):
         """
         for start in range(0, len(items), _BATCH_SIZE):
             wanted = {item.locator: item for item in items[start : start + _BATCH_SIZE]}
-            found = fetch_tickets(self._api, list(wanted), self._list_field_ids())
-            while found:
-                raw = found.pop()
+            tickets = fetch_tickets(self._api, list(wanted), self._list_field_ids())
+            while tickets:
+                raw = tickets.pop()
                 item = wanted.pop(str(raw.get("id")), None)
                 if item is not None:
                     yield item, self._build_document(raw)
@@ -350,11 +350,11 @@ class JiraTickets(ApiSource):
         most = self._filters.max_results
         if most is None:
             return self._list_since(since)
-        found = {raw["id"]: raw for raw in self._list_since(since)}
-        if latest := max((at for raw in found.values() if (at := _parse_updated(raw))), default=None):
+        tickets = {raw["id"]: raw for raw in self._list_since(since)}
+        if latest := max((at for raw in tickets.values() if (at := _parse_updated(raw))), default=None):
             # tickets edited during the listing moved to the front, which was read before
-            found |= {raw["id"]: raw for raw in self._list_since(latest)}
-        newest = sorted(found.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)
+            tickets |= {raw["id"]: raw for raw in self._list_since(latest)}
+        newest = sorted(tickets.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)
         return iter(newest[:most])
 
     def _list_since(self, since: datetime | None) -> Iterator[dict[str, Any]]:

@@ -118,9 +118,9 @@ def _mask_code(match: re.Match[str], literals: MaskedLiterals) -> str:
     """A block of code; its title stays before it, its language is the parameter without a name."""
     parameters = (match[2] or "").split("|")
     language = next((part.strip() for part in parameters if part.strip() and "=" not in part), "")
-    named = dict(part.split("=", 1) for part in parameters if "=" in part)
-    language = named.get("language", language).strip()
-    title = named.get("title", "").strip()
+    options = dict(part.split("=", 1) for part in parameters if "=" in part)
+    language = options.get("language", language).strip()
+    title = options.get("title", "").strip()
     if not match[3].strip():
         return title
     mark = literals.mask("c", match[3], language if match[1] == "code" else "")
@@ -144,11 +144,11 @@ def _mask_link(match: re.Match[str], literals: MaskedLiterals) -> str:
         return alias or target[1:]
     if _URL.match(target):
         whole = format_link(alias or target.removeprefix("mailto:"), target)
-        place = whole.rfind("](")
-        if not alias or place < 0:
+        middle = whole.rfind("](")
+        if not alias or middle < 0:
             return literals.mask("t", whole)
         # the text between the brackets is not set aside: it may hold emphasis of its own
-        return f"{literals.mask('t', '[')}{whole[1:place]}{literals.mask('t', whole[place:])}"
+        return f"{literals.mask('t', '[')}{whole[1:middle]}{literals.mask('t', whole[middle:])}"
     if alias and target:
         return f"{alias} ({target})"
     return match[0]
@@ -297,8 +297,8 @@ class _WikiRenderer:
 def _render_panel_title(match: re.Match[str]) -> str:
     """The markers of a panel leave its title, and set its text apart."""
     title = _TITLE.search(match[2] or "")
-    named = title[1].strip() if title else ""
-    return f"\n\n*{named}*\n\n" if named else "\n\n"
+    heading = title[1].strip() if title else ""
+    return f"\n\n*{heading}*\n\n" if heading else "\n\n"
 
 
 def _split_lines(text: str) -> list[str]:
