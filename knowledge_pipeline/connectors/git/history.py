@@ -239,7 +239,7 @@ def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]
 
 def _get_subject(commit: _Commit) -> str:
     """The first line of the message."""
-    return commit.message.partition("\n")[0].strip() or f"_Commit {commit.id[:12]}"
+    return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
 
 
 def _format_files(files: tuple[ChangedFile, ...]) -> str:

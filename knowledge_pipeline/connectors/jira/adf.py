@@ -27,43 +27,187 @@ from knowledge_pipeline.extraction.markdown import (
 )
 from knowledge_pipeline.text import is_list, is_object
 
-# FOLD sources.jira.adf_inline
-# The inline nodes of the Atlassian Document Format: text with its marks, mentions, cards, dates.
-
 People = Mapping[str, str]
 """Display names by account id or user name."""
 
-INLINE_TYPES = frozenset(
+_INLINE_TYPES = frozenset(
     {
         *("text", "hardBreak", "mention", "emoji", "date", "status", "inlineCard", "mediaInline", "media"),
         *("placeholder", "inlineExtension", "image", "confluenceJiraIssue", "unsupportedInline"),
     }
 )
-"""Types of node that stand within a line."""
-
+_MAX_DEPTH = 60  # nodes inside each other; deeper than anybody writes, and well before Python's own limit
+_PANEL_LABELS = {name: name.title() for name in ("info", "note", "tip", "success", "warning", "error")}
+_LIST_TYPES = frozenset({"bulletList", "orderedList", "taskList", "decisionList"})
+# where an item is expected and one of these stands, it is the item's content
+_ITEM_CONTENT_TYPES = _LIST_TYPES.union(
+    ("paragraph", "heading", "table", "codeBlock", "blockquote", "rule", "panel")
+)
 _EMPHASIS = {"strong": "**", "em": "*", "strike": "~~"}
 _WORD = re.compile(r"\w")
 
 
-def type_of(node: Any) -> str:
+def adf_to_markdown(document: Any, people: People | None = None) -> str:
+    """The text of a document as Markdown, without white space around it; "" for anything else.
+
+    Args:
+        document: the JSON, parsed; any node of it, or a list of nodes.
+        people: display names by account id, for mentions that do not name whom they mean.
+    """
+    nodes = document if is_list(document) else [document]
+    return _AdfRenderer(people or {}).render_blocks(nodes, 0).strip()
+
+
+class _AdfRenderer:
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    def render_blocks(self, nodes: list[Any], depth: int) -> str:
+        """Blocks with an empty line between; a run of inline nodes that stands among them is a paragraph."""
+        return "\n\n".join(text for _, text in self._render_pieces(nodes, depth))
+
+    def _render_pieces(self, nodes: list[Any], depth: int) -> list[tuple[str, str]]:
+        """The type and text of each block that has text."""
+        pieces: list[tuple[str, str]] = []
+        run: list[Any] = []
+        for node in nodes:
+            if is_object(node) and _type_of(node) not in _INLINE_TYPES:
+                pieces.append(("paragraph", self._render_inline(run)))
+                pieces.append((_type_of(node), self._render_block(node, depth)))
+                run = []
+            else:
+                run.append(node)
+        pieces.append(("paragraph", self._render_inline(run)))
+        return [(kind, text) for kind, text in pieces if text.strip()]
+
+    def _render_block(self, node: Mapping[str, Any], depth: int) -> str:
+        if depth > _MAX_DEPTH:
+            return _collect_text(node)
+        depth += 1
+        attributes, children = _attributes_of(node), _children_of(node)
+        match _type_of(node):
+            case "paragraph" | "caption":
+                return self.render_blocks(children, depth)
+            case "heading":
+                level = attributes.get("level")
+                level = min(6, max(1, level)) if isinstance(level, int) else 1
+                text = " ".join(self.render_blocks(children, depth).split())
+                return f"{'#' * level} {text}" if text else ""
+            case "bulletList":
+                return "\n".join(self._render_list_item(child, "- ", depth) for child in children)
+            case "orderedList":
+                order = attributes.get("order")
+                first = order if isinstance(order, int) and 0 <= order < 10**9 else 1
+                items = enumerate(children, start=first)
+                return "\n".join(self._render_list_item(item, f"{number}. ", depth) for number, item in items)
+            case "taskList":
+                return "\n".join(self._render_task(child, depth) for child in children)
+            case "decisionList":
+                return "\n".join(self._render_decision(child, depth) for child in children)
+            case "panel":
+                return self._render_panel(node, depth)
+            case "expand" | "nestedExpand":
+                title = " ".join(str(attributes.get("title") or "").split())
+                parts = (f"**{title}**" if title else "", self.render_blocks(children, depth))
+                return "\n\n".join(part for part in parts if part)
+            case "table":
+                return format_table(self._build_grid(node, depth))
+            case "codeBlock":
+                code, language = _collect_text(node, separator=""), str(attributes.get("language") or "")
+                return format_code_block(code, language) if code.strip() else ""
+            case "blockquote":
+                text = self.render_blocks(children, depth)
+                return format_quote(text) if text else ""
+            case "rule":
+                return "---"
+            case "mediaSingle" | "mediaGroup":
+                return "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
+            case "blockCard" | "embedCard":
+                source = attributes.get("datasource")
+                parameters = source.get("parameters") if is_object(source) else None
+                jql = parameters.get("jql") if is_object(parameters) else None
+                label = _render_label(node, self._people)
+                return format_link(str(jql), label) if jql else label
+            case _:  # not in the schema, or only a frame around others
+                values = (node.get("text"), attributes.get("title"), attributes.get("text"))
+                texts = [value.strip() for value in values if isinstance(value, str)]
+                return "\n\n".join(text for text in (*texts, self.render_blocks(children, depth)) if text)
+
+    def _render_inline(self, nodes: list[Any]) -> str:
+        return _render_inline_nodes(nodes, self._people).strip()
+
+    def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
+        """A list item; its lists follow without an empty line."""
+        is_item = is_object(node) and _type_of(node) not in _ITEM_CONTENT_TYPES
+        content = _children_of(node) if is_item else [node]
+        text = label
+        for kind, piece in self._render_pieces(content, depth):
+            between = "\n" if kind in _LIST_TYPES else "\n\n"
+            text = f"{text}{between}{piece}" if text != label else f"{label}{piece}"
+        return format_list_item(marker, text)
+
+    def _render_task(self, node: Any, depth: int) -> str:
+        if _type_of(node) == "taskList":  # in the list itself, it belongs to the item before
+            return format_list_item("  ", self._render_block(node, depth))
+        done = is_object(node) and _attributes_of(node).get("state") == "DONE"
+        return self._render_list_item(node, "- [x] " if done else "- [ ] ", depth)
+
+    def _render_decision(self, node: Any, depth: int) -> str:
+        state = _attributes_of(node).get("state") if is_object(node) else None
+        label = "Undecided" if state == "UNDECIDED" else "Decision"
+        return self._render_list_item(node, "- ", depth, f"{label}: ")
+
+    def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
+        attributes = _attributes_of(node)
+        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "")
+        label = label or str(attributes.get("panelIconText") or "")
+        text = self.render_blocks(_children_of(node), depth)
+        first_type = next((_type_of(child) for child in _children_of(node)), "")
+        if not label or not text:
+            return text
+        return f"{label}: {text}" if first_type == "paragraph" else f"{label}:\n\n{text}"
+
+    def _build_grid(self, table: Mapping[str, Any], depth: int) -> list[list[str]]:
+        rows = [
+            row if _type_of(row) in {"tableRow", ""} and is_object(row) else {"content": [row]}
+            for row in _children_of(table)
+        ]
+        grid = expand_spans([self._build_cell(cell, depth) for cell in _children_of(row)] for row in rows)
+        last = MAX_COLUMNS - 1
+        return [[*row[:last], " ".join(row[last:])] if len(row) > MAX_COLUMNS else row for row in grid]
+
+    def _build_cell(self, cell: Any, depth: int) -> TableCell:
+        if not is_object(cell) or _type_of(cell) not in {"tableCell", "tableHeader", ""}:
+            cell = {"content": [cell]}
+        spans = (_attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
+        rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)
+        parts: list[str] = []  # on one line; a table in it as its cells, one after the other
+        for child in _children_of(cell):
+            if _type_of(child) == "table" and depth <= _MAX_DEPTH:
+                grid = self._build_grid(child, depth + 1)
+                parts.append("; ".join(", ".join(text for text in row if text) for row in grid))
+            else:
+                parts.append(self.render_blocks([child], depth + 1))
+        return TableCell(" ".join(parts), rows, min(columns, MAX_COLUMNS))
+
+
+def _type_of(node: Any) -> str:
     """The type of a node; "" for what is none."""
     kind = node.get("type") if is_object(node) else None
     return kind if isinstance(kind, str) else ""
 
 
-def children_of(node: Any) -> list[Any]:
-    """What a node contains."""
+def _children_of(node: Any) -> list[Any]:
     content = node.get("content") if is_object(node) else None
     return content if is_list(content) else []
 
 
-def attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of a node."""
+def _attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
     attributes = node.get("attrs")
     return attributes if is_object(attributes) else {}
 
 
-def render_inline(nodes: list[Any], people: People) -> str:
+def _render_inline_nodes(nodes: list[Any], people: People) -> str:
     """Inline nodes as one text, their white space as it is."""
     parts: list[str] = []
     for url, group in groupby(nodes, key=_link_of):
@@ -75,10 +219,10 @@ def render_inline(nodes: list[Any], people: People) -> str:
     return "".join(parts)
 
 
-def render_label(node: Any, people: People) -> str:
+def _render_label(node: Any, people: People) -> str:
     """What a node other than text shows within a line."""
-    kind = type_of(node)
-    attributes: Mapping[str, Any] = attributes_of(node) if kind else {}
+    kind = _type_of(node)
+    attributes: Mapping[str, Any] = _attributes_of(node) if kind else {}
     match kind:
         case "hardBreak":
             return "\n"
@@ -108,10 +252,10 @@ def render_label(node: Any, people: People) -> str:
                 return format_link(name or "image", url)
             return f"(attachment: {name})" if name else "(attachment)"
         case _:
-            return collect_text(node)
+            return _collect_text(node)
 
 
-def collect_text(node: Any, separator: str = " ") -> str:
+def _collect_text(node: Any, separator: str = " ") -> str:
     """Every text under a node, however deep; a hard break is a new line."""
     texts: list[str] = []
     pending = [node]
@@ -120,9 +264,9 @@ def collect_text(node: Any, separator: str = " ") -> str:
         if is_list(current):
             pending.extend(reversed(current))
         elif is_object(current):
-            if type_of(current) == "hardBreak":
+            if _type_of(current) == "hardBreak":
                 texts.append("\n")
-            for text in (current.get("text"), attributes_of(current).get("text")):
+            for text in (current.get("text"), _attributes_of(current).get("text")):
                 if isinstance(text, str):
                     texts.append(text)
             pending.append(current.get("content"))
@@ -157,11 +301,11 @@ def _emphasize(text: str, emphasis: tuple[str, ...], before: str, after: str) ->
 
 
 def _render_node(node: Any, people: People) -> str:
-    if type_of(node) == "text":
+    if _type_of(node) == "text":
         text = node.get("text")
         text = text if isinstance(text, str) else ""
         return format_inline_code(text) if "code" in _marks_of(node) else text
-    return render_label(node, people)
+    return _render_label(node, people)
 
 
 def _split_whitespace(text: str) -> tuple[str, str, str]:
@@ -172,8 +316,9 @@ def _split_whitespace(text: str) -> tuple[str, str, str]:
 
 def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
     marks = node.get("marks") if is_object(node) else None
-    listed = marks if is_list(marks) else []
-    return {type_of(mark): attributes_of(mark) for mark in listed if is_object(mark)}
+    return (
+        {_type_of(mark): _attributes_of(mark) for mark in marks if is_object(mark)} if is_list(marks) else {}
+    )
 
 
 def _emphasis_of(node: Any) -> tuple[str, ...]:
@@ -186,158 +331,3 @@ def _emphasis_of(node: Any) -> tuple[str, ...]:
 def _link_of(node: Any) -> str:
     url = _marks_of(node).get("link", {}).get("href")
     return url if isinstance(url, str) else ""
-
-
-_MAX_DEPTH = 60  # nodes inside each other; deeper than anybody writes, and well before Python's own limit
-_PANEL_LABELS = {name: name.title() for name in ("info", "note", "tip", "success", "warning", "error")}
-_LIST_TYPES = frozenset({"bulletList", "orderedList", "taskList", "decisionList"})
-
-
-def adf_to_markdown(document: Any, people: People | None = None) -> str:
-    """The text of a document as Markdown, without white space around it; "" for anything else.
-
-    Args:
-        document: the JSON, parsed; any node of it, or a list of nodes.
-        people: display names by account id, for mentions that do not name whom they mean.
-    """
-    nodes = document if is_list(document) else [document]
-    return _AdfRenderer(people or {}).render_blocks(nodes, 0).strip()
-
-
-class _AdfRenderer:
-    def __init__(self, people: People) -> None:
-        self._people = people
-
-    def render_blocks(self, nodes: list[Any], depth: int) -> str:
-        """Blocks with an empty line between; a run of inline nodes that stands among them is a paragraph."""
-        return "\n\n".join(text for _, text in self._render_pieces(nodes, depth))
-
-    def _render_pieces(self, nodes: list[Any], depth: int) -> list[tuple[str, str]]:
-        """The type and text of each block that has text."""
-        pieces: list[tuple[str, str]] = []
-        run: list[Any] = []
-        for node in nodes:
-            if is_object(node) and type_of(node) not in INLINE_TYPES:
-                pieces.append(("paragraph", self._render_inline(run)))
-                pieces.append((type_of(node), self._render_block(node, depth)))
-                run = []
-            else:
-                run.append(node)
-        pieces.append(("paragraph", self._render_inline(run)))
-        return [(kind, text) for kind, text in pieces if text.strip()]
-
-    def _render_block(self, node: Mapping[str, Any], depth: int) -> str:
-        if depth > _MAX_DEPTH:
-            return collect_text(node)
-        depth += 1
-        attributes, children = attributes_of(node), children_of(node)
-        match type_of(node):
-            case "paragraph" | "caption":
-                return self.render_blocks(children, depth)
-            case "heading":
-                level = attributes.get("level")
-                level = min(6, max(1, level)) if isinstance(level, int) else 1
-                text = " ".join(self.render_blocks(children, depth).split())
-                return f"{'#' * level} {text}" if text else ""
-            case "bulletList":
-                return "\n".join(self._render_list_item(child, "- ", depth) for child in children)
-            case "orderedList":
-                order = attributes.get("order")
-                first = order if isinstance(order, int) and 0 <= order < 10**9 else 1
-                items = enumerate(children, start=first)
-                return "\n".join(self._render_list_item(item, f"{number}. ", depth) for number, item in items)
-            case "taskList":
-                return "\n".join(self._render_task(child, depth) for child in children)
-            case "decisionList":
-                return "\n".join(self._render_decision(child, depth) for child in children)
-            case "panel":
-                return self._render_panel(node, depth)
-            case "expand" | "nestedExpand":
-                title = " ".join(str(attributes.get("title") or "").split())
-                parts = (f"**{title}**" if title else "", self.render_blocks(children, depth))
-                return "\n\n".join(part for part in parts if part)
-            case "table":
-                return format_table(self._build_grid(node, depth))
-            case "codeBlock":
-                code, language = collect_text(node, separator=""), str(attributes.get("language") or "")
-                return format_code_block(code, language) if code.strip() else ""
-            case "blockquote":
-                text = self.render_blocks(children, depth)
-                return format_quote(text) if text else ""
-            case "rule":
-                return "---"
-            case "mediaSingle" | "mediaGroup":
-                return "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
-            case "blockCard" | "embedCard":
-                source = attributes.get("datasource")
-                parameters = source.get("parameters") if is_object(source) else None
-                jql = parameters.get("jql") if is_object(parameters) else None
-                label = render_label(node, self._people)
-                return format_link(str(jql), label) if jql else label
-            case _:  # not in the schema, or only a frame around others
-                values = (node.get("text"), attributes.get("title"), attributes.get("text"))
-                texts = [value.strip() for value in values if isinstance(value, str)]
-                return "\n\n".join(text for text in (*texts, self.render_blocks(children, depth)) if text)
-
-    def _render_inline(self, nodes: list[Any]) -> str:
-        return render_inline(nodes, self._people).strip()
-
-    def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
-        """A list item; its lists follow without an empty line."""
-        is_item = is_object(node) and type_of(node) not in _ITEM_CONTENT_TYPES
-        content = children_of(node) if is_item else [node]
-        text = label
-        for kind, piece in self._render_pieces(content, depth):
-            between = "\n" if kind in _LIST_TYPES else "\n\n"
-            text = f"{text}{between}{piece}" if text != label else f"{label}{piece}"
-        return format_list_item(marker, text)
-
-    def _render_task(self, node: Any, depth: int) -> str:
-        if type_of(node) == "taskList":  # in the list itself, it belongs to the item before
-            return format_list_item("  ", self._render_block(node, depth))
-        done = is_object(node) and attributes_of(node).get("state") == "DONE"
-        return self._render_list_item(node, "- [x] " if done else "- [ ] ", depth)
-
-    def _render_decision(self, node: Any, depth: int) -> str:
-        state = attributes_of(node).get("state") if is_object(node) else None
-        label = "Undecided" if state == "UNDECIDED" else "Decision"
-        return self._render_list_item(node, "- ", depth, f"{label}: ")
-
-    def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
-        attributes = attributes_of(node)
-        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "")
-        label = label or str(attributes.get("panelIconText") or "")
-        text = self.render_blocks(children_of(node), depth)
-        first_type = next((type_of(child) for child in children_of(node)), "")
-        if not label or not text:
-            return text
-        return f"{label}: {text}" if first_type == "paragraph" else f"{label}:\n\n{text}"
-
-    def _build_grid(self, table: Mapping[str, Any], depth: int) -> list[list[str]]:
-        rows = [
-            row if type_of(row) in {"tableRow", ""} and is_object(row) else {"content": [row]}
-            for row in children_of(table)
-        ]
-        grid = expand_spans([self._build_cell(cell, depth) for cell in children_of(row)] for row in rows)
-        last = MAX_COLUMNS - 1
-        return [[*row[:last], " ".join(row[last:])] if len(row) > MAX_COLUMNS else row for row in grid]
-
-    def _build_cell(self, cell: Any, depth: int) -> TableCell:
-        if not is_object(cell) or type_of(cell) not in {"tableCell", "tableHeader", ""}:
-            cell = {"content": [cell]}
-        spans = (attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
-        rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)
-        parts: list[str] = []  # on one line; a table in it as its cells, one after the other
-        for child in children_of(cell):
-            if type_of(child) == "table" and depth <= _MAX_DEPTH:
-                grid = self._build_grid(child, depth + 1)
-                parts.append("; ".join(", ".join(text for text in row if text) for row in grid))
-            else:
-                parts.append(self.render_blocks([child], depth + 1))
-        return TableCell(" ".join(parts), rows, min(columns, MAX_COLUMNS))
-
-
-_ITEM_CONTENT_TYPES = _LIST_TYPES.union(
-    ("paragraph", "heading", "table", "codeBlock", "blockquote", "rule", "panel")
-)
-"""Where an item is expected and one of these stands, it is the item's content."""

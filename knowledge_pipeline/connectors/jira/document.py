@@ -31,7 +31,7 @@ class Ticket:
 
     raw: Mapping[str, Any]
     comments: Sequence[Mapping[str, Any]]
-    site_url: str  # of the site
+    site_url: str
     is_cloud: bool  # else texts are wiki markup
     fields: SiteFields
     has_description: bool = True  # else it is left out
@@ -82,11 +82,6 @@ def parse_time(value: Any) -> datetime | None:
         return None
 
 
-def is_public(comment: Mapping[str, Any]) -> bool:
-    """Whether all who see the ticket see the comment: none that is kept to a role or a group."""
-    return not comment.get("visibility")
-
-
 def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, str]) -> Iterator[Turn]:
     author = _display_name(ticket.get_field("reporter")) or _display_name(ticket.get_field("creator"))
     text, at = _to_markdown(ticket.get_field("description"), ticket, people), ticket.get_field("created")
@@ -95,7 +90,7 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
         yield Turn("environment", _to_markdown(ticket.get_field("environment"), ticket, people))
     yield Turn("details", _format_details(ticket, custom))
     for comment in ticket.comments:
-        if is_public(comment):
+        if _is_public(comment):
             kind = "internal note" if comment.get("jsdPublic") is False else "comment"
             text = _to_markdown(comment.get("body"), ticket, people)
             author = _display_name(comment.get("author"))
@@ -104,9 +99,14 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
     yield from _iter_worklogs(ticket, people)
 
 
+def _is_public(comment: Mapping[str, Any]) -> bool:
+    """Whether all who see the ticket see the comment: none that is kept to a role or a group."""
+    return not comment.get("visibility")
+
+
 def _iter_worklogs(ticket: Ticket, people: Mapping[str, str]) -> Iterator[Turn]:
     """Each with the time spent, which Jira writes for people: "3h 20m"."""
-    for worklog in filter(is_public, ticket.worklogs):
+    for worklog in filter(_is_public, ticket.worklogs):
         comment = _to_markdown(worklog.get("comment"), ticket, people).strip()
         spent = str(worklog.get("timeSpent") or "")
         text = "\n\n".join(part for part in (f"Time spent: {spent}" if spent else "", comment) if part)
@@ -285,7 +285,11 @@ def _list_attachments(ticket: Ticket) -> list[str]:
 def _iter_attachments(ticket: Ticket) -> Iterator[Attachment]:
     """The files of a ticket; a new upload is another one, whatever it is called."""
     for attachment in _list_dicts(ticket.get_field("attachment")):
-        id_, name, size = str(attachment.get("id") or ""), str(attachment.get("filename") or ""), attachment.get("size")
+        id_, name, size = (
+            str(attachment.get("id") or ""),
+            str(attachment.get("filename") or ""),
+            attachment.get("size"),
+        )
         if not id_.isdecimal() or not name:
             continue
         yield Attachment(

@@ -31,18 +31,17 @@ def list_members(connection: JiraProjectsConnection) -> Iterator[OrganisationMem
     with closing(JiraClient(connection.connect(""))) as api:
         if api.is_authenticated:
             api.get("myself")  # fails where we count as a guest, who would see fewer projects
-        projects = _list_cloud(api) if api.is_cloud else _list_server(api)
+        projects = (
+            _list_cloud(api)
+            if api.is_cloud
+            else _require_projects(api, api.get("project", includeArchived="true"))  # it has no pages
+        )
         if not projects:
             raise SourceRefused(
                 f"{api.service} shows no project at all: give our account the permission Browse Projects"
             )
         for project in projects:
             yield _to_member(project, api.url)
-
-
-def _list_server(api: JiraClient) -> list[Json]:
-    """It has no pages."""
-    return _require_projects(api, api.get("project", includeArchived="true"))
 
 
 def _list_cloud(api: JiraClient) -> list[Json]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
@@ -30,9 +31,7 @@ from knowledge_pipeline.text import is_list, is_object
 _PAGE_SIZE = 50  # Jira's most, of members
 _MAX_BY_ID = 100  # tickets; more are listed
 _VIEWERS_PAGE_SIZE = 1000  # and of people who may view a ticket
-_EVERY_NAME = "."  # of a search for people on Server, where nothing finds nobody
 _REMEDY = "give our account the permission that docs/sources/jira.md names"
-_UNTAKEN_NOTE = "permissions by {kind} are not taken in: who has only those sees nothing"
 
 _Json = dict[str, Any]
 
@@ -46,7 +45,7 @@ class _Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Scope:
     """What decides who may read a ticket."""
 
     project: str  # key
@@ -65,11 +64,8 @@ def read_ticket_permissions(
         SourceRefused: Jira refuses our account.
         SourceUnavailable: it did not answer, or not to the end.
     """
-    api = JiraClient(connection)
-    try:
+    with closing(JiraClient(connection)) as api:
         return _PermissionReader(api).read(criteria, uris, by_name=by_name)
-    finally:
-        api.close()
 
 
 class _PermissionReader:
@@ -94,12 +90,12 @@ class _PermissionReader:
             else list_tickets(self._api, jql, fields=fields)
         )
         is_cloud = self._api.is_cloud
-        places = {f"issue/{raw['id']}": _parse_place(raw, is_cloud=is_cloud) for raw in listed}
+        scopes = {f"issue/{raw['id']}": _parse_scope(raw, is_cloud=is_cloud) for raw in listed}
         audiences: dict[str, Sequence[Readers]] = {}
         audience_by_uri: dict[str, str] = {}
-        closed: dict[_Place | None, str] = {}  # each refused once
+        closed: dict[_Scope | None, str] = {}  # each refused once
         for uri in uris:
-            scope = places.get(uri)
+            scope = scopes.get(uri)
             try:
                 if scope in closed:
                     raise _Unreadable(closed[scope])
@@ -111,7 +107,7 @@ class _PermissionReader:
                 audiences[name], audience_by_uri[uri] = requires, name
         return Permissions(audiences, audience_by_uri, self._problems)
 
-    def _find_audience(self, uri: str, scope: _Place | None) -> tuple[str, Sequence[Readers]]:
+    def _find_audience(self, uri: str, scope: _Scope | None) -> tuple[str, Sequence[Readers]]:
         """Raises _Unreadable."""
         if scope is None:
             raise _Unreadable("tickets that the source's filters do not find any more have no known readers")
@@ -166,7 +162,8 @@ class _PermissionReader:
         if self._hidden_viewers:
             raise _Unreadable(self._hidden_viewers)  # as of any other ticket
         what = "who may view tickets with a security level is not shown"
-        query = {"username": _EVERY_NAME, "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
+        # "." finds every name, nothing finds none
+        query = {"username": ".", "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
         readers: set[Member] = set()
         for start in count(0, _VIEWERS_PAGE_SIZE):
             try:
@@ -207,7 +204,8 @@ class _PermissionReader:
             elif kind == "applicationRole":  # who may use it is not told: a mapping may say
                 readers.add(Member.group(f"application:{name or 'any'}"))
             else:
-                self._problems[_UNTAKEN_NOTE.format(kind=kind)] += 1
+                note = f"permissions by {kind} are not taken in: who has only those sees nothing"
+                self._problems[note] += 1
         return frozenset(readers)
 
     def _read_role(self, project: str, role: str) -> Readers:
@@ -215,13 +213,11 @@ class _PermissionReader:
         shown = self._fetch_permission_data(
             what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
         )
-        actors = [actor for actor in shown.get("actors") or () if is_object(actor)]
-        people = [
-            actor.get("actorUser") or {"name": actor.get("name")} for actor in actors if _is_user(actor)
-        ]
-        readers = set(self._to_people(people))
-        for actor in actors:
-            if not _is_user(actor):
+        readers: set[Member] = set()
+        for actor in filter(is_object, shown.get("actors") or ()):
+            if "user" in str(actor.get("type")):
+                readers.update(self._to_people([actor.get("actorUser") or {"name": actor.get("name")}]))
+            else:
                 readers |= self._to_group(actor.get("actorGroup") or {"name": actor.get("name")})
         return frozenset(readers)
 
@@ -281,15 +277,11 @@ class _PermissionReader:
             raise
 
 
-def _is_user(actor: _Json) -> bool:
-    return "user" in str(actor.get("type"))
-
-
-def _parse_place(raw: _Json, *, is_cloud: bool) -> _Place:
+def _parse_scope(raw: _Json, *, is_cloud: bool) -> _Scope:
     fields = raw["fields"]
     key = str((fields.get("project") or _Json()).get("key") or str(raw.get("key")).rpartition("-")[0])
     if "security" not in fields:
-        return _Place(key, "")
+        return _Scope(key, "")
     if not is_object(fields["security"]):
-        return _Place(key, None)
-    return _Place(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))
+        return _Scope(key, None)
+    return _Scope(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))

@@ -1,4 +1,7 @@
-"""JQL from filters: every value quoted, a user's own query kept together."""
+"""JQL from filters, and the fields of a Jira site: which are read, and their texts.
+
+In JQL, every value is quoted, and a user's own query kept together.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,16 @@ _TOKEN = re.compile(
 )
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MATCH_ALL = 'created >= "1970-01-02"'  # Cloud refuses a search that restricts nothing
+_STANDARD_FIELDS = (
+    *("summary", "description", "environment", "issuetype", "project", "status", "priority", "resolution"),
+    *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
+    *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
+)
+_TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
+_SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
+_SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
+_NAME_KEYS = ("displayName", "value", "name", "title", "key")
+_MAX_DEPTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +57,7 @@ def build_clauses(filters: TicketCriteria) -> list[str]:
     Raises:
         ConfigError: the user's `jql` does not close what it opens.
     """
-    own = strip_order_by(filters.jql or "")
+    own = _strip_order_by(filters.jql or "")
     return [
         *([f"({own})"] if own else []),
         *_build_in_clause("project", filters.projects),
@@ -81,12 +94,7 @@ def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
     return parse_since(filters.since) if filters.since else None
 
 
-def quote_value(value: str) -> str:
-    """A value as JQL reads it back."""
-    return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
-
-
-def strip_order_by(jql: str) -> str:
+def _strip_order_by(jql: str) -> str:
     """A user's query without its ORDER BY.
 
     Raises:
@@ -112,23 +120,12 @@ def strip_order_by(jql: str) -> str:
     return jql.strip()
 
 
+def _quote_value(value: str) -> str:
+    return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
+
+
 def _build_in_clause(field: str, values: tuple[str, ...]) -> list[str]:
-    return [f"{field} in ({', '.join(quote_value(value) for value in values)})"] if values else []
-
-
-# FOLD sources.jira.fields
-# The fields of a Jira site: which are read, and the texts of custom fields.
-
-STANDARD_FIELDS = (
-    *("summary", "description", "environment", "issuetype", "project", "status", "priority", "resolution"),
-    *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
-    *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
-)
-_TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
-_SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
-_SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
-_NAME_KEYS = ("displayName", "value", "name", "title", "key")
-_MAX_DEPTH = 20
+    return [f"{field} in ({', '.join(_quote_value(value) for value in values)})"] if values else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class SiteFields:
     def requested_ids(self) -> list[str]:
         """Every field to ask for."""
         more = [id_ for ids in self.custom_ids.values() for id_ in ids]
-        return list(dict.fromkeys([*STANDARD_FIELDS, *self.sprint_ids, *self.epic_ids, *more]))
+        return list(dict.fromkeys([*_STANDARD_FIELDS, *self.sprint_ids, *self.epic_ids, *more]))
 
 
 def resolve_site_fields(
@@ -154,8 +151,8 @@ def resolve_site_fields(
     """The fields of a site that are wanted, by their display names.
 
     Args:
-        known: what `/field` answers.
-        wanted: display names, in any case; an id will do.
+        definitions: what `/field` answers.
+        display_names: in any case; an id will do.
         service: as a person knows it, for the error.
 
     Raises:
