@@ -203,23 +203,21 @@ class Mirror:
 
     def _run_remote(self, repository: Path, arguments: Sequence[str]) -> bytes:
         """The output of a command that asks the remote, tried again after errors that may pass."""
-        for attempt in range(1, _MAX_ATTEMPTS):
+        attempt = 1
+        while True:
+            environment = self.remote.build_environment()
             try:
-                return self._run_once(repository, arguments)
+                return run_git(
+                    arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S
+                )
             except GitError as failure:
-                if not may_pass(failure):
+                if attempt == _MAX_ATTEMPTS or not may_pass(failure):
                     raise
             # Imported here: it brings `requests`, which git does without.
             from knowledge_pipeline.connectors.http_retry import compute_backoff_s
 
             time.sleep(compute_backoff_s(attempt))
-        return self._run_once(repository, arguments)
-
-    def _run_once(self, repository: Path, arguments: Sequence[str]) -> bytes:
-        environment = self.remote.build_environment()
-        return run_git(
-            arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S
-        )
+            attempt += 1
 
     def _is_usable(self) -> bool:
         """Whether it is a repository in which every branch leads to a commit."""

@@ -54,7 +54,7 @@ _TIMEOUT_HINTS = ("something went wrong", "timeout", "timed out", "loading")  # 
 _PERMISSIONS_REMEDY = "give it the permissions that docs/sources/github.md names"
 _SECONDARY_LIMIT_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
 _RENEW_BEFORE_S = 300.0
-_RETRY_FAILED_S = 10.0  # until then, all who wait for the token are told of the same failure
+_RETRY_FAILED_S = 10.0  # until then, all who wait for the token get the same failure
 
 
 @dataclass(frozen=True, slots=True)

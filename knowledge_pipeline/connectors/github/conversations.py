@@ -146,7 +146,8 @@ class GithubConversations(ConversationSource[GraphqlResponse]):
 
     def _execute(self, items: Sequence[Item], *, can_split: bool) -> GraphqlResponse:
         """The response, if the repository is still visible: else all of it would look deleted."""
-        lists = _build_list_selections(self.list_nested(), small=not can_split)
+        divisor = 1 if can_split else 5  # a part of each first page, for what is too much for GitHub
+        lists = " ".join(part.build_query(max(1, part.first_count // divisor)) for part in self.list_nested())
         query = (
             f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
             "repository(owner: $owner, name: $name) { id } "
@@ -400,12 +401,6 @@ class NestedList:
             f"{self.name}(first: {first}{from_there}{self.arguments}) "
             f"{{ pageInfo {{ hasNextPage endCursor }} nodes {{ {self.selection} {inner} }} }}"
         )
-
-
-def _build_list_selections(nested_lists: Sequence[NestedList], *, small: bool) -> str:
-    """The first page of each list; a fifth of it for what is too much for GitHub."""
-    divisor = 5 if small else 1
-    return " ".join(part.build_query(max(1, part.first_count // divisor)) for part in nested_lists)
 
 
 def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:

@@ -316,9 +316,8 @@ def _split_whitespace(text: str) -> tuple[str, str, str]:
 
 def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
     marks = node.get("marks") if is_object(node) else None
-    return (
-        {_type_of(mark): _attributes_of(mark) for mark in marks if is_object(mark)} if is_list(marks) else {}
-    )
+    valid = filter(is_object, marks if is_list(marks) else [])
+    return {_type_of(mark): _attributes_of(mark) for mark in valid}
 
 
 def _emphasis_of(node: Any) -> tuple[str, ...]:

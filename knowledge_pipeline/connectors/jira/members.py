@@ -18,7 +18,7 @@ from knowledge_pipeline.text import is_list, is_object
 _PAGE_SIZE = 100  # the most that Cloud gives
 _MAX_READS = 3
 
-Json = Mapping[str, Any]
+_Json = Mapping[str, Any]
 
 
 def list_members(connection: JiraProjectsConnection) -> Iterator[OrganisationMember]:
@@ -41,10 +41,17 @@ def list_members(connection: JiraProjectsConnection) -> Iterator[OrganisationMem
                 f"{api.service} shows no project at all: give our account the permission Browse Projects"
             )
         for project in projects:
-            yield _to_member(project, api.url)
+            category: _Json = project.get("projectCategory") or {}
+            yield OrganisationMember(
+                name=str(project["key"]),
+                title=str(project.get("name") or ""),
+                url=f"{api.url}/browse/{project['key']}",
+                archived=bool(project.get("archived")),
+                topics=(str(category["name"]),) if category.get("name") else (),
+            )
 
 
-def _list_cloud(api: JiraClient) -> list[Json]:
+def _list_cloud(api: JiraClient) -> list[_Json]:
     for _ in range(_MAX_READS):
         if (projects := _read_pages(api)) is not None:
             return projects
@@ -53,13 +60,13 @@ def _list_cloud(api: JiraClient) -> list[Json]:
     )
 
 
-def _read_pages(api: JiraClient) -> list[Json] | None:
+def _read_pages(api: JiraClient) -> list[_Json] | None:
     """All pages, by offset; None: they do not fit together.
 
     Each begins with the last project of the one before. If it does not, a project before it came or
     went, and another one may be lost between the two pages.
     """
-    projects: list[Json] = []
+    projects: list[_Json] = []
     while True:
         start = max(0, len(projects) - 1)
         question: dict[str, Any] = {"startAt": start, "maxResults": _PAGE_SIZE, "orderBy": "key"}
@@ -77,20 +84,9 @@ def _read_pages(api: JiraClient) -> list[Json] | None:
             )
 
 
-def _require_projects(api: JiraClient, answer: Any) -> list[Json]:
+def _require_projects(api: JiraClient, answer: Any) -> list[_Json]:
     if not is_list(answer) or not all(is_object(project) and project.get("key") for project in answer):
         raise SourceUnavailable(
             f"{api.service} answered without a list of projects: nothing is deleted: try again later"
         )
     return answer
-
-
-def _to_member(project: Json, site_url: str) -> OrganisationMember:
-    category: Json = project.get("projectCategory") or {}
-    return OrganisationMember(
-        name=str(project["key"]),
-        title=str(project.get("name") or ""),
-        url=f"{site_url}/browse/{project['key']}",
-        archived=bool(project.get("archived")),
-        topics=(str(category["name"]),) if category.get("name") else (),
-    )
