@@ -201,7 +201,7 @@ class Remote:
     is_wiki: bool = False
 
     def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
-        """What git is given for one command: the token of an App lasts an hour.
+        """What one command of git needs; an App has a new token every hour.
 
         Raises:
             SourceRefused, SourceUnavailable: GitHub gives no token for the App.

@@ -191,8 +191,6 @@ class GitHistorySource(Source):
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One commit, without its diff."""
-
     id: str
     parents: tuple[str, ...]
     author: str | None
@@ -238,7 +236,6 @@ def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]
 
 
 def _get_subject(commit: _Commit) -> str:
-    """The first line of the message."""
     return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
 
 

@@ -45,7 +45,6 @@ _DAMAGE_PATTERN = re.compile(
     re.IGNORECASE,
 )
 _MAX_ATTEMPTS = 4  # some 5 s in all: git does not say how long its server asks it to wait
-_NO_HEAD_MESSAGE = "couldn't find remote ref head"
 
 
 class Mirror:
@@ -191,7 +190,7 @@ class Mirror:
         try:
             self._fetch_refs(repository, f"+HEAD:{_HEAD_REF}", "+refs/heads/*:refs/heads/*")
         except GitError as failure:
-            if _NO_HEAD_MESSAGE not in failure.stderr.lower():
+            if "couldn't find remote ref head" not in failure.stderr.lower():
                 raise
             run_git(["update-ref", "-d", _HEAD_REF], repository=repository)
             self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
@@ -231,7 +230,7 @@ class Mirror:
 
 
 def find_pull_lister(source: SourceConfig) -> Callable[[], Sequence[str]] | None:
-    """What lists the heads of open pull requests by name; None: nobody may ask the service, or none is known.
+    """The function that lists the heads of open pull requests by name; None: no service with a token has them.
 
     It raises SourceRefused, SourceUnavailable as the listing of pull requests does.
     """

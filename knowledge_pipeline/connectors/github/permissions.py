@@ -79,15 +79,13 @@ class _CollaboratorReader:
         """With the addresses that a query of a hundred shows; they are missing where it is refused."""
         for start in range(0, len(people), _ADDRESSES_PER_QUERY):
             several = people[start : start + _ADDRESSES_PER_QUERY]
-            emails = self._find_addresses([str(person.get("node_id")) for person in several])
+            ids = [str(person.get("node_id")) for person in several]
+            try:
+                nodes = self._client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
+            except SourceRefused:
+                self.problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
+                nodes = ()
+            emails = {node["login"]: str(node["email"]) for node in nodes if node and node.get("email")}
             for person in several:
                 if (person.get("permissions") or {"pull": True}).get("pull"):
-                    yield Member(str(person["login"]), emails.get(str(person["login"])))
-
-    def _find_addresses(self, ids: Sequence[str]) -> dict[str, str]:
-        try:
-            nodes = self._client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
-        except SourceRefused:
-            self.problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
-            return {}
-        return {str(node["login"]): str(node["email"]) for node in nodes if node and node.get("email")}
+                    yield Member(str(person["login"]), emails.get(person["login"]))

@@ -276,7 +276,6 @@ class GitlabErrors:
 
 
 def _find_full_path(connection: GitlabConnection | GitlabGroupConnection) -> str:
-    """Of the project, or the group."""
     return connection.project if isinstance(connection, GitlabConnection) else connection.group
 
 

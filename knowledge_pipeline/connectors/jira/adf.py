@@ -1,7 +1,7 @@
 """Atlassian Document Format as Markdown: what Jira Cloud and Confluence hold instead of text.
 
-Every node of the published schema has its place here; of a node that is not known, the text is
-kept. Whatever JSON comes in, nothing is raised.
+Every node of the published schema has its place here; of an unknown node, the text is kept. Whatever JSON
+comes in, nothing is raised.
 
 Source: https://developer.atlassian.com/cloud/jira/platform/apis/document/structure/
 """

@@ -56,7 +56,7 @@ class JiraClient:
 
     @property
     def is_cloud(self) -> bool:
-        """Whether it is Cloud; without a token, Jira itself is asked."""
+        """Whether it is Cloud; without a token, Jira itself says so."""
         if self._is_cloud is None:
             answer: dict[str, Any] = {} if self.is_authenticated else self.get("serverInfo", version="2")
             self._is_cloud = bool(answer.get("deploymentType") == "Cloud")

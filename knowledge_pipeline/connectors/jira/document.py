@@ -219,13 +219,8 @@ def _list_remote_links(ticket: Ticket) -> list[dict[str, str]]:
         to: Mapping[str, Any] = remote_link.get("object") or {}
         if url := str(to.get("url") or ""):
             title = " ".join(str(to.get("title") or url).split())
-            links.append(
-                {
-                    "title": title,
-                    "url": url,
-                    "relationship": str(remote_link.get("relationship") or "links to"),
-                }
-            )
+            relationship = str(remote_link.get("relationship") or "links to")
+            links.append({"title": title, "url": url, "relationship": relationship})
     return links
 
 

@@ -201,7 +201,7 @@ class _PermissionReader:
                     "the project's lead is not shown", f"project/{quote(project, safe='')}"
                 )
                 readers.update(self._to_people([shown.get("lead")]))
-            elif kind == "applicationRole":  # who may use it is not told: a mapping may say
+            elif kind == "applicationRole":  # Jira does not say who may use it: a mapping may
                 readers.add(Member.group(f"application:{name or 'any'}"))
             else:
                 note = f"permissions by {kind} are not taken in: who has only those sees nothing"

@@ -1,4 +1,4 @@
-"""Tickets of Jira, Cloud or Server: one document a ticket, with its comments and, where asked, more."""
+"""Tickets of Jira, Cloud or Server: one document a ticket, with its comments and, where configured, more."""
 
 from __future__ import annotations
 
