@@ -230,7 +230,7 @@ class Mirror:
 
 
 def find_pull_lister(source: SourceConfig) -> Callable[[], Sequence[str]] | None:
-    """The function that lists the heads of open pull requests by name; None: no service with a token has them.
+    """The function that lists the heads of open pull requests by name; None: no service may be asked.
 
     It raises SourceRefused, SourceUnavailable as the listing of pull requests does.
     """

@@ -89,14 +89,12 @@ def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
     Reads nothing but whether a folder above has a repository.
     """
     trigger, connection = resolve_trigger(source), source.connection
-    if isinstance(connection, GitConnection):
-        is_watched = trigger in {"on_commit", "realtime"}
-        watch = WatchedBranch(_repository_name(connection), connection.branch, source.branches)
-        return watch if is_watched else None
-    if not isinstance(connection, LocalConnection):
-        return None
-    repository = find_repository(connection.path) if trigger == "on_commit" else None
-    return WatchedBranch(str(repository), None) if repository is not None else None
+    if isinstance(connection, GitConnection) and trigger in {"on_commit", "realtime"}:
+        return WatchedBranch(_repository_name(connection), connection.branch, source.branches)
+    if isinstance(connection, LocalConnection) and trigger == "on_commit":
+        repository = find_repository(connection.path)
+        return WatchedBranch(str(repository), None) if repository is not None else None
+    return None
 
 
 def find_repository(folder: Path) -> Path | None:

@@ -78,7 +78,7 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
         self._client.close()
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:
-        """The files that were uploaded to its texts; each is identified by its secret, which never changes."""
+        """The files that were uploaded to its texts; their secrets, which never change, identify them."""
         uploads = f"{self.connection.location}/uploads/"
         for part in text.split(uploads)[1:]:
             if match := _UPLOADED.match(part):

@@ -159,8 +159,9 @@ class _AdfRenderer:
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
         attributes = _attributes_of(node)
-        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "")
-        label = label or str(attributes.get("panelIconText") or "")
+        label = _PANEL_LABELS.get(str(attributes.get("panelType"))) or str(
+            attributes.get("panelIconText") or ""
+        )
         text = self.render_blocks(_children_of(node), depth)
         first_type = next((_type_of(child) for child in _children_of(node)), "")
         if not label or not text:

@@ -58,13 +58,14 @@ def build_clauses(filters: TicketCriteria) -> list[str]:
         ConfigError: the user's `jql` does not close what it opens.
     """
     own = _strip_order_by(filters.jql or "")
-    return [
-        *([f"({own})"] if own else []),
-        *_build_in_clause("project", filters.projects),
-        *_build_in_clause("issuetype", filters.issue_types),
-        *_build_in_clause("status", filters.statuses),
-        *_build_in_clause("labels", filters.labels),
-    ]
+    listed = (
+        ("project", filters.projects),
+        ("issuetype", filters.issue_types),
+        ("status", filters.statuses),
+        ("labels", filters.labels),
+    )
+    clauses = [f"{name} in ({', '.join(map(_quote_value, values))})" for name, values in listed if values]
+    return [f"({own})", *clauses] if own else clauses
 
 
 def build_jql(
@@ -122,10 +123,6 @@ def _strip_order_by(jql: str) -> str:
 
 def _quote_value(value: str) -> str:
     return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
-
-
-def _build_in_clause(field: str, values: tuple[str, ...]) -> list[str]:
-    return [f"{field} in ({', '.join(_quote_value(value) for value in values)})"] if values else []
 
 
 @dataclass(frozen=True, slots=True)
