@@ -59,7 +59,7 @@ NewestCommits = dict[str, tuple[int, str]]
 """Path to (seconds since 1970, commit id)."""
 
 _PAGE_FORMAT_VERSION = "1"  # changes whenever the same file may make another page of a wiki
-_CACHE_FORMAT_VERSION = 1
+_CACHE_VERSION = 1  # of the files with the newest commits
 _MAX_REMEMBERED_PATHS = 100_000  # of all branches, some 25 MB
 _MAX_UNSAVED_PATHS = 100  # touched since a file was written, which holds all paths
 _COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
@@ -399,7 +399,7 @@ def _load_cache(file: Path) -> _CachedFile | None:
     try:
         with file.open("rb") as opened:
             stamp, cached = _to_stamp(os.fstat(opened.fileno())), json.load(opened)
-        if cached["format"] == _CACHE_FORMAT_VERSION:
+        if cached["format"] == _CACHE_VERSION:
             commits = {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
             return _remember(file, _CachedFile(stamp, cached["tip"], commits))
     except (OSError, ValueError, KeyError, TypeError):
@@ -409,9 +409,7 @@ def _load_cache(file: Path) -> _CachedFile | None:
 
 def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    content = json.dumps(
-        {"format": _CACHE_FORMAT_VERSION, "tip": tip, "paths": commits}, separators=(",", ":")
-    )
+    content = json.dumps({"format": _CACHE_VERSION, "tip": tip, "paths": commits}, separators=(",", ":"))
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
     with os.fdopen(handle, "w", encoding="ascii") as new:
         new.write(content)
