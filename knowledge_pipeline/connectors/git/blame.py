@@ -63,7 +63,7 @@ def find_checkout(source: SourceConfig, cache: Path) -> Checkout | None:
     connection = source.connection
     if isinstance(connection, LocalConnection):
         folder = connection.path.expanduser().absolute()
-        root = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+        root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
         if root is None:
             return None
         prefix = "" if root == folder else f"{folder.relative_to(root).as_posix()}/"
@@ -103,14 +103,14 @@ def read_commits(checkout: Checkout, commits: list[str]) -> dict[str, CommitSumm
     output = run_git(
         ["cat-file", "--batch"], repository=checkout.repository, stdin=requests, timeout_s=_TIMEOUT_S
     )
-    found: dict[str, CommitSummary] = {}
+    summaries: dict[str, CommitSummary] = {}
     for commit in commits:
         header, _, output = output.partition(b"\n")
         size_bytes = int(header.split()[2])
         raw, output = output[:size_bytes], output[size_bytes + 1 :]
         signed = parse_signature(raw)
-        found[commit] = CommitSummary(signed.author, signed.committed, parse_message(raw))
-    return found
+        summaries[commit] = CommitSummary(signed.author, signed.committed, parse_message(raw))
+    return summaries
 
 
 def _join_ranges(lines: list[bytes]) -> Iterator[BlamedRange]:

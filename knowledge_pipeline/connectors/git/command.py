@@ -1,4 +1,9 @@
-"""The checked address of a git repository, with its credentials apart."""
+"""Runs git, without a shell, without prompts, and without a repository's own programs.
+
+Hooks, pagers and helpers of other transports are off, whether the environment or a repository's
+configuration asks for them. Credentials travel in the environment as an HTTP header: not in arguments,
+addresses or messages.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,14 +34,8 @@ from knowledge_pipeline.config.connections import (
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 
-# FOLD sources.git.command
-# Run git without a shell, without prompts, and without a repository's own programs.
-#
-# Hooks, pagers and helpers of other transports are off, whether the environment or a repository's
-# configuration asks for them. Credentials travel in the environment as an HTTP header: not in arguments,
-# addresses or messages.
-
 LOCAL_TIMEOUT_S = 1800.0
+FETCH_TIMEOUT_S = 3600.0
 _ALLOWED_VARIABLES = re.compile(
     r"^GIT_(?:SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|PROXY_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH)$"
 )
@@ -48,8 +47,35 @@ _GLOBAL_OPTIONS = (
 )  # fmt: skip
 
 
+_ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
+_WIKI_REMEDY = (
+    "a wiki is there once its first page is written: write one, correct the connection and its token, or "
+    "remove connection.wiki (nothing is deleted meanwhile)"
+)
+_TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
+_HTTP_STATUS = re.compile(r"returned error: (\d{3})")
+_TRANSIENT_CLIENT_ERRORS = frozenset({"408", "425", "429"})
+_TRANSIENT_FAILURE = re.compile(
+    r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
+    r"(?:couldn't|failed to|unable to) connect|network is unreachable|no route to host|early eof|rpc failed|"
+    r"unexpected disconnect|hung up|too slow|transfer closed|empty reply|broken pipe|no space left|"
+    r"cannot lock ref|unable to create .*\.lock",
+    re.IGNORECASE,
+)
+_REFUSED_CREDENTIALS = re.compile(
+    r"authentication failed|could not read (?:username|password)", re.IGNORECASE
+)
+_PERMANENT_FAILURE = re.compile(
+    r"authentication failed|could not read (?:username|password)|permission denied|access denied|denied to|"
+    r"not found|does not appear to be a git repository|does not exist|not a git repository|no such file|"
+    r"host key verification failed|certificate|dubious ownership|not allowed|unable to find remote helper|"
+    r"is this a git repository|protocol .* is not supported|invalid|bad port|not exported",
+    re.IGNORECASE,
+)
+
+
 class GitError(Exception):
-    """A git command ended with an error; never leaves `sources`."""
+    """A git command ended with an error; `to_source_error` says what it means for a source."""
 
     def __init__(self, stderr: str, *, timed_out: bool = False) -> None:
         super().__init__(stderr)
@@ -165,34 +191,6 @@ def _kill_process_group(child: subprocess.Popen[bytes]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-FETCH_TIMEOUT_S = 3600.0
-_ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
-_WIKI_REMEDY = (
-    "a wiki is there once its first page is written: write one, correct the connection and its token, or "
-    "remove connection.wiki (nothing is deleted meanwhile)"
-)
-_TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
-_HTTP_STATUS = re.compile(r"returned error: (\d{3})")
-_TRANSIENT_CLIENT_ERRORS = frozenset({"408", "425", "429"})
-_TRANSIENT_FAILURE = re.compile(
-    r"could not resolve|temporary failure|connection (?:refused|reset|timed out|closed)|timed out|"
-    r"(?:couldn't|failed to|unable to) connect|network is unreachable|no route to host|early eof|rpc failed|"
-    r"unexpected disconnect|hung up|too slow|transfer closed|empty reply|broken pipe|no space left|"
-    r"cannot lock ref|unable to create .*\.lock",
-    re.IGNORECASE,
-)
-_REFUSED_CREDENTIALS = re.compile(
-    r"authentication failed|could not read (?:username|password)", re.IGNORECASE
-)
-_PERMANENT_FAILURE = re.compile(
-    r"authentication failed|could not read (?:username|password)|permission denied|access denied|denied to|"
-    r"not found|does not appear to be a git repository|does not exist|not a git repository|no such file|"
-    r"host key verification failed|certificate|dubious ownership|not allowed|unable to find remote helper|"
-    r"is this a git repository|protocol .* is not supported|invalid|bad port|not exported",
-    re.IGNORECASE,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Remote:
     """An address that git understands, free of passwords, and who reads it."""
@@ -203,7 +201,7 @@ class Remote:
     is_wiki: bool = False
 
     def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
-        """What git is given for one command: the token of an App lasts an hour.
+        """What one command of git needs; an App has a new token every hour.
 
         Raises:
             SourceRefused, SourceUnavailable: GitHub gives no token for the App.
@@ -213,20 +211,24 @@ class Remote:
             # Imported here: it brings `requests`, which git does without.
             from knowledge_pipeline.connectors.github.client import GithubClient
 
-            client = GithubClient(self.app, sleep=sleep)
-            try:
+            with closing(GithubClient(self.app, sleep=sleep)) as client:
                 credentials = f"x-access-token:{client.get_installation_token()}"
-            finally:
-                client.close()
-        return _build_environment(self.url, credentials)
+        allowed = {"GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS}
+        if credentials is None:
+            return allowed
+        parts = urlsplit(self.url)
+        return allowed | {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{parts.netloc}/.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {b64encode(credentials.encode()).decode('ascii')}",
+        }
 
     def forget_credentials(self) -> None:
         """Ask for a new token of an App the next time: git was refused with the one it had."""
         if self.app and self.app.app:
-            from knowledge_pipeline.connectors.github import client as tokens
+            from knowledge_pipeline.connectors.github.client import forget_installation_token
 
-            owner = self.app.repository.partition("/")[0]
-            tokens.forget_installation_token(tokens.build_installation_key(self.app.url, self.app.app, owner))
+            forget_installation_token(self.app.url, self.app.app, self.app.repository.partition("/")[0])
 
 
 def build_remote(connection: GitConnection) -> Remote:
@@ -298,23 +300,6 @@ def _split_credentials(url_parts: SplitResult) -> tuple[str, str | None]:
     userinfo, _, host = url_parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
     return url_parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
-
-
-def _build_environment(url: str, secret: str | None) -> dict[str, str]:
-    allowed = {"GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS}
-    if secret is None:
-        return allowed
-    parts = urlsplit(url)
-    credentials = b64encode(secret.encode()).decode("ascii")
-    return allowed | {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{parts.netloc}/.extraHeader",
-        "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
-    }
-
-
-# FOLD sources.git.objects
-# Objects of a repository by id, and what a commit object says.
 
 
 @dataclass(frozen=True, slots=True)

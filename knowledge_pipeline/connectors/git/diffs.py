@@ -1,4 +1,4 @@
-"""What commits changed."""
+"""What commits changed: files, lines, and excerpts of the diff."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from knowledge_pipeline.child_process import ChildProcess
@@ -83,9 +84,7 @@ class DiffReader(ChildProcess):
             if not (block := os.read(child.stdout.fileno(), 1 << 16)):
                 return b"", False
             raw += block
-        if raw.endswith(mark):
-            return bytes(raw[: -len(mark)]), True
-        return bytes(raw), False
+        return bytes(raw.removesuffix(mark)), raw.endswith(mark)
 
 
 def _parse_diff(raw: bytes) -> Diff:
@@ -108,23 +107,17 @@ def _parse_diff(raw: bytes) -> Diff:
 
 def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:
     """For the first files of a patch: the path, and its first hunk lines, cut to the limits."""
-    taken = 0
-    for section in ("\n" + patch).split("\ndiff --git ")[1:]:
-        head, found, hunks = section.partition("\n@@ ")
-        if not found:
-            continue  # binary, renamed or emptied: nothing to show
+    sections = (section.partition("\n@@ ") for section in ("\n" + patch).split("\ndiff --git ")[1:])
+    # without hunks, it is binary, renamed or emptied: nothing to show
+    with_hunks = (section for section in sections if section[1])
+    for head, _, hunks in islice(with_hunks, _EXCERPT_FILES):
         body = f"@@ {hunks}".split("\n")
         body = [line[:_EXCERPT_LINE_CHARS] for line in body if not line.startswith("\\ ")]
         shortened = ["..."] if len(body) > _EXCERPT_LINES else []
         yield _parse_section_path(head), "\n".join([*body[:_EXCERPT_LINES], *shortened]).rstrip("\n")
-        taken += 1
-        if taken == _EXCERPT_FILES:
-            return
 
 
 def _parse_section_path(head: str) -> str:
     paths = [line[4:].rstrip("\t") for line in head.split("\n") if line.startswith(("--- ", "+++ "))]
-    for path in reversed(paths):
-        if path != "/dev/null":
-            return path.removeprefix('"').removesuffix('"')[2:]
-    return ""
+    path = next((path for path in reversed(paths) if path != "/dev/null"), "")
+    return path.removeprefix('"').removesuffix('"')[2:]

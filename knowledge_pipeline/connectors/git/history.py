@@ -1,4 +1,7 @@
-"""The history of a repository: one document per commit, newest first."""
+"""The history of a repository, newest first: one document per commit.
+
+A document has the message, the author, what changed, and excerpts of the diff.
+"""
 
 from __future__ import annotations
 
@@ -31,87 +34,13 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.text import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.times import parse_since
 
-# FOLD sources.git.commit_text
-# The text of one commit as a document: message, author, what changed, excerpts of the diff.
-
-MAX_FILES = 200  # named in the text and in the metadata
+_FORMAT_VERSION = "1"
+_MAX_FILES = 200  # named in the text and in the metadata
 _MAX_PATCH_CHARS = 4_000
 _LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {None}  # drawings, lock files, fixtures
 _TRAILER = re.compile(
     r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit, without its diff."""
-
-    id: str
-    parents: tuple[str, ...]
-    author: str | None
-    committed: datetime | None
-    message: str
-
-
-def build_commit_text(commit: Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
-    """Text and metadata of a commit.
-
-    `segments` in the metadata lists the parts of the text with their offsets in
-    characters: one "message", one "files", and a "diff" for each excerpt, with its path.
-    """
-    body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
-    date = commit.committed.isoformat() if commit.committed else "unknown"
-    signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
-    message = "\n\n".join(part for part in (subject(commit), body, signed) if part)
-    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, message)]
-    if diff.files:
-        parts.append(({"kind": "files"}, _format_files(diff.files)))
-    for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10]):
-        if detect_language(path) in _LANGUAGES_WITHOUT_EXCERPT:
-            continue
-        parts.append(({"kind": "diff", "path": path}, f"diff {path}\n{excerpt}"))
-        if sum(len(text) for _, text in parts[2:]) > _MAX_PATCH_CHARS:
-            break
-    segments: list[dict[str, Any]] = []
-    at = 0
-    for described, text in parts:
-        segments.append({**described, "start_char": at, "end_char": at + len(text)})
-        at += len(text) + 2
-    inserted, deleted = _count_lines(diff.files)
-    metadata = {
-        "sha": commit.id,
-        "parents": list(commit.parents),
-        "files": [file.path for file in diff.files[:MAX_FILES]],
-        "files_changed": len(diff.files),
-        "insertions": inserted,
-        "deletions": deleted,
-        "segments": segments,
-    }
-    return "\n\n".join(text for _, text in parts), metadata
-
-
-def subject(commit: Commit) -> str:
-    """The first line of the message."""
-    return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
-
-
-def _format_files(files: tuple[ChangedFile, ...]) -> str:
-    inserted, deleted = _count_lines(files)
-    lines = [f"Files changed: {len(files)} (+{inserted} -{deleted})"]
-    for file in files[:MAX_FILES]:
-        name = f"{file.old_path} => {file.path}" if file.old_path else file.path
-        count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
-        lines.append(f"- {' '.join(name.splitlines())} ({count})")
-    if len(files) > MAX_FILES:
-        lines.append(f"- and {len(files) - MAX_FILES} more")
-    return "\n".join(lines)
-
-
-def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:
-    return sum(file.insertions or 0 for file in files), sum(file.deletions or 0 for file in files)
-
-
-_FORMAT_VERSION = "1"
 
 
 class History(Protocol):
@@ -233,7 +162,9 @@ class GitHistorySource(Source):
         touches = iter_touched_paths(repository, ["--diff-merges=first-parent", *revisions])
         by_commit = groupby(touches, key=lambda touch: touch[2])
         return [
-            commit for commit, each in by_commit if wanted.accepts(format_path(path) for path, _, _ in each)
+            commit
+            for commit, changes in by_commit
+            if wanted.accepts(format_path(path) for path, _, _ in changes)
         ]
 
     def fetch(self, item: Item) -> Document:
@@ -241,18 +172,84 @@ class GitHistorySource(Source):
         try:
             raw = self._objects.read(item.locator)
             signed, parents = parse_signature(raw), parse_parents(raw)
-            commit = Commit(item.locator, parents, signed.author, signed.committed, parse_message(raw))
+            commit = _Commit(item.locator, parents, signed.author, signed.committed, parse_message(raw))
             diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
-        text, metadata = build_commit_text(commit, diff)
+        text, metadata = _build_commit_text(commit, diff)
         return Document(
             uri=item.uri,
             text=text,
             path=f"commit/{commit.id[:12]}",
-            title=subject(commit),
+            title=_get_subject(commit),
             url=f"{self._commit_prefix}{commit.id}" if self._commit_prefix else None,
             author=commit.author,
             last_modified=commit.committed,
             metadata=metadata,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    id: str
+    parents: tuple[str, ...]
+    author: str | None
+    committed: datetime | None
+    message: str
+
+
+def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
+    """Text and metadata of a commit.
+
+    `segments` in the metadata lists the parts of the text with their offsets in
+    characters: one "message", one "files", and a "diff" for each excerpt, with its path.
+    """
+    body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
+    date = commit.committed.isoformat() if commit.committed else "unknown"
+    signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
+    message = "\n\n".join(part for part in (_get_subject(commit), body, signed) if part)
+    parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, message)]
+    if diff.files:
+        parts.append(({"kind": "files"}, _format_files(diff.files)))
+    for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10]):
+        if detect_language(path) in _LANGUAGES_WITHOUT_EXCERPT:
+            continue
+        parts.append(({"kind": "diff", "path": path}, f"diff {path}\n{excerpt}"))
+        if sum(len(text) for _, text in parts[2:]) > _MAX_PATCH_CHARS:
+            break
+    segments: list[dict[str, Any]] = []
+    at = 0
+    for described, text in parts:
+        segments.append({**described, "start_char": at, "end_char": at + len(text)})
+        at += len(text) + 2
+    inserted, deleted = _count_lines(diff.files)
+    metadata = {
+        "sha": commit.id,
+        "parents": list(commit.parents),
+        "files": [file.path for file in diff.files[:_MAX_FILES]],
+        "files_changed": len(diff.files),
+        "insertions": inserted,
+        "deletions": deleted,
+        "segments": segments,
+    }
+    return "\n\n".join(text for _, text in parts), metadata
+
+
+def _get_subject(commit: _Commit) -> str:
+    return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
+
+
+def _format_files(files: tuple[ChangedFile, ...]) -> str:
+    inserted, deleted = _count_lines(files)
+    lines = [f"Files changed: {len(files)} (+{inserted} -{deleted})"]
+    for file in files[:_MAX_FILES]:
+        name = f"{file.old_path} => {file.path}" if file.old_path else file.path
+        count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
+        lines.append(f"- {' '.join(name.splitlines())} ({count})")
+    if len(files) > _MAX_FILES:
+        lines.append(f"- and {len(files) - _MAX_FILES} more")
+    return "\n".join(lines)
+
+
+def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:
+    return sum(file.insertions or 0 for file in files), sum(file.deletions or 0 for file in files)

@@ -1,7 +1,8 @@
 """One bare copy of a remote repository, shared by every source that reads it.
 
 It is a cache: deleting it costs only a clone. A finished clone is renamed into place, so that the
-mirror is always complete; a damaged one is cloned again at the next fetch.
+mirror is always complete; a damaged one is cloned again at the next fetch. Which pull requests are open,
+only the API of the repository's service says.
 """
 
 from __future__ import annotations
@@ -44,7 +45,6 @@ _DAMAGE_PATTERN = re.compile(
     re.IGNORECASE,
 )
 _MAX_ATTEMPTS = 4  # some 5 s in all: git does not say how long its server asks it to wait
-_NO_HEAD_MESSAGE = "couldn't find remote ref head"
 
 
 class Mirror:
@@ -64,7 +64,19 @@ class Mirror:
             Busy: another process has been fetching for longer than a fetch may take.
         """
         with self._lock():
-            self._update()
+            for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
+                shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
+            if not self._is_usable():
+                self._clone()
+                return
+            for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
+                lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
+            try:
+                self._fetch(self.repository)
+            except GitError as failure:
+                if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
+                    raise to_source_error(self.remote, failure) from failure
+                self._clone()
 
     def update_pulls(
         self, patterns: Sequence[str], *, tip: str, open_names: Sequence[str] | None
@@ -81,16 +93,16 @@ class Mirror:
         wanted = select_pull_patterns(patterns)
         with self._lock():
             listed = self._list_remote_pulls()
-            found = listed if open_names is None else listed.keys() & open_names
-            chosen = sort_pulls(name for name in found if matches_any(name, wanted))[-MAX_PULLS:]
-            held = self._list_pulls()
-            refs = [f"refs/{name}/head" for name in chosen if held.get(name) != listed[name]]
+            candidates = listed if open_names is None else listed.keys() & open_names
+            chosen = sort_pulls(name for name in candidates if matches_any(name, wanted))[-MAX_PULLS:]
+            existing = self._list_pulls()
+            refs = [f"refs/{name}/head" for name in chosen if existing.get(name) != listed[name]]
             try:
                 if refs:
                     self._fetch_refs(self.repository, *(f"+{ref}:{ref}" for ref in refs))
             except GitError as failure:
                 raise to_source_error(self.remote, failure) from failure
-            if gone := "".join(f"delete refs/{name}/head\n" for name in held.keys() - chosen):
+            if gone := "".join(f"delete refs/{name}/head\n" for name in existing.keys() - chosen):
                 run_git(["update-ref", "--stdin"], repository=self.repository, stdin=gone.encode("ascii"))
             unmerged = [f"--no-merged={tip}"] if open_names is None else []
             return self._list_pulls(*unmerged)
@@ -130,8 +142,8 @@ class Mirror:
 
     def _list_pulls(self, *options: str) -> dict[str, str]:
         """The heads of pull requests that are here, by number."""
-        held = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
-        commits = {name: commit for ref, commit in held if (name := parse_pull_ref(ref))}
+        refs = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
+        commits = {name: commit for ref, commit in refs if (name := parse_pull_ref(ref))}
         return {name: commits[name] for name in sort_pulls(commits)}
 
     def _iter_refs(self, *arguments: str) -> Iterator[tuple[str, str]]:
@@ -160,21 +172,6 @@ class Mirror:
         except Timeout as error:
             raise Busy(f"another process is still fetching {self.remote.url}: try again later") from error
 
-    def _update(self) -> None:
-        for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
-            shutil.rmtree(leftover, ignore_errors=True)  # of a clone that was killed
-        if not self._is_usable():
-            self._clone()
-            return
-        for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
-            lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
-        try:
-            self._fetch(self.repository)
-        except GitError as failure:
-            if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
-                raise to_source_error(self.remote, failure) from failure
-            self._clone()
-
     def _clone(self) -> None:
         """Fetch everything into a new folder, then let it take the mirror's place."""
         new = Path(mkdtemp(prefix=f"{self.folder.name}.new-", dir=self.folder.parent))
@@ -193,7 +190,7 @@ class Mirror:
         try:
             self._fetch_refs(repository, f"+HEAD:{_HEAD_REF}", "+refs/heads/*:refs/heads/*")
         except GitError as failure:
-            if _NO_HEAD_MESSAGE not in failure.stderr.lower():
+            if "couldn't find remote ref head" not in failure.stderr.lower():
                 raise
             run_git(["update-ref", "-d", _HEAD_REF], repository=repository)
             self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
@@ -205,20 +202,21 @@ class Mirror:
 
     def _run_remote(self, repository: Path, arguments: Sequence[str]) -> bytes:
         """The output of a command that asks the remote, tried again after errors that may pass."""
-        for attempt in range(1, _MAX_ATTEMPTS):
+        attempt = 1
+        while True:
+            environment = self.remote.build_environment()
             try:
-                return self._run_once(repository, arguments)
+                return run_git(
+                    arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S
+                )
             except GitError as failure:
-                if not may_pass(failure):
+                if attempt == _MAX_ATTEMPTS or not may_pass(failure):
                     raise
-            _pause(attempt)
-        return self._run_once(repository, arguments)
+            # Imported here: it brings `requests`, which git does without.
+            from knowledge_pipeline.connectors.http_retry import compute_backoff_s
 
-    def _run_once(self, repository: Path, arguments: Sequence[str]) -> bytes:
-        environment = self.remote.build_environment()
-        return run_git(
-            arguments, repository=repository, extra_environment=environment, timeout_s=FETCH_TIMEOUT_S
-        )
+            time.sleep(compute_backoff_s(attempt))
+            attempt += 1
 
     def _is_usable(self) -> bool:
         """Whether it is a repository in which every branch leads to a commit."""
@@ -231,29 +229,16 @@ class Mirror:
         return True
 
 
-def _pause(attempt: int) -> None:
-    """Wait before the next attempt, longer each time."""
-    # Imported here: it brings `requests`, which git does without.
-    from knowledge_pipeline.connectors.http_retry import compute_backoff_s
-
-    time.sleep(compute_backoff_s(attempt))
-
-
-# FOLD sources.git.open_pulls
-# Which pull requests of a repository are open, by the API of its service: git does not say.
-
-_SINCE_EVER = "1970-01-01"
-
-
 def find_pull_lister(source: SourceConfig) -> Callable[[], Sequence[str]] | None:
-    """What lists the heads of open pull requests by name; None: nobody may ask the service, or none is known.
+    """The function that lists the heads of open pull requests by name; None: no service may be asked.
 
     It raises SourceRefused, SourceUnavailable as the listing of pull requests does.
     """
     api = source.permission_connection
-    if isinstance(api, GithubConnection) and (api.token or api.app):
-        return partial(_list_open_pulls, api)
-    return partial(_list_open_pulls, api) if isinstance(api, GitlabConnection) and api.token else None
+    if not isinstance(api, GithubConnection | GitlabConnection):
+        return None
+    is_authenticated = api.token or (isinstance(api, GithubConnection) and api.app)
+    return partial(_list_open_pulls, api) if is_authenticated else None
 
 
 def _list_open_pulls(connection: GithubConnection | GitlabConnection) -> Sequence[str]:
@@ -262,7 +247,7 @@ def _list_open_pulls(connection: GithubConnection | GitlabConnection) -> Sequenc
     from knowledge_pipeline.connectors.github.documents import GithubPullRequests
     from knowledge_pipeline.connectors.gitlab.documents import GitlabMergeRequests
 
-    filters = ConversationFilters(state="open", since=_SINCE_EVER)
+    filters = ConversationFilters(state="open", since="1970-01-01")
     is_github = isinstance(connection, GithubConnection)
     pulls = GithubPullRequests(connection, filters) if is_github else GitlabMergeRequests(connection, filters)
     with pulls:

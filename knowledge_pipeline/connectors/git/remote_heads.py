@@ -89,22 +89,20 @@ def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
     Reads nothing but whether a folder above has a repository.
     """
     trigger, connection = resolve_trigger(source), source.connection
-    if isinstance(connection, GitConnection):
-        is_watched = trigger in {"on_commit", "realtime"}
-        watch = WatchedBranch(_repository_name(connection), connection.branch, source.branches)
-        return watch if is_watched else None
-    if not isinstance(connection, LocalConnection):
-        return None
-    repository = find_repository(connection.path) if trigger == "on_commit" else None
-    return WatchedBranch(str(repository), None) if repository is not None else None
+    if isinstance(connection, GitConnection) and trigger in {"on_commit", "realtime"}:
+        return WatchedBranch(_repository_name(connection), connection.branch, source.branches)
+    if isinstance(connection, LocalConnection) and trigger == "on_commit":
+        repository = find_repository(connection.path)
+        return WatchedBranch(str(repository), None) if repository is not None else None
+    return None
 
 
 def find_repository(folder: Path) -> Path | None:
     """The repository that a folder of this machine lies in: the folder with `.git`, or a bare one."""
     start = folder.expanduser().absolute()
-    for place in (start, *start.parents):
-        if (place / ".git").exists():
-            return place
+    for root in (start, *start.parents):
+        if (root / ".git").exists():
+            return root
     return start if (start / "HEAD").is_file() and (start / "objects").is_dir() else None
 
 
@@ -123,10 +121,10 @@ def find_git_folder(repository: Path) -> Path:
     """
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        place = run_git(arguments, repository=git_folder_of(repository))
+        output = run_git(arguments, repository=git_folder_of(repository))
     except GitError as failure:
         raise SourceRefused(f"the repository in {repository} cannot be read: repair it") from failure
-    return Path(place.decode("utf-8", "surrogateescape").rstrip("\n"))
+    return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
 
 
 def find_hooks_folder(repository: Path) -> Path:
@@ -139,25 +137,26 @@ def find_hooks_folder(repository: Path) -> Path:
 
 def group_by_watched_branch(sources: Iterable[SourceConfig]) -> dict[WatchedBranch, list[SourceConfig]]:
     """The sources that wait for commits, by their branch."""
-    found: dict[WatchedBranch, list[SourceConfig]] = {}
+    groups: dict[WatchedBranch, list[SourceConfig]] = {}
     for source in sources:
-        if (what := find_watched_branch(source)) is not None:
-            found.setdefault(what, []).append(source)
-    return found
+        if (watch := find_watched_branch(source)) is not None:
+            groups.setdefault(watch, []).append(source)
+    return groups
 
 
 def build_queries(watched: Mapping[WatchedBranch, Sequence[SourceConfig]]) -> dict[str, RemoteHeadQuery]:
     """The repositories to ask for what is watched, by name."""
-    found: dict[str, RemoteHeadQuery] = {}
-    for what, sources in watched.items():
-        one = found.setdefault(what.repository, RemoteHeadQuery(what.repository))
-        one.branches.add(what.branch)
-        one.patterns.update(what.further)
+    queries: dict[str, RemoteHeadQuery] = {}
+    for watch, sources in watched.items():
+        query = queries.setdefault(watch.repository, RemoteHeadQuery(watch.repository))
+        query.branches.add(watch.branch)
+        query.patterns.update(watch.further)
         for source in sources:
-            way = source.connection if isinstance(source.connection, GitConnection) else Path(what.repository)
-            if not any(_is_same_connection(way, known) for known in one.connections):
-                one.connections.append(way)
-    return found
+            own = source.connection
+            connection = own if isinstance(own, GitConnection) else Path(watch.repository)
+            if not any(_is_same_connection(connection, other) for other in query.connections):
+                query.connections.append(connection)
+    return queries
 
 
 def poll_remote_heads(
@@ -210,9 +209,9 @@ def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeo
         return _parse_ls_remote(_ls_remote(remote, "--heads", timeout_s), query)
     if query.head_branch is not None:
         listed = _ls_remote(remote, "--heads", timeout_s)
-        known = _parse_ls_remote(listed, query).branches
-        if (head := known.get(query.head_branch)) is not None:
-            return RemoteHeads(head, known, query.head_branch)
+        branches = _parse_ls_remote(listed, query).branches
+        if (head := branches.get(query.head_branch)) is not None:
+            return RemoteHeads(head, branches, query.head_branch)
     return _parse_ls_remote(_ls_remote(remote, "--symref", timeout_s), query)
 
 

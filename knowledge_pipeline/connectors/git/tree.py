@@ -1,4 +1,10 @@
-"""Files of a git repository at the tip of one branch, and what further ones have otherwise, by the mirror."""
+"""Files of a git repository at the tip of one branch, and what further ones have otherwise, by the mirror.
+
+The newest commit of each path is cached next to the mirror. "Newest" is the greatest (time of commit, id)
+among the commits that can be reached from the tip and whose diff names the path; a merge names only what it
+changed against all of its parents. As it is a maximum, the result at an ancestor of the tip and the commits
+since give the same result as the whole history.
+"""
 
 from __future__ import annotations
 
@@ -49,163 +55,14 @@ from knowledge_pipeline.records import (
 )
 from knowledge_pipeline.text import matches_any
 
-# FOLD sources.git.newest_commits
-# The newest commit that touched each path of a branch, cached next to the mirror.
-#
-# "Newest" is the greatest (time of commit, id) among the commits that can be reached from the tip and whose
-# diff names the path; a merge names only what it changed against all of its parents. As it is a maximum,
-# the result at an ancestor of the tip and the commits since give the same result as the whole history.
-
-_FORMAT_VERSION = 1
-_MAX_REMEMBERED_PATHS = 100_000  # of all branches, some 25 MB
-_MAX_UNSAVED_PATHS = 100  # touched since a file was written, which holds all paths
-_COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
-
 NewestCommits = dict[str, tuple[int, str]]
 """Path to (seconds since 1970, commit id)."""
 
-
-class _CachedFile(NamedTuple):
-    """What a cached file holds; never changed."""
-
-    stamp: tuple[int, ...]  # of the file, which is replaced, not written again
-    tip: str
-    commits: NewestCommits
-    unsaved: int = 0  # paths that were touched since the file was written
-
-
-_cached_files: LRUCache[Path, _CachedFile] = LRUCache(
-    _MAX_REMEMBERED_PATHS, getsizeof=lambda cached: len(cached.commits)
-)
-_cached_files_lock = threading.Lock()
-
-
-def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache: Path) -> NewestCommits:
-    """The newest commit of every path that any commit up to `tip` touched.
-
-    Args:
-        repository: the git folder.
-        tip: id of a commit.
-        branch: names the cached file, one for each branch.
-        cache: folder of the cached files, made if missing.
-
-    Raises:
-        GitError: the history cannot be read.
-    """
-    file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
-    known = _load_cache(file)
-    if known and known.tip == tip:
-        return known.commits
-    if known and not _is_ancestor(repository, known.tip, tip):
-        known = None
-    base, commits = (known.tip, known.commits) if known else (None, {})
-    newest = read_newest_commits(repository, tip, base=base, known=commits)
-    unsaved = len(find_touched(commits, newest)) + (known.unsaved if known else 0)
-    if known and unsaved <= _MAX_UNSAVED_PATHS:  # the next process reads these few commits again
-        _remember(file, known._replace(tip=tip, commits=newest, unsaved=unsaved))
-    else:
-        _save_cache(file, tip, newest)
-    return newest
-
-
-def find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
-    """The paths whose newest commit is another one."""
-    touched = {path for path, commit in now.items() if before.get(path) != commit}
-    return touched.union(before.keys() - now.keys())
-
-
-def read_newest_commits(
-    repository: Path, tip: str, *, base: str | None, known: NewestCommits | None = None
-) -> NewestCommits:
-    """The newest commit of every path, of `known` and of the commits since `base`.
-
-    Raises GitError where the history cannot be read.
-    """
-    newest = dict(known or {})
-    since = [f"^{base}"] if base else []
-    for path, when, commit in iter_touched_paths(repository, ["-c", tip, *since]):
-        if (when, commit) > newest.get(path, (-(1 << 63), "")):
-            newest[path] = (when, commit)
-    return newest
-
-
-def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
-
-    Args:
-        repository: the git folder.
-        revisions: which commits, and how merges are compared, as `git log` takes them.
-
-    Raises:
-        GitError: the history cannot be read.
-    """
-    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
-    plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
-    arguments = ["log", *output, *plain, *revisions, "--"]
-    commit, when, first = "", 0, False
-    for entry in stream_git(arguments, repository=repository):
-        if entry.startswith(_COMMIT_MARK):
-            commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
-            commit, when, first = commit_id, int(seconds or 0), True
-        elif entry:
-            # git puts one line feed between a commit and its first path
-            yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
-            first = False
-
-
-def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
-    try:
-        run_git(["merge-base", "--is-ancestor", older, newer], repository=repository)
-    except GitError:  # it is not, or is gone since a force push
-        return False
-    return True
-
-
-def _load_cache(file: Path) -> _CachedFile | None:
-    with _cached_files_lock:
-        known = _cached_files.get(file)
-    if known and known.stamp == _read_stamp(file):
-        return known
-    try:
-        with file.open("rb") as opened:
-            stamp, cached = _to_stamp(os.fstat(opened.fileno())), json.load(opened)
-        if cached["format"] == _FORMAT_VERSION:
-            commits = {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
-            return _remember(file, _CachedFile(stamp, cached["tip"], commits))
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # missing or damaged: a cache is made anew
-    return None
-
-
-def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"format": _FORMAT_VERSION, "tip": tip, "paths": commits}, separators=(",", ":"))
-    handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
-    with os.fdopen(handle, "w", encoding="ascii") as new:
-        new.write(content)
-    stamp = _read_stamp(Path(name))
-    Path(name).replace(file)
-    _remember(file, _CachedFile(stamp, tip, commits))
-
-
-def _remember(file: Path, cached: _CachedFile) -> _CachedFile:
-    if len(cached.commits) <= _MAX_REMEMBERED_PATHS:
-        with _cached_files_lock:
-            _cached_files[file] = cached
-    return cached
-
-
-def _read_stamp(file: Path) -> tuple[int, ...]:
-    """Identifies a file and its content; empty where there is none."""
-    with suppress(OSError):
-        return _to_stamp(file.stat())
-    return ()
-
-
-def _to_stamp(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
+_PAGE_FORMAT_VERSION = "1"  # changes whenever the same file may make another page of a wiki
+_CACHE_VERSION = 1  # of the files with the newest commits
+_MAX_REMEMBERED_PATHS = 100_000  # of all branches, some 25 MB
+_MAX_UNSAVED_PATHS = 100  # touched since a file was written, which holds all paths
+_COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
 _MAX_PEEK_BYTES = 64_000_000  # a larger file is not read to see what it is
 _MAX_REMEMBERED_LINES = 100_000  # of all trees, some 50 MB
 
@@ -223,6 +80,21 @@ _listed_trees: LRUCache[tuple[Path, str | None, int], _ListedTree] = LRUCache(
 )
 """By repository, branch and the identity of the selection: most lines are those of the listing before."""
 _listed_trees_lock = threading.Lock()
+
+
+class _CachedFile(NamedTuple):
+    """What a cached file holds; never changed."""
+
+    stamp: tuple[int, ...]  # of the file, which is replaced, not written again
+    tip: str
+    commits: NewestCommits
+    unsaved: int = 0  # paths that were touched since the file was written
+
+
+_cached_files: LRUCache[Path, _CachedFile] = LRUCache(
+    _MAX_REMEMBERED_PATHS, getsizeof=lambda cached: len(cached.commits)
+)
+_cached_files_lock = threading.Lock()
 
 
 class GitTree:
@@ -268,10 +140,8 @@ class GitTree:
             return
         try:
             newest = self._load_newest_commits(tip, self._branch)
-            if self._further:
-                yield from self._list_branches(tip, newest)
-                return
-            yield from self._list_branch(tip, newest)
+            list_files = self._list_branches if self._further else self._list_branch
+            yield from list_files(tip, newest)
         except GitError as failure:
             raise self._mirror.mark_broken(failure) from failure
 
@@ -304,13 +174,13 @@ class GitTree:
     def _list_branch(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch; a line that was listed before is read again if its commit is another."""
         with _listed_trees_lock:
-            known = _listed_trees.get(self.key, _ListedTree(self._selection, newest, {}))
-        earlier, touched = known.entries, find_touched(known.newest, newest)
+            listed = _listed_trees.get(self.key, _ListedTree(self._selection, newest, {}))
+        earlier, touched = listed.entries, find_touched(listed.newest, newest)
         entries = dict[bytes, FileEntry | None]()
         for line in self._stream_tree(tip):
             entry = earlier.get(line)
-            is_known = line in earlier if entry is None else entry.path not in touched
-            entries[line] = entry = entry if is_known else self._to_entry(line, newest)
+            is_current = line in earlier if entry is None else entry.path not in touched
+            entries[line] = entry = entry if is_current else self._to_entry(line, newest)
             if entry is not None:
                 yield entry
         if len(entries) <= _MAX_REMEMBERED_LINES:
@@ -338,7 +208,13 @@ class GitTree:
                 yield entry
         for name, commit in tips.items():
             firsts = sorted(file for file, names in present.items() if names[0] == name)
-            newest = self._find_newest_commits(commit, name, tip) if firsts else {}
+            if not firsts:
+                continue
+            newest = (
+                read_newest_commits(self._mirror.repository, commit, base=tip)
+                if is_pull_name(name)
+                else self._load_newest_commits(commit, name)
+            )
             for file in firsts:
                 if entry := self._to_entry(variants[file], newest, present=present[file]):
                     yield entry
@@ -353,11 +229,6 @@ class GitTree:
         open_names = self._list_open_pulls() if self._list_open_pulls else None
         pulls = self._mirror.update_pulls(self._further, tip=tip, open_names=open_names)
         return tips | {name: commit for name, commit in pulls.items() if name not in branches}
-
-    def _find_newest_commits(self, commit: str, name: str, tip: str) -> NewestCommits:
-        if is_pull_name(name):
-            return read_newest_commits(self._mirror.repository, commit, base=tip)
-        return self._load_newest_commits(commit, name)
 
     def _stream_tree(self, commit: str) -> Iterator[bytes]:
         arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", commit]
@@ -383,7 +254,7 @@ class GitTree:
         path = decode_path(name)
         if self._selection.is_pruned(path.rpartition("/")[0]):
             return None
-        commit = _find_commit(newest_commits, path)
+        commit = newest_commits.get(path, (0, ""))[1]  # empty where none touched it
         revision, locator = f"{object_id}:{commit[:12]}", f"{object_id}:{commit}"
         if absent or present:
             noted = json.dumps({BRANCHES_KEY: present} if present else {ABSENT_KEY: absent})
@@ -405,26 +276,17 @@ class GitTree:
             raise self._mirror.mark_broken(failure) from failure
 
 
-def _find_commit(newest: NewestCommits, path: str) -> str:
-    """The newest commit that touched a path; empty where none did."""
-    return newest.get(path, (0, ""))[1]
-
-
 def _identify(line: bytes) -> bytes:
     """Blob and path of a line of `git ls-tree`: what makes a file the same in two branches."""
     attributes, _, name = line.partition(b"\t")
     return attributes.split()[2] + b"\t" + name
 
 
-# FOLD sources.git.wiki
-# Pages of a wiki of GitHub or GitLab: the files of its git repository, with their names and addresses.
-
-FORMAT_VERSION = "1"
-"""Changes whenever the same file may make another page."""
-
-
 class WikiPages(Source):
-    """The pages of one wiki. A page is named by its file, whatever its first heading says."""
+    """The pages of one wiki of GitHub or GitLab: the files of its repository, with their names and addresses.
+
+    A page is named by its file, whatever its first heading says.
+    """
 
     def __init__(self, files: Source, connection: WikiConnection) -> None:
         """`files`: of the wiki's repository."""
@@ -433,7 +295,7 @@ class WikiPages(Source):
     def discover(self) -> Iterator[Item]:
         """Every page, as `files` lists it."""
         for item in self._files.discover():
-            yield replace(item, revision=f"{item.revision}+wiki{FORMAT_VERSION}")
+            yield replace(item, revision=f"{item.revision}+wiki{_PAGE_FORMAT_VERSION}")
 
     def fetch(self, item: Item) -> Document:
         """Read one page."""
@@ -446,3 +308,129 @@ class WikiPages(Source):
     def close(self) -> None:
         """Free what the files opened."""
         self._files.close()
+
+
+def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache: Path) -> NewestCommits:
+    """The newest commit of every path that any commit up to `tip` touched.
+
+    Args:
+        repository: the git folder.
+        tip: id of a commit.
+        branch: names the cached file, one for each branch.
+        cache: folder of the cached files, made if missing.
+
+    Raises:
+        GitError: the history cannot be read.
+    """
+    file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
+    cached = _load_cache(file)
+    if cached and cached.tip == tip:
+        return cached.commits
+    if cached and not _is_ancestor(repository, cached.tip, tip):
+        cached = None
+    base, commits = (cached.tip, cached.commits) if cached else (None, {})
+    newest = read_newest_commits(repository, tip, base=base, earlier=commits)
+    unsaved = len(find_touched(commits, newest)) + (cached.unsaved if cached else 0)
+    if cached and unsaved <= _MAX_UNSAVED_PATHS:  # the next process reads these few commits again
+        _remember(file, cached._replace(tip=tip, commits=newest, unsaved=unsaved))
+    else:
+        _save_cache(file, tip, newest)
+    return newest
+
+
+def find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
+    """The paths whose newest commit is another one."""
+    touched = {path for path, commit in now.items() if before.get(path) != commit}
+    return touched.union(before.keys() - now.keys())
+
+
+def read_newest_commits(
+    repository: Path, tip: str, *, base: str | None, earlier: NewestCommits | None = None
+) -> NewestCommits:
+    """The newest commit of every path, of `earlier` and of the commits since `base`.
+
+    Raises GitError where the history cannot be read.
+    """
+    newest = dict(earlier or {})
+    since = [f"^{base}"] if base else []
+    for path, when, commit in iter_touched_paths(repository, ["-c", tip, *since]):
+        if (when, commit) > newest.get(path, (-(1 << 63), "")):
+            newest[path] = (when, commit)
+    return newest
+
+
+def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
+
+    Args:
+        repository: the git folder.
+        revisions: which commits, and how merges are compared, as `git log` takes them.
+
+    Raises:
+        GitError: the history cannot be read.
+    """
+    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
+    plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
+    arguments = ["log", *output, *plain, *revisions, "--"]
+    commit, when, first = "", 0, False
+    for entry in stream_git(arguments, repository=repository):
+        if entry.startswith(_COMMIT_MARK):
+            commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
+            commit, when, first = commit_id, int(seconds or 0), True
+        elif entry:
+            # git puts one line feed between a commit and its first path
+            yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
+            first = False
+
+
+def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
+    try:
+        run_git(["merge-base", "--is-ancestor", older, newer], repository=repository)
+    except GitError:  # it is not, or is gone since a force push
+        return False
+    return True
+
+
+def _load_cache(file: Path) -> _CachedFile | None:
+    with _cached_files_lock:
+        remembered = _cached_files.get(file)
+    if remembered and remembered.stamp == _read_stamp(file):
+        return remembered
+    try:
+        with file.open("rb") as opened:
+            stamp, cached = _to_stamp(os.fstat(opened.fileno())), json.load(opened)
+        if cached["format"] == _CACHE_VERSION:
+            commits = {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
+            return _remember(file, _CachedFile(stamp, cached["tip"], commits))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing or damaged: a cache is made anew
+    return None
+
+
+def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = json.dumps({"format": _CACHE_VERSION, "tip": tip, "paths": commits}, separators=(",", ":"))
+    handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
+    with os.fdopen(handle, "w", encoding="ascii") as new:
+        new.write(content)
+    stamp = _read_stamp(Path(name))
+    Path(name).replace(file)
+    _remember(file, _CachedFile(stamp, tip, commits))
+
+
+def _remember(file: Path, cached: _CachedFile) -> _CachedFile:
+    if len(cached.commits) <= _MAX_REMEMBERED_PATHS:
+        with _cached_files_lock:
+            _cached_files[file] = cached
+    return cached
+
+
+def _read_stamp(file: Path) -> tuple[int, ...]:
+    """Identifies a file and its content; empty where there is none."""
+    with suppress(OSError):
+        return _to_stamp(file.stat())
+    return ()
+
+
+def _to_stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns

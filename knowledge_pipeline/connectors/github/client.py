@@ -1,7 +1,10 @@
-"""GitHub's GraphQL API (docs/decisions/connectors.md), through PyGithub.
+"""GitHub's GraphQL API (docs/decisions/connectors.md), through PyGithub, and the errors of its refusals.
 
 PyGithub's requester knows the address and the identity. `http_retry` alone retries: PyGithub's own
-retries and pauses are off.
+retries and pauses are off. All sources of this process, and git, share the tokens of a GitHub App's
+installations: one token lasts an hour and reads all repositories of its installation.
+
+Source: https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -39,12 +43,8 @@ if TYPE_CHECKING:
     import github
     from github.Requester import Requester
 
-
-# FOLD sources.github.errors
-# The errors of GitHub's refusals, as sentences that say what to correct.
-#
-# A refusal is an HTTP status, or the `errors` of a GraphQL response of status 200, which may come with all,
-# some or none of the data.
+RATE_LIMIT_FIELDS = "rateLimit { cost remaining resetAt }"
+"""A part of every query: the client waits by it before the quota is spent."""
 
 GraphqlError = Mapping[str, Any]  # `type`, `message`, `path`, `extensions`
 
@@ -52,15 +52,248 @@ _RATE_LIMIT_TYPES = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
 _TOO_LARGE_TYPES = frozenset({"MAX_NODE_LIMIT_EXCEEDED", "RESOURCE_LIMITS_EXCEEDED"})
 _TIMEOUT_HINTS = ("something went wrong", "timeout", "timed out", "loading")  # without a type
 _PERMISSIONS_REMEDY = "give it the permissions that docs/sources/github.md names"
+_SECONDARY_LIMIT_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
+_RENEW_BEFORE_S = 300.0
+_RETRY_FAILED_S = 10.0  # until then, all who wait for the token get the same failure
 
 
-def is_rate_limited(errors: Sequence[GraphqlError]) -> bool:
-    """Whether the rate limit is spent: the status is 200 all the same."""
-    return any(error.get("type") in _RATE_LIMIT_TYPES for error in errors)
+@dataclass(frozen=True, slots=True)
+class GraphqlResponse:
+    """The response to a query; `errors` concern parts of it, by their `path`."""
+
+    data: dict[str, Any]
+    errors: tuple[GraphqlError, ...] = ()
+
+
+class GithubClient:
+    """The API of one repository, or of what an organisation lists. Nothing is sent before the first query."""
+
+    def __init__(
+        self, connection: GithubConnection | GithubOrganisationConnection, *, sleep: Sleep = time.sleep
+    ) -> None:
+        self.errors = GithubErrors(connection)
+        repository = connection.repository if isinstance(connection, GithubConnection) else connection.owner
+        self.owner, _, self.name = (repository or "").partition("/")
+        self._connection = connection
+        self._sleep = sleep
+        self._requester: Requester | None = None
+        self._requesters: list[Requester] = []
+        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
+        self._limit: Mapping[str, Any] | None = None  # of the last response
+
+    def close(self) -> None:
+        """Close the connections; a later query opens new ones."""
+        for requester in self._requesters:
+            requester.close()
+        self._requesters.clear()
+        self._requester = None
+
+    def execute(
+        self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
+    ) -> GraphqlResponse:
+        """The response to one query.
+
+        Args:
+            query: GraphQL, with `RATE_LIMIT_FIELDS` in it.
+            variables: its variables.
+            can_split: the caller can send smaller queries, so that a timeout is not retried.
+
+        Raises:
+            QueryTooLarge: GitHub takes too long for it.
+            SourceRefused, SourceUnavailable: the response has no data.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            # wait for the next hour's points: GitHub bans clients that go on without any
+            if (limit := self._limit) and int(limit["remaining"]) < int(limit["cost"]):
+                self._limit = None
+                wait_s = parse_retry_after(str(limit["resetAt"])) or 0.0
+                wait_or_raise(self.errors.service, wait_s, self._sleep)
+            if (answer := self._execute_once(query, variables, can_split=can_split)) is not None:
+                return answer
+        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
+
+    def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
+
+        Raises:
+            SourceRefused, SourceUnavailable: there is neither.
+        """
+        import github
+
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return self._request("GET", path, frozenset(), parameters=dict(parameters or {}))[1]
+            except github.GithubException as error:
+                headers = error.headers or {}
+                if error.status == 429 or isinstance(error, github.RateLimitExceededException):
+                    self._wait_for_limit(headers.get("retry-after") or headers.get("x-ratelimit-reset"))
+                elif error.status in (403, 404):
+                    return error.status
+                else:
+                    raise self._to_source_error(error) from None
+        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
+
+    def get_installation_token(self) -> str:
+        """The token that the connection's App reads with now. Raises as `execute`."""
+        return self._open_requester().auth.token  # pyright: ignore[reportOptionalMemberAccess]
+
+    def _execute_once(
+        self, query: str, variables: Mapping[str, Any], *, can_split: bool
+    ) -> GraphqlResponse | None:
+        """The response; None: a limit was waited for, try again."""
+        import github
+
+        payload = {"query": query, "variables": dict(variables)}
+        no_retry_statuses = frozenset({502, 504}) if can_split else frozenset[int]()
+        graphql_url = self._open_requester().graphql_url
+        body: Any
+        try:
+            headers, body = self._request("POST", graphql_url, no_retry_statuses, input=payload)
+        except github.GithubException as error:
+            if error.status != 429 and not isinstance(error, github.RateLimitExceededException):
+                raise self._to_source_error(error) from None
+            # stated in words alone: becomes an error as GraphQL has it
+            headers, body = error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
+        if not is_object(body) or not isinstance(body.get("data", {}), dict | None):
+            raise self.errors.api_not_found()  # a web page
+        errors = tuple(body.get("errors") or ())
+        if any(error.get("type") in _RATE_LIMIT_TYPES for error in errors):
+            spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
+            reset = headers.get("x-ratelimit-reset") if spent else None
+            self._wait_for_limit(headers.get("retry-after") or reset)
+            return None
+        if not body.get("data"):
+            raise self.errors.from_graphql_errors(errors) if errors else self.errors.api_not_found()
+        self._limit = body["data"].get("rateLimit")
+        return GraphqlResponse(body["data"], errors)
+
+    def _request(
+        self, method: str, path: str, no_retry_statuses: frozenset[int], **content: Any
+    ) -> tuple[Mapping[str, str], Any]:
+        """Headers (lower case) and body; calls are tried again, but for these statuses.
+
+        Raises:
+            github.GithubException: GitHub refuses it.
+            SourceRefused, SourceUnavailable: there is no answer.
+        """
+        try:
+            requester = self._open_requester()
+            adapter: Any = self._session.get_adapter(requester.graphql_url)
+            adapter.no_retry_statuses = no_retry_statuses
+            return requester.requestJsonAndCheck(method, path, **content)
+        except requests.RequestException as error:
+            raise to_source_error(self.errors.service, error) from None
+        except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
+            raise self.errors.api_not_found() from None
+
+    def _wait_for_limit(self, wait: str | None) -> None:
+        wait_s = parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S
+        wait_or_raise(self.errors.service, wait_s, self._sleep)
+
+    def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
+        message = error.data.get("message") if is_object(error.data) else None
+        if error.status == 401 and (app := self._connection.app):
+            forget_installation_token(self._connection.url, app, self.owner)
+        return self.errors.from_status(error.status, error.headers or {}, str(message or ""))
+
+    def _open_requester(self) -> Requester:
+        if self._requester is None:
+            import github
+
+            # at DEBUG it would log the answer that holds an installation's token
+            logging.getLogger("github.Requester").setLevel(logging.INFO)
+            if self._connection.token:
+                auth: github.Auth.Auth = github.Auth.Token(self._connection.token.get_secret_value())
+            elif self._connection.app:
+                auth = self._build_installation_auth(self._connection.app)
+            else:
+                raise self.errors.identity_missing()
+            self._requester = self._use_session(github.Github(auth=auth, **self._client_options()).requester)
+        return self._requester
+
+    def _client_options(self) -> dict[str, Any]:
+        return {
+            "base_url": self._connection.url,
+            "timeout": int(TIMEOUT_S),
+            "retry": 0,
+            "seconds_between_requests": None,
+            "seconds_between_writes": None,  # a query is posted, yet writes nothing
+            "lazy": True,
+        }
+
+    def _use_session(self, requester: Requester) -> Requester:
+        """The requester, sending through our session.
+
+        PyGithub takes another connection class only for all its requesters at once, and opens a new
+        connection for each call then; so the attribute that holds it is set on this one.
+        """
+        from github.Requester import HTTPSRequestsConnectionClass
+
+        session, scheme = self._session, requester.scheme
+
+        class SessionConnection(HTTPSRequestsConnectionClass):
+            def __init__(self, host: str, port: int | None = None, **options: Any) -> None:
+                super().__init__(host, port or (443 if scheme == "https" else 80), **options)
+                self.protocol = scheme
+                self.session.close()
+                session.auth = self.session.auth  # no .netrc is read
+                self.session = session
+
+        requester._Requester__connectionClass = SessionConnection  # type: ignore[attr-defined]
+        self._requesters.append(requester)
+        return requester
+
+    def _build_installation_auth(self, app: GithubApp) -> github.Auth.Auth:
+        """An App's identity where it is installed; its tokens are renewed in time."""
+        import github
+
+        key = _build_installation_key(self._connection.url, app, self.owner)
+        grant = partial(self._grant_token, app)
+
+        class InstallationAuth(github.Auth.Auth):
+            @property
+            def token_type(self) -> str:
+                return "token"
+
+            @property
+            def token(self) -> str:
+                return get_installation_token(key, grant)
+
+        return InstallationAuth()
+
+    def _grant_token(self, app: GithubApp) -> tuple[str, float]:
+        """A new token of the App's installation, and the time of its end."""
+        import github
+        from jwt.exceptions import PyJWTError
+
+        try:
+            signed = github.Auth.AppAuth(app.id, app.private_key.get_secret_value())
+            integration = github.GithubIntegration(auth=signed, **self._client_options())
+            self._use_session(integration.requester)
+            if app.installation_id:
+                installation_id = app.installation_id
+            elif isinstance(self._connection, GithubConnection):
+                installation_id = integration.get_repo_installation(self.owner, self.name).id
+            elif self._connection.organisation:
+                installation_id = integration.get_org_installation(self.owner).id
+            else:
+                installation_id = integration.get_user_installation(self.owner).id
+            granted = integration.get_access_token(installation_id)
+            return granted.token, granted.expires_at.timestamp()
+        except github.GithubException as error:
+            raise (self.errors.from_app_status(error.status) or self._to_source_error(error)) from None
+        except requests.RequestException as error:
+            raise to_source_error(self.errors.service, error) from None
+        except (PyJWTError, ValueError, TypeError):
+            raise self.errors.private_key_invalid() from None
 
 
 class GithubErrors:
-    """The errors of one connection. None holds a secret: GitHub does not repeat them."""
+    """The errors of one connection, as sentences that say what to correct.
+
+    A refusal is an HTTP status, or the `errors` of a GraphQL response of status 200, which may come with all,
+    some or none of the data. None holds a secret: GitHub does not repeat them.
+    """
 
     def __init__(self, connection: GithubConnection | GithubOrganisationConnection) -> None:
         self.service = f"GitHub at {urlsplit(connection.url).hostname}"
@@ -186,17 +419,7 @@ def is_single_sign_on(error: GraphqlError) -> bool:
     return bool(extensions.get("saml_failure")) or "saml" in str(error.get("message") or "").lower()
 
 
-# FOLD sources.github.installation_tokens
-# Tokens of a GitHub App's installations, shared by all that this process reads with the App.
-#
-# A token lasts an hour and reads all repositories of its installation, so that thousands of sources, and
-# git beside the API, need one. Tokens are held in memory alone. Source:
-# https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app
-
-_RENEW_BEFORE_S = 300.0
-_RETRY_FAILED_S = 10.0  # until then, all who wait for the token are told of the same failure
-
-InstallationKey = tuple[str, int, str, str]
+_InstallationKey = tuple[str, int, str, str]
 """The API, the App, a hash of its key, and the installation or its owner."""
 
 
@@ -204,281 +427,40 @@ InstallationKey = tuple[str, int, str, str]
 class _Grant:
     lock: threading.Lock = field(default_factory=threading.Lock)
     token: str = field(default="", repr=False)
-    renew_at: float = 0.0
+    renew_at: float = 0.0  # seconds since 1970
     failure: KnowledgeError | None = None
 
 
-_grants: defaultdict[InstallationKey, _Grant] = defaultdict(_Grant)
+_grants: defaultdict[_InstallationKey, _Grant] = defaultdict(_Grant)
 
 
-def build_installation_key(url: str, app: GithubApp, owner: str) -> InstallationKey:
-    """What a token is kept under; an App is installed once for an owner."""
+def _build_installation_key(url: str, app: GithubApp, owner: str) -> _InstallationKey:
+    """The key of a token; an App is installed once for an owner."""
     secret = sha256(app.private_key.get_secret_value().encode()).hexdigest()
     return url, app.id, secret, str(app.installation_id or owner.lower())
 
 
-def get_installation_token(key: InstallationKey, grant: Callable[[], tuple[str, float]]) -> str:
-    """The token of an installation, which `grant` asks for, with the time of its end, where it is due.
+def get_installation_token(key: _InstallationKey, grant: Callable[[], tuple[str, float]]) -> str:
+    """The token of an installation; where it is due, `grant` gets a new one, with the time of its end.
 
     Raises:
         SourceRefused, SourceUnavailable: as `grant` does, now or a moment ago.
     """
-    known = _grants[key]
-    with known.lock:
-        if time.time() < known.renew_at:
-            if known.failure:
-                raise known.failure
-            return known.token
+    cached = _grants[key]
+    with cached.lock:
+        if time.time() < cached.renew_at:
+            if cached.failure:
+                raise cached.failure
+            return cached.token
         try:
             token, expires_at = grant()
         except KnowledgeError as error:
-            known.failure, known.renew_at = error, time.time() + _RETRY_FAILED_S
+            cached.failure, cached.renew_at = error, time.time() + _RETRY_FAILED_S
             raise
-        known.token, known.renew_at, known.failure = token, expires_at - _RENEW_BEFORE_S, None
+        cached.token, cached.renew_at, cached.failure = token, expires_at - _RENEW_BEFORE_S, None
         return token
 
 
-def forget_installation_token(key: InstallationKey) -> None:
-    """Ask for a new token the next time: this one was refused, before its end."""
-    _grants.pop(key, None)
-
-
-RATE_LIMIT_FIELDS = "rateLimit { cost remaining resetAt }"
-"""A part of every query: the client waits by it before the quota is spent."""
-
-_SECONDARY_LIMIT_WAIT_S = 60.0  # GitHub's advice where a limit comes without a time
-
-
-@dataclass(frozen=True, slots=True)
-class GraphqlResponse:
-    """The response to a query; `errors` concern parts of it, by their `path`."""
-
-    data: dict[str, Any]
-    errors: tuple[GraphqlError, ...] = ()
-
-
-class GithubClient:
-    """The API of one repository, or of what an organisation lists. Nothing is sent before the first query."""
-
-    def __init__(
-        self, connection: GithubConnection | GithubOrganisationConnection, *, sleep: Sleep = time.sleep
-    ) -> None:
-        self.errors = GithubErrors(connection)
-        repository = connection.repository if isinstance(connection, GithubConnection) else connection.owner
-        self.owner, _, self.name = (repository or "").partition("/")
-        self._connection = connection
-        self._sleep = sleep
-        self._requester: Requester | None = None
-        self._requesters: list[Requester] = []
-        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
-        self._limit: Mapping[str, Any] | None = None  # of the last response
-
-    def close(self) -> None:
-        """Close the connections; a later query opens new ones."""
-        for requester in self._requesters:
-            requester.close()
-        self._requesters.clear()
-        self._requester = None
-
-    def execute(
-        self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
-    ) -> GraphqlResponse:
-        """The response to one query.
-
-        Args:
-            query: GraphQL, with `RATE_LIMIT_FIELDS` in it.
-            variables: its variables.
-            can_split: the caller can send smaller queries, so that a timeout is not retried.
-
-        Raises:
-            QueryTooLarge: GitHub takes too long for it.
-            SourceRefused, SourceUnavailable: the response has no data.
-        """
-        for _ in range(MAX_ATTEMPTS):
-            # wait for the next hour's points: GitHub bans clients that go on without any
-            if (limit := self._limit) and int(limit["remaining"]) < int(limit["cost"]):
-                self._limit = None
-                wait_s = parse_retry_after(str(limit["resetAt"])) or 0.0
-                wait_or_raise(self.errors.service, wait_s, self._sleep)
-            if (answer := self._execute_once(query, variables, can_split=can_split)) is not None:
-                return answer
-        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
-
-    def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
-
-        Raises:
-            SourceRefused, SourceUnavailable: there is neither.
-        """
-        import github
-
-        for _ in range(MAX_ATTEMPTS):
-            try:
-                _, body = self._open_retrying(frozenset()).requestJsonAndCheck(
-                    "GET", path, parameters=dict(parameters or {})
-                )
-            except github.GithubException as error:
-                headers = error.headers or {}
-                if error.status == 429 or isinstance(error, github.RateLimitExceededException):
-                    wait = headers.get("retry-after") or headers.get("x-ratelimit-reset")
-                    wait_s = parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S
-                    wait_or_raise(self.errors.service, wait_s, self._sleep)
-                elif error.status in (403, 404):
-                    return error.status
-                else:
-                    raise self._to_source_error(error) from None
-            except requests.RequestException as error:
-                raise to_source_error(self.errors.service, error) from None
-            except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
-                raise self.errors.api_not_found() from None
-            else:
-                return body
-        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
-
-    def get_installation_token(self) -> str:
-        """The token that the connection's App reads with now. Raises as `execute`."""
-        return self._open_requester().auth.token  # pyright: ignore[reportOptionalMemberAccess]
-
-    def _execute_once(
-        self, query: str, variables: Mapping[str, Any], *, can_split: bool
-    ) -> GraphqlResponse | None:
-        """The response; None: a limit was waited for, try again."""
-        headers, body = self._post({"query": query, "variables": dict(variables)}, can_split=can_split)
-        if not is_object(body) or not isinstance(body.get("data", {}), dict | None):
-            raise self.errors.api_not_found()  # a web page
-        errors = tuple(body.get("errors") or ())
-        if is_rate_limited(errors):
-            spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
-            wait = headers.get("retry-after") or (headers.get("x-ratelimit-reset") if spent else None)
-            wait_s = parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S
-            wait_or_raise(self.errors.service, wait_s, self._sleep)
-            return None
-        if not body.get("data"):
-            raise self.errors.from_graphql_errors(errors) if errors else self.errors.api_not_found()
-        self._limit = body["data"].get("rateLimit")
-        return GraphqlResponse(body["data"], errors)
-
-    def _post(self, body: dict[str, Any], *, can_split: bool) -> tuple[Mapping[str, str], Any]:
-        """Headers (lower case) and body. A limit stated in words alone becomes a GraphQL error."""
-        import github
-
-        requester = self._open_retrying(frozenset({502, 504}) if can_split else frozenset())
-        try:
-            return requester.requestJsonAndCheck("POST", requester.graphql_url, input=body)
-        except github.GithubException as error:
-            if error.status == 429 or isinstance(error, github.RateLimitExceededException):
-                return error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
-            raise self._to_source_error(error) from None
-        except requests.RequestException as error:
-            raise to_source_error(self.errors.service, error) from None
-        except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
-            raise self.errors.api_not_found() from None
-
-    def _open_retrying(self, except_statuses: frozenset[int]) -> Requester:
-        """The requester, whose calls are tried again, but for these statuses."""
-        requester = self._open_requester()
-        adapter: Any = self._session.get_adapter(requester.graphql_url)
-        adapter.no_retry_statuses = except_statuses
-        return requester
-
-    def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
-        message = error.data.get("message") if is_object(error.data) else None
-        if error.status == 401 and (app := self._connection.app):
-            forget_installation_token(build_installation_key(self._connection.url, app, self.owner))
-        return self.errors.from_status(error.status, error.headers or {}, str(message or ""))
-
-    def _open_requester(self) -> Requester:
-        if self._requester is None:
-            import github
-
-            # at DEBUG it would log the answer that holds an installation's token
-            logging.getLogger("github.Requester").setLevel(logging.INFO)
-            if self._connection.token:
-                auth: github.Auth.Auth = github.Auth.Token(self._connection.token.get_secret_value())
-            elif self._connection.app:
-                auth = self._build_installation_auth(self._connection.app)
-            else:
-                raise self.errors.identity_missing()
-            self._requester = self._use_session(github.Github(auth=auth, **self._client_options()).requester)
-        return self._requester
-
-    def _client_options(self) -> dict[str, Any]:
-        return {
-            "base_url": self._connection.url,
-            "timeout": int(TIMEOUT_S),
-            "retry": 0,
-            "seconds_between_requests": None,
-            "seconds_between_writes": None,  # a query is posted, yet writes nothing
-            "lazy": True,
-        }
-
-    def _use_session(self, requester: Requester) -> Requester:
-        """The requester, sending through our session.
-
-        PyGithub takes another connection class only for all its requesters at once, and opens a new
-        connection for each call then; so the attribute that holds it is set on this one.
-        """
-        from github.Requester import HTTPSRequestsConnectionClass
-
-        session, scheme = self._session, requester.scheme
-
-        class SessionConnection(HTTPSRequestsConnectionClass):
-            def __init__(self, host: str, port: int | None = None, **options: Any) -> None:
-                super().__init__(host, port or (443 if scheme == "https" else 80), **options)
-                self.protocol = scheme
-                self.session.close()
-                session.auth = self.session.auth  # no .netrc is read
-                self.session = session
-
-        requester._Requester__connectionClass = SessionConnection  # type: ignore[attr-defined]
-        self._requesters.append(requester)
-        return requester
-
-    def _build_installation_auth(self, app: GithubApp) -> github.Auth.Auth:
-        """An App's identity where it is installed; its tokens last an hour and are renewed in time."""
-        import github
-
-        key = build_installation_key(self._connection.url, app, self.owner)
-        grant = lambda: self._call_as_app(lambda: self._grant_token(app))  # noqa: E731
-
-        class InstallationAuth(github.Auth.Auth):
-            @property
-            def token_type(self) -> str:
-                return "token"
-
-            @property
-            def token(self) -> str:
-                return get_installation_token(key, grant)
-
-        return InstallationAuth()
-
-    def _grant_token(self, app: GithubApp) -> tuple[str, float]:
-        """A new token of the App's installation, and the time of its end."""
-        import github
-
-        signed = github.Auth.AppAuth(app.id, app.private_key.get_secret_value())
-        integration = github.GithubIntegration(auth=signed, **self._client_options())
-        self._use_session(integration.requester)
-        if app.installation_id:
-            installation_id = app.installation_id
-        elif isinstance(self._connection, GithubConnection):
-            installation_id = integration.get_repo_installation(self.owner, self.name).id
-        elif self._connection.organisation:
-            installation_id = integration.get_org_installation(self.owner).id
-        else:
-            installation_id = integration.get_user_installation(self.owner).id
-        granted = integration.get_access_token(installation_id)
-        return granted.token, granted.expires_at.timestamp()
-
-    def _call_as_app(self, call: Callable[[], Any]) -> Any:
-        import github
-        from jwt.exceptions import PyJWTError
-
-        try:
-            return call()
-        except github.GithubException as error:
-            raise (self.errors.from_app_status(error.status) or self._to_source_error(error)) from None
-        except requests.RequestException as error:
-            raise to_source_error(self.errors.service, error) from None
-        except (PyJWTError, ValueError, TypeError):
-            raise self.errors.private_key_invalid() from None
+def forget_installation_token(url: str, app: GithubApp, owner: str) -> None:
+    """Ask for a new token the next time: this one was refused before it expired."""
+    _grants.pop(_build_installation_key(url, app, owner), None)

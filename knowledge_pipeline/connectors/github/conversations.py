@@ -1,15 +1,13 @@
-"""Which pull requests, issues or discussions a repository has: ids and times, a hundred a call.
+"""Pull requests, issues and discussions of GitHub: how they are listed, and what all have in common.
 
-The newest update comes first, so that a listing ends where the wanted span does and costs what
-changed, not what there is. What is updated while it is paged jumps to the front, before the page
-that is read next: so the front is read again, until nothing can have jumped unseen.
+A listing has ids and times, a hundred a call, the newest update first, so that it ends where the wanted
+span does and costs what changed, not what there is.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,10 +15,10 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.config.connections import GithubConnection
-from knowledge_pipeline.connectors import conversations as code_host
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
 from knowledge_pipeline.connectors.conversations import (
     ConversationFilters,
+    ConversationSource,
     Node,
     QueryTooLarge,
     Turn,
@@ -35,18 +33,185 @@ from knowledge_pipeline.connectors.github.client import (
     is_single_sign_on,
 )
 from knowledge_pipeline.connectors.github.markdown_cleaning import clean_markdown
-from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
+from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_time
 
+ACTOR_FIELDS = "author { login ... on User { name } }"
+
+_MAX_PAGE_SIZE = 100
 _MAX_PASSES = 20
 _SWITCHES = {"issues": "hasIssuesEnabled", "discussions": "hasDiscussionsEnabled"}
 _STATE_FIELDS = {"discussions": "closed"}
 _UNLABELLED = "discussions"  # which GitHub does not select by label
+_FILE_NAME = r"[^\s()<>\[\]\"'`|\\?#/]{1,300}"
+
+
+class GithubConversations(ConversationSource[GraphqlResponse]):
+    """Pull requests, issues or discussions of one repository.
+
+    A subclass defines how they are listed, their fields, and their turns.
+    """
+
+    nested_lists: ClassVar[tuple[NestedList, ...]]
+    """The lists that belong to one."""
+    optional_fields: ClassVar[frozenset[str]]
+    """Fields that may be missing, because the token may not read them or they lead nowhere."""
+    detail_fields: ClassVar[str]
+    """GraphQL fields of one."""
+    graphql_type: ClassVar[str]
+    listing_spec: ClassVar[tuple[str, str, str]]
+    """The list of a repository, GraphQL's type for their states, and the fields of each in it."""
+
+    def __init__(
+        self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
+    ) -> None:
+        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
+        super().__init__(filters)
+        self.repository = connection.repository
+        self._client = GithubClient(connection, sleep=sleep)
+        spec = _ListingSpec(*self.listing_spec, self.state_values[self._state], filters.labels)
+        self._lister = _ConversationLister(self._client, spec)
+        site, repository = re.escape(connection.web_url), re.escape(connection.repository)
+        self._upload = re.compile(
+            rf"{site}/(?:user-attachments|{repository})/files/(\d{{1,20}})/({_FILE_NAME})"
+        )
+        # Without our token, which GitHub does not take there, and with which whoever writes here could have
+        # files of other repositories read.
+        self._downloader = Downloader(f"GitHub at {urlsplit(connection.web_url).hostname}", (), sleep=sleep)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+        self._downloader.close()
+
+    def find_attachments(self, text: str) -> Iterator[Attachment]:
+        """The files that were uploaded to its texts."""
+        for match in self._upload.finditer(text):
+            yield Attachment(match[1], unquote(match[2]), match[0], match[0], url=match[0])
+
+    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """An uploaded file; raises as `Downloader.read`."""
+        return self._downloader.read(attachment.address, attachment.name, max_bytes)
+
+    def build_revision(self, node: Node) -> str:
+        """Changes whenever the document would differ; replies to comments are not counted."""
+        return self.mark_revision(node["updatedAt"], node["comments"]["totalCount"])
+
+    def list_items(self, oldest: datetime) -> Iterator[Item]:
+        """The oldest update first.
+
+        `max_results` counts from the newest of all; of what was updated, it drops nothing more.
+        """
+        wanted_since = self._oldest_update()
+        nodes = self._lister.list_since(
+            oldest, lambda node: self.is_wanted(node, wanted_since), self._filters.max_results
+        )
+        yield from map(self._to_item, nodes)
+
+    def list_by_number(self, numbers: Sequence[int]) -> Iterator[Item]:
+        """By their numbers in the repository, in one query."""
+        wanted_since = self._oldest_update()
+        nodes = self._lister.list_by_number(numbers)
+        yield from (self._to_item(node) for node in nodes if self.is_wanted(node, wanted_since))
+
+    def _to_item(self, node: Node) -> Item:
+        locator = f"{node['updatedAt']} {node['id']}"
+        return Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
+
+    def list_nested(self) -> tuple[NestedList, ...]:
+        """The lists that are read of each."""
+        return self.nested_lists
+
+    def fetch_batch(self, items: Sequence[Item]) -> GraphqlResponse:
+        """The response for several; a timeout is raised at once."""
+        return self._execute(items, can_split=True)
+
+    def parse_batch(
+        self, items: Sequence[Item], batch: GraphqlResponse
+    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Each item with its document."""
+        refused = self._find_skipped(batch, len(items))
+        for index, (item, node) in enumerate(zip(items, batch.data["nodes"], strict=True)):
+            yield item, refused.get(index) or self._to_document(item, node)
+
+    def fetch_one(self, item: Item) -> Document | DocumentSkipped:
+        """Read in small pages. Where GitHub answers other queries, the document is at fault."""
+        try:
+            answer = self._execute([item], can_split=False)
+            return self._find_skipped(answer, 1).get(0) or self._to_document(item, answer.data["nodes"][0])
+        except QueryTooLarge:
+            self._client.execute(f"query {{ {RATE_LIMIT_FIELDS} }}", {})
+            return DocumentSkipped("too large for GitHub to answer in its time")
+
+    def _execute(self, items: Sequence[Item], *, can_split: bool) -> GraphqlResponse:
+        """The response, if the repository is still visible: else all of it would look deleted."""
+        divisor = 1 if can_split else 5  # a part of each first page, for what is too much for GitHub
+        lists = " ".join(part.build_query(max(1, part.first_count // divisor)) for part in self.list_nested())
+        query = (
+            f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
+            "repository(owner: $owner, name: $name) { id } "
+            f"nodes(ids: $ids) {{ ... on {self.graphql_type} {{ {self.detail_fields} {lists} }} }} }}"
+        )
+        client = self._client
+        ids = [item.locator.partition(" ")[2] for item in items]
+        variables = {"ids": ids, "owner": client.owner, "name": client.name}
+        answer = client.execute(query, variables, can_split=can_split)
+        if answer.data.get("repository") is None:
+            of_it = [error for error in answer.errors if (error.get("path") or [""])[0] == "repository"]
+            raise client.errors.from_graphql_errors(of_it or [{"type": "NOT_FOUND"}])
+        return answer
+
+    def _find_skipped(self, response: GraphqlResponse, requested_count: int) -> dict[int, DocumentSkipped]:
+        """Which nodes cannot be read, by their index, and why.
+
+        Raises:
+            KnowledgeError: the errors do not concern single documents.
+        """
+        skipped: dict[int, DocumentSkipped] = {}
+        errors = self._client.errors
+        for error in response.errors:
+            path, kind = [*(error.get("path") or ()), None, None], error.get("type")
+            if kind == "FORBIDDEN" and self.optional_fields.intersection(map(str, path)):
+                continue
+            if path[0] != "nodes" or not isinstance(path[1], int) or kind not in ("NOT_FOUND", "FORBIDDEN"):
+                raise errors.from_graphql_errors(response.errors)
+            reason = DELETED_REASON if kind == "NOT_FOUND" else errors.format_not_permitted(error)
+            skipped[path[1]] = DocumentSkipped(reason)
+        forbidden = sum(str(reason) != DELETED_REASON for reason in skipped.values())
+        if any(map(is_single_sign_on, response.errors)) or forbidden == requested_count > 1:
+            refusals = [error for error in response.errors if error.get("type") == "FORBIDDEN"]
+            raise errors.from_graphql_errors(refusals)
+        return skipped
+
+    def _to_document(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
+        """The document; one that moved to another repository has another number there."""
+        if not node or f"{self.kind}/{node['number']}" != item.uri:
+            return DocumentSkipped(DELETED_REASON)
+        try:
+            _load_all_entries(self._client, node, self.list_nested())
+        except DocumentSkipped as gone:
+            return gone
+        node["listedAt"] = item.locator.partition(" ")[0]
+        return self.build_document(item.uri, node)
+
+
+def format_reference(node: Node) -> str:
+    """An issue or a pull request as GitHub writes it: "owner/name#12"."""
+    return f"{node['repository']['nameWithOwner']}#{node['number']}"
+
+
+def iter_comment_turns(comments: list[Node], kind: str = "comment") -> Iterator[Turn]:
+    """The comments that are not hidden as spam or outdated; bots' are included."""
+    for comment in comments:
+        if not comment["isMinimized"]:
+            text, at = clean_markdown(comment["body"]), parse_time(comment["createdAt"])
+            turn_kind = "answer" if comment.get("isAnswer") else kind
+            yield Turn(turn_kind, text, author_name(comment), at, url=comment["url"])
 
 
 @dataclass(frozen=True, slots=True)
-class ListingSpec:
+class _ListingSpec:
     """How one kind of conversation is listed."""
 
     connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues", "discussions"
@@ -59,13 +224,13 @@ class ListingSpec:
     def query(self) -> str:
         """One page, the newest update first."""
         is_labelled = self.connection != _UNLABELLED
-        declared, given = (", $labels: [String!]", ", labels: $labels") if is_labelled else ("", "")
+        declared, argument = (", $labels: [String!]", ", labels: $labels") if is_labelled else ("", "")
         return f"""
 query($owner: String!, $name: String!, $after: String, $states: [{self.state_type}!]{declared}) {{
   {RATE_LIMIT_FIELDS}
   repository(owner: $owner, name: $name) {{
     shown: {_SWITCHES.get(self.connection, "id")}
-    listed: {self.connection}(first: 100, after: $after, states: $states{given},
+    listed: {self.connection}(first: 100, after: $after, states: $states{argument},
         orderBy: {{field: UPDATED_AT, direction: DESC}}) {{
       totalCount
       pageInfo {{ hasNextPage endCursor }}
@@ -95,36 +260,42 @@ query($owner: String!, $name: String!, $after: String, $states: [{self.state_typ
         return is_labelled and (self.states is None or state in self.states)
 
 
-class ConversationLister:
-    """Lists one kind of conversation of one repository."""
+class _ConversationLister:
+    """Lists one kind of conversation of one repository.
 
-    def __init__(self, client: GithubClient, listing: ListingSpec) -> None:
+    What is updated while it is paged jumps to the front, before the page that is read next: so the front is
+    read again, until nothing can have jumped unseen.
+    """
+
+    def __init__(self, client: GithubClient, listing: _ListingSpec) -> None:
         self._client = client
         self._spec = listing
 
     def list_since(
         self, oldest: datetime, is_wanted: Callable[[Node], bool], limit: int | None
     ) -> list[Node]:
-        """What was updated at `oldest` or later and is wanted, the newest `most`; the oldest comes first.
+        """What was updated at `oldest` or later and is wanted, the newest `limit`; the oldest comes first.
 
         So a refresh that is broken off has taken the oldest, and goes on from there.
 
         Raises:
-            SourceRefused, SourceUnavailable: as `GithubClient.ask`; or the listing came back short.
+            SourceRefused, SourceUnavailable: as `GithubClient.execute`; or the listing came back short.
         """
-        found: dict[int, Node] = {}
+        nodes: dict[int, Node] = {}
         total, until = self._read_from_front(
-            found, oldest, lambda: bool(limit and sum(map(is_wanted, found.values())) >= limit)
+            nodes, oldest, lambda: bool(limit and sum(map(is_wanted, nodes.values())) >= limit)
         )
         passes = 0
         while until is not None:
             if (passes := passes + 1) > _MAX_PASSES:
-                raise self._build_listing_error("changes faster than it can be listed")
-            counted, until = self._read_from_front(found, max(oldest, until), lambda: False)
+                raise self._client.errors.listing_incomplete("changes faster than it can be listed")
+            counted, until = self._read_from_front(nodes, max(oldest, until), lambda: False)
             total = None if total is None else counted or total
-        if total is not None and is_incomplete(len(found), total):
-            raise self._build_listing_error(f"listed {len(found)} of {total} {self._spec.connection}")
-        wanted = filter(is_wanted, found.values())
+        if total is not None and is_incomplete(len(nodes), total):
+            raise self._client.errors.listing_incomplete(
+                f"listed {len(nodes)} of {total} {self._spec.connection}"
+            )
+        wanted = filter(is_wanted, nodes.values())
         chosen = sorted(wanted, key=lambda node: (node["updatedAt"], node["number"]))
         return chosen[-limit:] if limit else chosen
 
@@ -138,15 +309,19 @@ class ConversationLister:
         variables = {"owner": client.owner, "name": client.name}
         answer = client.execute(self._spec.build_number_query(numbers), variables)
         repository = answer.data.get("repository")
-        serious = [error for error in answer.errors if not _is_missing_node(error)]
+        serious = [  # besides those that say that one node is not there
+            error
+            for error in answer.errors
+            if error.get("type") != "NOT_FOUND" or len(error.get("path") or ()) != 2
+        ]
         if serious or repository is None:
             raise client.errors.from_graphql_errors(serious or [{"type": "NOT_FOUND"}])
         if not repository["shown"]:
             raise client.errors.documents_disabled(self._spec.connection)
-        found = ((number, repository[f"n{number:d}"]) for number in numbers)
+        numbered = ((number, repository[f"n{number:d}"]) for number in numbers)
         # one that moved to another repository has another number there
-        present = [node for number, node in found if node and node["number"] == number]
-        return [node for node in present if self._spec.accepts(node)]
+        present = (node for number, node in numbered if node and node["number"] == number)
+        return list(filter(self._spec.accepts, present))
 
     def _read_from_front(
         self, nodes_by_number: dict[int, Node], oldest: datetime, is_enough: Callable[[], bool]
@@ -156,8 +331,12 @@ class ConversationLister:
         Returns how many there are, if the end was reached; and since when something may have jumped
         to the front unseen: None where one page, which is of one moment, held all.
         """
-        newest: datetime | None = None
-        for number, page in enumerate(self._iter_pages()):
+        spec, newest = self._spec, None
+        variables: dict[str, Any] = {"states": spec.states}
+        if spec.connection != _UNLABELLED:
+            variables["labels"] = spec.labels or None
+        pages = iter_pages(self._client, spec.query, variables, spec.connection)
+        for number, page in enumerate(pages):
             nodes: list[Node] = page["nodes"]
             if number == 0 and nodes:
                 newest = parse_time(nodes[0]["updatedAt"])
@@ -168,16 +347,6 @@ class ConversationLister:
                 reached = last and len(fresh) == len(nodes)
                 return page["totalCount"] if reached else None, newest if number else None
         raise AssertionError("the last page has no next one")
-
-    def _iter_pages(self) -> Iterator[dict[str, Any]]:
-        spec = self._spec
-        variables: dict[str, Any] = {"states": spec.states}
-        if spec.connection != _UNLABELLED:
-            variables["labels"] = spec.labels or None
-        return iter_pages(self._client, spec.query, variables, spec.connection)
-
-    def _build_listing_error(self, problem: str) -> SourceUnavailable:
-        return self._client.errors.listing_incomplete(problem)
 
 
 def iter_pages(
@@ -212,25 +381,9 @@ def iter_pages(
         variables["after"] = cursor
 
 
-def _is_missing_node(error: Any) -> bool:
-    """Whether an error says that one node of a repository is not there."""
-    return error.get("type") == "NOT_FOUND" and len(error.get("path") or ()) == 2
-
-
-# FOLD sources.github.nested_lists
-# The lists within a pull request or an issue: comments, reviews, files; their first page comes with it.
-#
-# GraphQL gives lists within lists, each with pages of its own. What is longer than its first page is paged
-# on, list by list.
-
-ACTOR_FIELDS = "author { login ... on User { name } }"
-
-_MAX_PAGE_SIZE = 100
-
-
 @dataclass(frozen=True, slots=True)
 class NestedList:
-    """A list of a GraphQL type: `name(first: …) { nodes { selection } }`."""
+    """A list of a GraphQL type, with pages of its own: `name(first: …) { nodes { selection } }`."""
 
     owner: str  # the type that has it: "PullRequest"
     name: str
@@ -250,18 +403,12 @@ class NestedList:
         )
 
 
-def build_list_selections(nested_lists: Sequence[NestedList], *, small: bool) -> str:
-    """The first page of each list; a fifth of it for what is too much for GitHub."""
-    divisor = 5 if small else 1
-    return " ".join(part.build_query(max(1, part.first_count // divisor)) for part in nested_lists)
-
-
-def load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:
+def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:
     """Put in the place of each list all its entries, reading on where there are more than came with it.
 
     Raises:
         DocumentSkipped: the node is gone meanwhile.
-        SourceRefused, SourceUnavailable: as `GithubClient.ask`.
+        SourceRefused, SourceUnavailable: as `GithubClient.execute`.
     """
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
@@ -272,7 +419,7 @@ def load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[Ne
         node[part.name] = entries
         if part.inner:
             for entry in entries:
-                load_all_entries(client, entry, [part.inner])
+                _load_all_entries(client, entry, [part.inner])
 
 
 def _visible_entries(page: Node) -> list[Node]:
@@ -293,168 +440,3 @@ def _fetch_next_page(client: GithubClient, owner_id: str, nested_list: NestedLis
     if answer.errors or not owner:
         raise client.errors.from_graphql_errors(answer.errors)
     return owner[nested_list.name]
-
-
-# FOLD sources.github.conversations
-# Pull requests and issues of GitHub: what both have in common.
-#
-# A subclass defines how they are listed, their fields, and their turns.
-
-_FILE_NAME = r"[^\s()<>\[\]\"'`|\\?#/]{1,300}"
-
-
-class GithubConversations(code_host.ConversationSource[GraphqlResponse]):
-    """Pull requests or issues of one repository."""
-
-    nested_lists: ClassVar[tuple[NestedList, ...]]
-    """The lists that belong to one."""
-    optional_fields: ClassVar[frozenset[str]]
-    """Fields that may be missing, because the token may not read them or they lead nowhere."""
-    detail_fields: ClassVar[str]
-    """GraphQL fields of one."""
-    graphql_type: ClassVar[str]
-    listing_spec: ClassVar[tuple[str, str, str]]
-    """The list of a repository, GraphQL's type for their states, and the fields of each in it."""
-
-    def __init__(
-        self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
-        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
-        super().__init__(filters)
-        self.repository = connection.repository
-        self._listing_spec = ListingSpec(*self.listing_spec, self.state_values[self._state], filters.labels)
-        self._client = GithubClient(connection, sleep=sleep)
-        site, repository = re.escape(connection.web_url), re.escape(connection.repository)
-        self._upload = re.compile(
-            rf"{site}/(?:user-attachments|{repository})/files/(\d{{1,20}})/({_FILE_NAME})"
-        )
-        # Without our token, which GitHub does not take there, and with which whoever writes here could have
-        # files of other repositories read.
-        self._downloader = Downloader(f"GitHub at {urlsplit(connection.web_url).hostname}", (), sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-        self._downloader.close()
-
-    def find_attachments(self, text: str) -> Iterator[Attachment]:
-        """The files that were uploaded to its texts."""
-        for found in self._upload.finditer(text):
-            yield Attachment(found[1], unquote(found[2]), found[0], found[0], url=found[0])
-
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """An uploaded file; raises as `Downloader.read`."""
-        return self._downloader.read(attachment.address, attachment.name, max_bytes)
-
-    @abstractmethod
-    def build_revision(self, node: Node) -> str:
-        """Changes whenever the document would differ."""
-
-    def list_items(self, oldest: datetime) -> Iterator[Item]:
-        """The oldest update first.
-
-        `max_results` counts from the newest of all; of what was updated, it drops nothing more.
-        """
-        wanted_since = self._oldest_update()
-        nodes = ConversationLister(self._client, self._listing_spec).list_since(
-            oldest, lambda node: self.is_wanted(node, wanted_since), self._filters.max_results
-        )
-        yield from map(self._to_item, nodes)
-
-    def list_by_number(self, numbers: Sequence[int]) -> Iterator[Item]:
-        """By their numbers in the repository, in one query."""
-        wanted_since = self._oldest_update()
-        nodes = ConversationLister(self._client, self._listing_spec).list_by_number(numbers)
-        yield from (self._to_item(node) for node in nodes if self.is_wanted(node, wanted_since))
-
-    def _to_item(self, node: Node) -> Item:
-        locator = f"{node['updatedAt']} {node['id']}"
-        return Item(f"{self.kind}/{node['number']}", self.build_revision(node), locator)
-
-    def list_nested(self) -> tuple[NestedList, ...]:
-        """The lists that are read of each."""
-        return self.nested_lists
-
-    def fetch_batch(self, items: Sequence[Item]) -> GraphqlResponse:
-        """The response for several; a timeout is raised at once."""
-        return self._execute(items, can_split=True)
-
-    def parse_batch(
-        self, items: Sequence[Item], batch: GraphqlResponse
-    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Each item with its document."""
-        refused = self._find_skipped(batch, len(items))
-        for place, (item, node) in enumerate(zip(items, batch.data["nodes"], strict=True)):
-            yield item, refused.get(place) or self._to_document(item, node)
-
-    def fetch_one(self, item: Item) -> Document | DocumentSkipped:
-        """Read in small pages. Where GitHub answers other queries, the document is at fault."""
-        try:
-            answer = self._execute([item], can_split=False)
-            return self._find_skipped(answer, 1).get(0) or self._to_document(item, answer.data["nodes"][0])
-        except QueryTooLarge:
-            self._client.execute(f"query {{ {RATE_LIMIT_FIELDS} }}", {})
-            return DocumentSkipped("too large for GitHub to answer in its time")
-
-    def _execute(self, items: Sequence[Item], *, can_split: bool) -> GraphqlResponse:
-        """The response, if the repository is still visible: else all of it would look deleted."""
-        lists = build_list_selections(self.list_nested(), small=not can_split)
-        query = (
-            f"query($ids: [ID!]!, $owner: String!, $name: String!) {{ {RATE_LIMIT_FIELDS} "
-            "repository(owner: $owner, name: $name) { id } "
-            f"nodes(ids: $ids) {{ ... on {self.graphql_type} {{ {self.detail_fields} {lists} }} }} }}"
-        )
-        client = self._client
-        ids = [item.locator.partition(" ")[2] for item in items]
-        variables = {"ids": ids, "owner": client.owner, "name": client.name}
-        answer = client.execute(query, variables, can_split=can_split)
-        if answer.data.get("repository") is None:
-            of_it = [error for error in answer.errors if (error.get("path") or [""])[0] == "repository"]
-            raise client.errors.from_graphql_errors(of_it or [{"type": "NOT_FOUND"}])
-        return answer
-
-    def _find_skipped(self, response: GraphqlResponse, requested_count: int) -> dict[int, DocumentSkipped]:
-        """Which nodes cannot be read, by their index, and why.
-
-        Raises:
-            KnowledgeError: the errors do not concern single documents.
-        """
-        skipped: dict[int, DocumentSkipped] = {}
-        sentences = self._client.errors
-        for error in response.errors:
-            path, kind = [*(error.get("path") or ()), None, None], error.get("type")
-            if kind == "FORBIDDEN" and self.optional_fields.intersection(map(str, path)):
-                continue
-            if path[0] != "nodes" or not isinstance(path[1], int) or kind not in ("NOT_FOUND", "FORBIDDEN"):
-                raise sentences.from_graphql_errors(response.errors)
-            reason = DELETED_REASON if kind == "NOT_FOUND" else sentences.format_not_permitted(error)
-            skipped[path[1]] = DocumentSkipped(reason)
-        forbidden = sum(str(reason) != DELETED_REASON for reason in skipped.values())
-        if any(map(is_single_sign_on, response.errors)) or forbidden == requested_count > 1:
-            refusals = [error for error in response.errors if error.get("type") == "FORBIDDEN"]
-            raise sentences.from_graphql_errors(refusals)
-        return skipped
-
-    def _to_document(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
-        """The document; one that moved to another repository has another number there."""
-        if not node or f"{self.kind}/{node['number']}" != item.uri:
-            return DocumentSkipped(DELETED_REASON)
-        try:
-            load_all_entries(self._client, node, self.list_nested())
-        except DocumentSkipped as gone:
-            return gone
-        node["listedAt"] = item.locator.partition(" ")[0]
-        return self.build_document(item.uri, node)
-
-
-def format_reference(node: Node) -> str:
-    """An issue or a pull request as GitHub writes it: "owner/name#12"."""
-    return f"{node['repository']['nameWithOwner']}#{node['number']}"
-
-
-def iter_comment_turns(comments: list[Node]) -> Iterator[Turn]:
-    """The comments that are not hidden as spam or outdated; bots' are included."""
-    for comment in comments:
-        if not comment["isMinimized"]:
-            text, at = clean_markdown(comment["body"]), parse_time(comment["createdAt"])
-            yield Turn("comment", text, author_name(comment), at, url=comment["url"])

@@ -1,4 +1,4 @@
-"""Pull requests of a repository of GitHub: description, changed files, reviews, comments."""
+"""Pull requests, issues, discussions and releases of a repository of GitHub, as documents."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ _VERDICT_TEXTS = {
     "CHANGES_REQUESTED": "Changes requested.",
     "DISMISSED": "This review was dismissed.",
 }
+_REFERENCE_FIELDS = "number repository { nameWithOwner }"
 _COMMENT_FIELDS = f"id body createdAt isMinimized url {ACTOR_FIELDS}"
 _REVIEW_FIELDS = f"id body state submittedAt createdAt isMinimized url {ACTOR_FIELDS}"
 _THREAD_FIELDS = f"{_COMMENT_FIELDS} publishedAt path line originalLine diffHunk state"
@@ -80,19 +81,19 @@ class GithubPullRequests(GithubConversations):
         NestedList("PullRequest", "reviewThreads", "id path", first_count=20, inner=_THREAD_COMMENTS),
         NestedList("PullRequest", "files", "path additions deletions changeType", 100, max_count=MAX_FILES),
         NestedList("PullRequest", "labels", "name", first_count=20),
-        NestedList("PullRequest", "closingIssuesReferences", "number repository { nameWithOwner }", 10),
+        NestedList("PullRequest", "closingIssuesReferences", _REFERENCE_FIELDS, 10),
     )
     optional_fields = frozenset({"author", "mergeCommit", "milestone", "closingIssuesReferences"})
 
     def build_revision(self, node: Node) -> str:
-        """By its time and all its comments."""
+        """By its time and all its comments, those on lines included."""
         return self.mark_revision(node["updatedAt"], node["totalCommentsCount"])
 
     def list_nested(self) -> tuple[NestedList, ...]:
         """All changed files, where they tell whether it is wanted: else the ones that are named."""
         if self._filters.changed_paths is None:
             return self.nested_lists
-        return tuple(replace(each, max_count=None) for each in self.nested_lists)
+        return tuple(replace(nested, max_count=None) for nested in self.nested_lists)
 
     def list_changed_paths(self, node: Node) -> list[str]:
         """As GitHub gives them: at most 3,000."""
@@ -116,7 +117,7 @@ class GithubPullRequests(GithubConversations):
             *((turn.at or opened, 1, [turn]) for turn in _iter_review_turns(node["reviews"])),
             *((turns[0].at or opened, 2, turns) for turns in threads),
         ]
-        for _, _, turns in sorted(groups, key=lambda each: each[:2]):
+        for _, _, turns in sorted(groups, key=lambda group: group[:2]):
             yield from turns
 
     def build_metadata(self, node: Node) -> dict[str, Any]:
@@ -155,11 +156,11 @@ def _build_thread_turns(thread: Node) -> list[Turn]:
         if comment["isMinimized"] or comment["state"] == "PENDING":
             continue
         line = comment["line"] or comment["originalLine"]
-        place = f"{comment['path']} line {line}" if line else comment["path"]
+        location = f"{comment['path']} line {line}" if line else comment["path"]
         hunk = "" if turns else _format_hunk(comment["diffHunk"])
         at = parse_time(comment["publishedAt"] or comment["createdAt"])
         text = f"{hunk}\n\n{clean_markdown(comment['body'])}"
-        turns.append(Turn("review comment", text, author_name(comment), at, place, comment["url"]))
+        turns.append(Turn("review comment", text, author_name(comment), at, location, comment["url"]))
     return turns
 
 
@@ -169,10 +170,7 @@ def _format_hunk(hunk: str) -> str:
     return fence_diff([heading, *lines[-_HUNK_LINES:]], hunk) if heading else ""
 
 
-# FOLD sources.github.releases
-# Releases of a repository of GitHub; drafts are not taken, prereleases only where they are wanted.
-
-_QUERY = f"""
+_RELEASES_QUERY = f"""
 query($owner: String!, $name: String!, $after: String) {{
   {RATE_LIMIT_FIELDS}
   repository(owner: $owner, name: $name) {{
@@ -191,7 +189,7 @@ query($owner: String!, $name: String!, $after: String) {{
 
 
 class GithubReleases(ReleaseSource):
-    """The releases of one repository.
+    """The releases of one repository, without drafts; prereleases only where they are wanted.
 
     API: https://docs.github.com/en/graphql/reference/objects#release
     """
@@ -210,14 +208,14 @@ class GithubReleases(ReleaseSource):
 
     def iter_releases(self) -> Iterator[Node]:
         """The last created first; 25 a call."""
-        found = total = 0
-        for page in iter_pages(self._client, _QUERY, {}, "releases"):
-            found, total = found + len(page["nodes"]), page["totalCount"]
+        listed = total = 0
+        for page in iter_pages(self._client, _RELEASES_QUERY, {}, "releases"):
+            listed, total = listed + len(page["nodes"]), page["totalCount"]
             for node in page["nodes"]:
                 if not node.pop("isDraft"):
-                    yield _normalize(node)
-        if is_incomplete(found, total):
-            raise self._client.errors.listing_incomplete(f"listed {found} of {total} releases")
+                    yield _normalize_release(node)
+        if is_incomplete(listed, total):
+            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
 
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown."""
@@ -228,7 +226,7 @@ class GithubReleases(ReleaseSource):
         return f"{self._location}/releases/tag/{quote(tag)}"
 
 
-def _normalize(node: Node) -> Node:
+def _normalize_release(node: Node) -> Node:
     assets, commit = node.pop("releaseAssets"), node.pop("tagCommit")
     names = [asset["name"] for asset in assets["nodes"]]
     return {
@@ -239,9 +237,6 @@ def _normalize(node: Node) -> Node:
         "assets": {"names": names, "more": assets["totalCount"] > len(names)},
     }
 
-
-# FOLD sources.github.discussions
-# Discussions of a repository of GitHub, with their comments and the replies to these.
 
 _DISCUSSION_COMMENT_FIELDS = f"id body createdAt isMinimized isAnswer url {ACTOR_FIELDS}"
 _REPLIES = NestedList("DiscussionComment", "replies", _DISCUSSION_COMMENT_FIELDS, first_count=10)
@@ -276,16 +271,11 @@ class GithubDiscussions(GithubConversations):
         wanted, own = self._filters.labels, _list_labels(node, node["labels"]["nodes"])
         return super().is_wanted(node, oldest) and (not wanted or not own.isdisjoint(wanted))
 
-    def build_revision(self, node: Node) -> str:
-        """By its time and its comments; replies are not counted."""
-        return self.mark_revision(node["updatedAt"], node["comments"]["totalCount"])
-
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Comments, each with the replies to it."""
         for comment in node["comments"]:
-            yield from _iter_turns(comment, "comment")
-            for reply in comment["replies"]:
-                yield from _iter_turns(reply, "reply")
+            yield from iter_comment_turns([comment])
+            yield from iter_comment_turns(comment["replies"], "reply")
 
     def build_metadata(self, node: Node) -> dict[str, Any]:
         """Facts. The status is "answered" where an answer was chosen, whatever the state."""
@@ -302,20 +292,6 @@ class GithubDiscussions(GithubConversations):
 
 def _list_labels(node: Node, labels: list[Node]) -> set[str]:
     return {node["category"]["name"], *(label["name"] for label in labels)}
-
-
-def _iter_turns(comment: Node, kind: str) -> Iterator[Turn]:
-    """None of a comment that is hidden as spam or outdated."""
-    if not comment["isMinimized"]:
-        text, at = clean_markdown(comment["body"]), parse_time(comment["createdAt"])
-        kind = "answer" if comment["isAnswer"] else kind
-        yield Turn(kind, text, author_name(comment), at, url=comment["url"])
-
-
-# FOLD sources.github.issues
-# Issues of a repository of GitHub, with their comments.
-
-_DUPLICATE_FIELDS = "number repository { nameWithOwner }"
 
 
 class GithubIssues(GithubConversations):
@@ -336,21 +312,17 @@ class GithubIssues(GithubConversations):
     )
     optional_fields = frozenset({"author", "milestone", "canonical"})
     nested_lists = (
-        NestedList("Issue", "comments", f"id body createdAt isMinimized url {ACTOR_FIELDS}", first_count=50),
+        NestedList("Issue", "comments", _COMMENT_FIELDS, first_count=50),
         NestedList("Issue", "labels", "name", first_count=20),
         NestedList(
             "Issue",
             "timelineItems",
             "... on MarkedAsDuplicateEvent { canonical { "
-            f"... on Issue {{ {_DUPLICATE_FIELDS} }} ... on PullRequest {{ {_DUPLICATE_FIELDS} }} }} }}",
+            f"... on Issue {{ {_REFERENCE_FIELDS} }} ... on PullRequest {{ {_REFERENCE_FIELDS} }} }} }}",
             first_count=5,
             arguments=", itemTypes: [MARKED_AS_DUPLICATE_EVENT]",
         ),
     )
-
-    def build_revision(self, node: Node) -> str:
-        """By its time and its comments."""
-        return self.mark_revision(node["updatedAt"], node["comments"]["totalCount"])
 
     def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
         """Comments."""

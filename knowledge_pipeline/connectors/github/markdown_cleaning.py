@@ -37,18 +37,18 @@ def clean_markdown(markdown: str) -> str:
     parts: list[str] = []
     links: list[str] = []
     unclosed: set[str] = set()  # ends that were looked for in vain: never again, so that it stays linear
-    place = 0
-    while found := _TOKEN.search(text, place):
-        parts.append(html.unescape(text[place : found.start()]))
-        taken, place = _replace_token(text, found, links, unclosed)
-        parts.append(taken)
-    parts.append(html.unescape(text[place:]))
+    position = 0
+    while match := _TOKEN.search(text, position):
+        parts.append(html.unescape(text[position : match.start()]))
+        replacement, position = _replace_token(text, match, links, unclosed)
+        parts.append(replacement)
+    parts.append(html.unescape(text[position:]))
     parts.extend(reversed(links))  # links that were opened and never closed
     return _BLANK_LINES.sub("\n\n", "".join(parts)).strip()  # in code too
 
 
 def _replace_token(text: str, match: re.Match[str], links: list[str], unclosed: set[str]) -> tuple[str, int]:
-    """What stands for what was found, and where to go on."""
+    """What replaces a match, and the position after it."""
     if match["fence"]:
         end = re.compile(rf"^ {{0,3}}{match['marks']}[`~]*[ \t]*$", re.MULTILINE).search(text, match.end())
         stop = end.end() if end else len(text)
@@ -91,6 +91,6 @@ def _render_tag(match: re.Match[str], links: list[str]) -> str:
 
 
 def _get_attribute(attributes: str, name: str) -> str:
-    found = _ATTRIBUTES[name].search(attributes)
-    value = next((group for group in found.groups() if group is not None), "") if found else ""
+    match = _ATTRIBUTES[name].search(attributes)
+    value = next((group for group in match.groups() if group is not None), "") if match else ""
     return html.unescape(value).strip()

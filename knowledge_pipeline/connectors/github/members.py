@@ -45,9 +45,13 @@ def list_members(
         names: set[str] = set()
         while True:
             page = _read_page(client, connection, after)
-            new = [each for each in page["nodes"] if each and each["nameWithOwner"] not in names]
-            names.update(each["nameWithOwner"] for each in new)
-            yield from (_to_member(each) for each in new if not each["isEmpty"])
+            new = [
+                repository
+                for repository in page["nodes"]
+                if repository and repository["nameWithOwner"] not in names
+            ]
+            names.update(repository["nameWithOwner"] for repository in new)
+            yield from (_to_member(repository) for repository in new if not repository["isEmpty"])
             if not page["pageInfo"]["hasNextPage"]:
                 break
             after = page["pageInfo"]["endCursor"]

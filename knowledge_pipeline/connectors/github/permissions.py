@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from knowledge_pipeline.config.connections import GithubConnection
@@ -44,13 +45,10 @@ def read_repository_permissions(
         SourceRefused: GitHub refuses the identity, or shows no such repository.
         SourceUnavailable: it did not answer.
     """
-    client = GithubClient(connection, sleep=sleep)
-    try:
+    with closing(GithubClient(connection, sleep=sleep)) as client:
         reader = _CollaboratorReader(client)
         readers = reader.read()
         return build_permissions(REPOSITORY_AUDIENCE, readers, uris, reader.problems, _UNREADABLE)
-    finally:
-        client.close()
 
 
 class _CollaboratorReader:
@@ -81,15 +79,13 @@ class _CollaboratorReader:
         """With the addresses that a query of a hundred shows; they are missing where it is refused."""
         for start in range(0, len(people), _ADDRESSES_PER_QUERY):
             several = people[start : start + _ADDRESSES_PER_QUERY]
-            emails = self._find_addresses([str(each.get("node_id")) for each in several])
-            for each in several:
-                if (each.get("permissions") or {"pull": True}).get("pull"):
-                    yield Member(str(each["login"]), emails.get(str(each["login"])))
-
-    def _find_addresses(self, ids: Sequence[str]) -> dict[str, str]:
-        try:
-            nodes = self._client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
-        except SourceRefused:
-            self.problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
-            return {}
-        return {str(node["login"]): str(node["email"]) for node in nodes if node and node.get("email")}
+            ids = [str(person.get("node_id")) for person in several]
+            try:
+                nodes = self._client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
+            except SourceRefused:
+                self.problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
+                nodes = ()
+            emails = {node["login"]: str(node["email"]) for node in nodes if node and node.get("email")}
+            for person in several:
+                if (person.get("permissions") or {"pull": True}).get("pull"):
+                    yield Member(str(person["login"]), emails.get(person["login"]))

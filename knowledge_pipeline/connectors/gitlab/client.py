@@ -111,9 +111,12 @@ class GitlabClient:
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
-        body = self._post(
-            query, {**variables, "path": _find_full_path(self._connection)}, can_split=can_split
-        )
+        payload = {
+            "query": " ".join(query.split()),
+            "variables": {**variables, "path": _find_full_path(self._connection)},
+        }
+        no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset[int]()
+        body = self._parse_json(self._send("POST", self._url, no_retry_statuses, json=payload))
         errors = body.get("errors") if is_object(body) else None
         if errors:
             raise self.errors.from_graphql_errors(errors)
@@ -141,8 +144,10 @@ class GitlabClient:
         """
         after, more = None, True
         while more:
-            place = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
-            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **place})["listed"]
+            cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
+            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **cursor})[
+                "listed"
+            ]
             if page is None:
                 raise self.errors.listing_incomplete(f"does not list the {self._documents}")
             yield page
@@ -165,11 +170,6 @@ class GitlabClient:
         address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
         response = self._send("GET", address, frozenset(), params=dict(parameters))
         return response.status_code if response.status_code in (403, 404) else self._parse_json(response)
-
-    def _post(self, query: str, variables: Mapping[str, Any], *, can_split: bool) -> Any:
-        payload = {"query": " ".join(query.split()), "variables": dict(variables)}
-        no_retry = _NO_RETRY_STATUSES if can_split else frozenset[int]()
-        return self._parse_json(self._send("POST", self._url, no_retry, json=payload))
 
     def _send(
         self, method: str, address: str, no_retry_statuses: frozenset[int], **content: Any
@@ -226,9 +226,9 @@ class GitlabErrors:
 
     def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
-        known = [error for error in errors if is_object(error)]
-        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in known))
-        codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in known}
+        valid = [error for error in errors if is_object(error)]
+        reason = shorten_reason("; ".join(str(error.get("message") or "") for error in valid))
+        codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in valid}
         if codes.intersection(_UNKNOWN_FIELD_CODES):
             return SourceRefused(
                 f"{self.service} does not know a field of the query ({reason}): GitLab 17 or later is needed"
@@ -276,7 +276,6 @@ class GitlabErrors:
 
 
 def _find_full_path(connection: GitlabConnection | GitlabGroupConnection) -> str:
-    """Of the project, or the group."""
     return connection.project if isinstance(connection, GitlabConnection) else connection.group
 
 

@@ -1,8 +1,7 @@
-"""Merge requests and issues of GitLab: what both have in common.
+"""Merge requests and issues of GitLab: what both have in common, and what they say alike.
 
-A subclass defines their fields and their turns. Listings begin with the oldest update. A cursor holds a
-time and an id: deletions shift nothing, and an update during the listing moves to the end, where it is
-read again.
+Listings begin with the oldest update. A cursor holds a time and an id: deletions shift nothing, and an
+update during the listing moves to the end, where it is read again.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Any, ClassVar
 from urllib.parse import quote, unquote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors import conversations as code_host
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
 from knowledge_pipeline.connectors.conversations import (
     ConversationFilters,
+    ConversationSource,
     Node,
     Turn,
     author_name,
@@ -32,9 +31,13 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_time
 
-# FOLD sources.gitlab.turns
-# What merge requests and issues of GitLab say alike: comments, closing words, approvals.
+PERSON_FIELDS = "{ name login: username }"
 
+_CONFIDENTIAL_REASON = "confidential"
+_COMMON_FIELDS = (
+    "number: iid title body: description url: webUrl state createdAt milestone { title } "
+    f"author {PERSON_FIELDS} labels {{ nodes {{ name: title }} }}"
+)
 _UPLOAD = re.compile(r"(?<=\]\()(?=/uploads/[0-9a-f]{32}/)")
 _UPLOADED = re.compile(r"([0-9a-f]{32})/([^\s()<>\[\]\"'`|\\?#/]{1,300})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -50,108 +53,8 @@ _CLOSING = re.compile(
 )
 
 
-def clean_gitlab_markdown(markdown: str, connection: GitlabConnection) -> str:
-    """GitLab Flavored Markdown as clean Markdown; what was uploaded is linked to where it lies."""
-    return clean_markdown(_UPLOAD.sub(lambda _: connection.location, markdown))
-
-
-def find_uploads(text: str, connection: GitlabConnection) -> Iterator[tuple[str, str]]:
-    """Secret and name of each file of the project that a clean text links to."""
-    prefix = f"{connection.location}/uploads/"
-    for part in text.split(prefix)[1:]:
-        if found := _UPLOADED.match(part):
-            yield found[1], unquote(found[2])
-
-
-def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
-    """The comments; each thread together, the threads by their first comment."""
-    threads: dict[str, list[Node]] = {}
-    for note in notes:
-        threads.setdefault((note["discussion"] or note)["id"], []).append(note)
-    for thread in threads.values():
-        place = _format_location(thread)
-        for note in thread:
-            kind = "review comment" if place else "comment"
-            text, at = clean_gitlab_markdown(note["body"], connection), parse_time(note["createdAt"])
-            yield Turn(kind, text, author_name(note), at, place, note["url"])
-
-
-def _format_location(thread: Sequence[Node]) -> str | None:
-    """What the remarks of a thread are about: "src/auth.py line 12 (resolved)"; None: not the code."""
-    position = thread[0]["position"]
-    if not position:
-        return None
-    line = position["newLine"] or position["oldLine"]
-    resolvable = [note["resolved"] for note in thread if note["resolvable"]]
-    done = " (resolved)" if resolvable and all(resolvable) else ""
-    return f"{position['filePath']}{f' line {line}' if line else ''}{done}"
-
-
-def find_closed_issues(description: str | None, connection: GitlabConnection) -> list[dict[str, str]]:
-    """The issues that a description closes, by the words that GitLab's default closing pattern has.
-
-    Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
-    """
-    closed = " ".join(found["closed"] for found in _CLOSING.finditer(_strip_code(description or "")))
-    references = re.findall(_REFERENCE, closed)
-    return build_mentions("closes", (_qualify_reference(reference, connection) for reference in references))
-
-
-def _strip_code(text: str) -> str:
-    lines: list[str] = []
-    fence = ""
-    for line in text.splitlines():
-        found = _FENCE.match(line)
-        if fence:
-            fence = "" if line.strip().startswith(fence) else fence
-        elif found:
-            fence = found[1]
-        else:
-            lines.append(_INLINE_CODE.sub(" ", line))
-    return "\n".join(lines)
-
-
-def _qualify_reference(reference: str, connection: GitlabConnection) -> str:
-    """An issue as it is written everywhere: "group/name#12"; one of another service stays as it is."""
-    site = f"{connection.url.rstrip('/')}/"
-    if reference.startswith(site) and not reference.startswith(f"{site}groups/"):
-        project, _, rest = reference.removeprefix(site).partition("/-/")
-        return f"{project}#{rest.rpartition('/')[2]}"
-    project, hash_sign, number = reference.partition("#")
-    if not hash_sign:
-        return reference
-    if "/" not in project:  # of the same group, or the same project
-        group, _, name = connection.project.rpartition("/")
-        project = f"{group}/{project or name}"
-    return f"{project}#{number}"
-
-
-def iter_approval_turns(approvers: Iterable[Node]) -> Iterator[Turn]:
-    """Who approved it; GitLab does not tell when."""
-    for approver in approvers:
-        yield Turn("review", "Approved.", author_name({"author": approver}))
-
-
-CONFIDENTIAL_REASON = "confidential"
-PERSON_FIELDS = "{ name login: username }"
-
-_COMMON_FIELDS = (
-    "number: iid title body: description url: webUrl state createdAt milestone { title } "
-    f"author {PERSON_FIELDS} labels {{ nodes {{ name: title }} }}"
-)
-
-
-def _build_notes_field(after: str = "") -> str:
-    """The comments of one, a hundred at a time, without the events that GitLab notes by itself."""
-    return (
-        f"notes(filter: ONLY_COMMENTS, first: 100{after}) {{ pageInfo {{ hasNextPage endCursor }} nodes {{ "
-        f"id body createdAt url system internal resolvable resolved author {PERSON_FIELDS} "
-        "discussion { id } position { filePath newLine oldLine } } }"
-    )
-
-
-class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
-    """Merge requests or issues of one project."""
+class GitlabConversations(ConversationSource[dict[str, Node]]):
+    """Merge requests or issues of one project; a subclass defines their fields and their turns."""
 
     field: ClassVar[str]
     """Of GraphQL's `Project`: "mergeRequests", "issues"."""
@@ -175,10 +78,14 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         self._client.close()
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:
-        """The files that were uploaded to its texts; each is known by its secret, which never changes."""
-        for secret, name in find_uploads(text, self.connection):
-            url = f"{self.connection.location}/uploads/{secret}/{quote(name)}"
-            yield Attachment(secret, name, self._client.build_upload_address(secret, name), secret, url=url)
+        """The files that were uploaded to its texts; their secrets, which never change, identify them."""
+        uploads = f"{self.connection.location}/uploads/"
+        for part in text.split(uploads)[1:]:
+            if match := _UPLOADED.match(part):
+                secret, name = match[1], unquote(match[2])
+                url = f"{uploads}{secret}/{quote(name)}"
+                address = self._client.build_upload_address(secret, name)
+                yield Attachment(secret, name, address, secret, url=url)
 
     def download(self, attachment: Attachment, max_bytes: int) -> bytes:
         """An uploaded file; raises as `Downloader.read`."""
@@ -235,7 +142,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
 
     def _to_item(self, node: Node) -> Item:
         revision = self.mark_revision(node["updatedAt"], node["userNotesCount"])
-        skip = CONFIDENTIAL_REASON if node.get("confidential") else None
+        skip = _CONFIDENTIAL_REASON if node.get("confidential") else None
         return Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
 
     def _build_listing_fields(self) -> str:
@@ -244,16 +151,16 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
 
     def _list_nodes(self, oldest: datetime) -> list[Node]:
         """What was updated at `oldest` or later, each in the place of its last update."""
-        found: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         total = 0
         for page in self._iter_pages("UPDATED_ASC", oldest):
             total = page.get("count", total)
             for node in page["nodes"]:
-                found.pop(node["number"], None)
-                found[node["number"]] = node
-        if is_incomplete(len(found), total):
-            raise self._client.errors.listing_incomplete(f"listed {len(found)} of {total} {self.field}")
-        return list(found.values())
+                nodes.pop(node["number"], None)
+                nodes[node["number"]] = node
+        if is_incomplete(len(nodes), total):
+            raise self._client.errors.listing_incomplete(f"listed {len(nodes)} of {total} {self.field}")
+        return list(nodes.values())
 
     def _find_newest_begin(self, oldest: datetime) -> datetime:
         """Since when the newest `max_results` were updated, found from the newest on."""
@@ -303,7 +210,7 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
         if node is None:
             return DocumentSkipped(DELETED_REASON)
         if node.get("confidential"):
-            return DocumentSkipped(CONFIDENTIAL_REASON)
+            return DocumentSkipped(_CONFIDENTIAL_REASON)
         try:
             node["notes"] = list(self._iter_notes(node))
         except DocumentSkipped as gone:
@@ -325,3 +232,80 @@ class GitlabConversations(code_host.ConversationSource[dict[str, Node]]):
             if not project["wanted"]["nodes"]:
                 raise DocumentSkipped(DELETED_REASON)
             page = project["wanted"]["nodes"][0]["notes"]
+
+
+def clean_gitlab_markdown(markdown: str, connection: GitlabConnection) -> str:
+    """GitLab Flavored Markdown as clean Markdown; what was uploaded is linked to where it lies."""
+    return clean_markdown(_UPLOAD.sub(lambda _: connection.location, markdown))
+
+
+def iter_comment_turns(notes: Sequence[Node], connection: GitlabConnection) -> Iterator[Turn]:
+    """The comments; each thread together, the threads by their first comment."""
+    threads: dict[str, list[Node]] = {}
+    for note in notes:
+        threads.setdefault((note["discussion"] or note)["id"], []).append(note)
+    for thread in threads.values():
+        location = _format_location(thread)
+        for note in thread:
+            kind = "review comment" if location else "comment"
+            text, at = clean_gitlab_markdown(note["body"], connection), parse_time(note["createdAt"])
+            yield Turn(kind, text, author_name(note), at, location, note["url"])
+
+
+def _format_location(thread: Sequence[Node]) -> str | None:
+    """What the remarks of a thread are about: "src/auth.py line 12 (resolved)"; None: not the code."""
+    position = thread[0]["position"]
+    if not position:
+        return None
+    line = position["newLine"] or position["oldLine"]
+    resolvable = [note["resolved"] for note in thread if note["resolvable"]]
+    done = " (resolved)" if resolvable and all(resolvable) else ""
+    return f"{position['filePath']}{f' line {line}' if line else ''}{done}"
+
+
+def find_closed_issues(description: str | None, connection: GitlabConnection) -> list[dict[str, str]]:
+    """The issues that a description closes, by the words that GitLab's default closing pattern has.
+
+    Source: https://docs.gitlab.com/user/project/issues/managing_issues/#default-closing-pattern
+    """
+    closed = " ".join(match["closed"] for match in _CLOSING.finditer(_strip_code(description or "")))
+    references = re.findall(_REFERENCE, closed)
+    return build_mentions("closes", (_qualify_reference(reference, connection) for reference in references))
+
+
+def _strip_code(text: str) -> str:
+    lines: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        match = _FENCE.match(line)
+        if fence:
+            fence = "" if line.strip().startswith(fence) else fence
+        elif match:
+            fence = match[1]
+        else:
+            lines.append(_INLINE_CODE.sub(" ", line))
+    return "\n".join(lines)
+
+
+def _qualify_reference(reference: str, connection: GitlabConnection) -> str:
+    """An issue as it is written everywhere: "group/name#12"; one of another service stays as it is."""
+    site = f"{connection.url.rstrip('/')}/"
+    if reference.startswith(site) and not reference.startswith(f"{site}groups/"):
+        project, _, rest = reference.removeprefix(site).partition("/-/")
+        return f"{project}#{rest.rpartition('/')[2]}"
+    project, hash_sign, number = reference.partition("#")
+    if not hash_sign:
+        return reference
+    if "/" not in project:  # of the same group, or the same project
+        group, _, name = connection.project.rpartition("/")
+        project = f"{group}/{project or name}"
+    return f"{project}#{number}"
+
+
+def _build_notes_field(after: str = "") -> str:
+    """The comments of one, a hundred at a time, without the events that GitLab notes by itself."""
+    return (
+        f"notes(filter: ONLY_COMMENTS, first: 100{after}) {{ pageInfo {{ hasNextPage endCursor }} nodes {{ "
+        f"id body createdAt url system internal resolvable resolved author {PERSON_FIELDS} "
+        "discussion { id } position { filePath newLine oldLine } } }"
+    )

@@ -1,4 +1,4 @@
-"""Snippets of a project of GitLab: what each is for, and its files; and who may read them."""
+"""Merge requests, issues, releases and snippets of a project of GitLab, as documents."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -33,7 +34,6 @@ from knowledge_pipeline.connectors.gitlab.conversations import (
     GitlabConversations,
     clean_gitlab_markdown,
     find_closed_issues,
-    iter_approval_turns,
     iter_comment_turns,
 )
 from knowledge_pipeline.connectors.gitlab.permissions import UNREADABLE, read_snippet_readers
@@ -42,15 +42,172 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import parse_time
 
-FORMAT_VERSION = "1"
-"""Changes whenever the same responses may make another document."""
-
-DEFAULT_MAX_BYTES = 1_000_000  # of a file
-
-_FIELDS = """
+_SNIPPET_FORMAT_VERSION = "1"  # changes whenever the same responses may make another document
+_DEFAULT_MAX_BYTES = 1_000_000  # of a file
+_SNIPPET_FIELDS = """
   title description createdAt updatedAt webUrl author { name login: username }
   blobs { hasUnretrievableBlobs nodes { path text: rawPlainData } }
 """
+_RELEASES_SELECTION = f"""
+listed: releases(first: 50, after: $after, sort: RELEASED_AT_DESC) {{
+  count @include(if: $first)
+  pageInfo {{ hasNextPage endCursor }}
+  nodes {{
+    tag: tagName name notes: description createdAt publishedAt: releasedAt isUpcoming: upcomingRelease
+    author {{ name login: username }} commit {{ sha }}
+    assets {{ links(first: {MAX_ASSETS}) {{ pageInfo {{ hasNextPage }} nodes {{ name }} }} }}
+  }}
+}}"""
+
+
+class GitlabMergeRequests(GitlabConversations):
+    """One document per merge request: "merge_request/12".
+
+    API: https://docs.gitlab.com/api/graphql/reference/#mergerequest
+    """
+
+    kind = "merge_request"
+    number_prefix = "!"
+    field = "mergeRequests"
+    enum_types = ("MergeRequestState", "MergeRequestSort")
+    batch_size = 20
+    default_state = "merged"
+    default_since = "180 days"
+    # GitLab has no state for all that is no longer open
+    state_values: ClassVar = {"open": "opened", "closed": "all", "merged": "merged", "all": "all"}
+    listing_fields = "state mergedAt"
+    detail_fields = (
+        "draft mergedAt mergeCommitSha sourceBranch targetBranch "
+        f"diffStats {{ path additions deletions }} approvedBy {{ nodes {PERSON_FIELDS} }}"
+    )
+
+    def is_wanted(self, node: Node, oldest: datetime) -> bool:
+        """Of the wanted state, within the span."""
+        is_open = node["state"] not in ("closed", "merged")
+        return not (is_open and self._state == "closed") and super().is_wanted(node, oldest)
+
+    def list_changed_paths(self, node: Node) -> list[str]:
+        """All of them, where GitLab has computed the difference."""
+        return [file["path"] for file in node["diffStats"] or ()]
+
+    def list_file_diffs(self, uri: str, node: Node) -> Iterator[FileDiff]:
+        """API: https://docs.gitlab.com/api/merge_requests/#list-merge-request-diffs."""
+        project = quote(self.connection.project, safe="")
+        path = f"projects/{project}/merge_requests/{node['number']}/diffs"
+        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+            anchor = hashlib.sha1(file["new_path"].encode(), usedforsecurity=False).hexdigest()
+            yield FileDiff(file["new_path"], file.get("diff") or "", f"{node['url']}/diffs#{anchor}")
+
+    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
+        """Changed files, comments, approvals."""
+        yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/diffs")
+        yield from iter_comment_turns(node["notes"], self.connection)
+        approvers: list[Node] = node["approvedBy"]["nodes"] if node["approvedBy"] else []
+        for approver in approvers:
+            yield Turn("review", "Approved.", author_name({"author": approver}))  # when, GitLab does not say
+
+    def build_metadata(self, node: Node) -> dict[str, Any]:
+        """Facts, branches, sizes, files, and what it closes."""
+        return {
+            **self.build_common_metadata(node),
+            "draft": node["draft"],
+            "base": node["targetBranch"],
+            "head": node["sourceBranch"],
+            "merged_at": node["mergedAt"],
+            "merge_commit": node["mergeCommitSha"],
+            **_build_changed_files(node).metadata,
+            "mentions": find_closed_issues(node["body"], self.connection),
+        }
+
+
+def _build_changed_files(node: Node) -> ChangedFiles:
+    files: list[Node] = node["diffStats"] or []
+    added, deleted = (sum(file[name] for file in files) for name in ("additions", "deletions"))
+    return ChangedFiles(files, len(files), added, deleted)
+
+
+class GitlabIssues(GitlabConversations):
+    """One document per issue: "issue/12". Confidential ones are not taken.
+
+    API: https://docs.gitlab.com/api/graphql/reference/#issue
+    """
+
+    kind = "issue"
+    field = "issues"
+    enum_types = ("IssuableState", "IssueSort")
+    batch_size = 50
+    default_state = "all"
+    default_since = "365 days"
+    state_values: ClassVar = {"open": "opened", "closed": "closed", "all": "all"}
+    listing_fields = "confidential"
+    detail_fields = "type closedAt confidential closedAsDuplicateOf { reference(full: true) }"
+
+    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
+        """Comments."""
+        return iter_comment_turns(node["notes"], self.connection)
+
+    def build_metadata(self, node: Node) -> dict[str, Any]:
+        """Facts, and what it is a duplicate of."""
+        duplicate, kind = node["closedAsDuplicateOf"], node["type"]
+        return {
+            **self.build_common_metadata(node),
+            "issue_type": kind.lower() if kind else None,
+            "mentions": build_mentions("duplicates", [duplicate["reference"]] if duplicate else []),
+        }
+
+
+class GitlabReleases(ReleaseSource):
+    """The releases of one project; those of the future only where they are wanted.
+
+    API: https://docs.gitlab.com/api/graphql/reference/#release
+    """
+
+    def __init__(
+        self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
+    ) -> None:
+        """Raises ConfigError where `since` is not a date."""
+        super().__init__(filters, connection.project)
+        self._connection = connection
+        self._client = GitlabClient(connection, "releases", sleep=sleep)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def iter_releases(self) -> Iterator[Node]:
+        """The last released first; 50 a call. REST tells whether they are shown: GraphQL would list none."""
+        path = f"projects/{quote(self._connection.project, safe='')}/releases"
+        if isinstance(self._client.get_or_status(path, {"per_page": 1, "page": 1}), int):
+            raise self._client.errors.documents_hidden("releases")
+        listed = total = 0
+        for page in self._client.iter_pages("$first: Boolean!", _RELEASES_SELECTION, {}):
+            listed, total = listed + len(page["nodes"]), page.get("count", total)
+            for node in page["nodes"]:
+                yield _normalize_release(node)
+        if is_incomplete(listed, total):
+            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
+
+    def clean_text(self, markdown: str) -> str:
+        """Clean Markdown, with links to uploads."""
+        return clean_gitlab_markdown(markdown, self._connection)
+
+    def build_url(self, tag: str) -> str:
+        """Its page."""
+        return f"{self._connection.location}/-/releases/{quote(tag, safe='')}"
+
+
+def _normalize_release(node: Node) -> Node:
+    links, commit = node["assets"]["links"], node["commit"]
+    return {
+        **node,
+        "updatedAt": node["publishedAt"],  # GitLab does not say when one was edited
+        "status": "upcoming" if node["isUpcoming"] else "released",
+        "commit": commit["sha"] if commit else None,
+        "assets": {
+            "names": [link["name"] for link in links["nodes"]],
+            "more": links["pageInfo"]["hasNextPage"],
+        },
+    }
 
 
 class GitlabSnippets(ListedSource):
@@ -65,7 +222,7 @@ class GitlabSnippets(ListedSource):
         self, connection: GitlabConnection, max_bytes: int | None = None, *, sleep: Sleep = time.sleep
     ) -> None:
         self._connection = connection
-        self._max_bytes = max_bytes or DEFAULT_MAX_BYTES
+        self._max_bytes = max_bytes or _DEFAULT_MAX_BYTES
         self._client = GitlabClient(connection, "snippets", sleep=sleep)
 
     def close(self) -> None:
@@ -74,7 +231,7 @@ class GitlabSnippets(ListedSource):
 
     def iter_entries(self) -> Iterator[tuple[Item, Node]]:
         """What each snippet says of itself, if anything, then its files."""
-        for snippet in _iter_snippets(self._client, _FIELDS, page_size=20):
+        for snippet in _iter_snippets(self._client, _SNIPPET_FIELDS, page_size=20):
             blobs = snippet.pop("blobs")
             if blobs["hasUnretrievableBlobs"]:
                 raise self._client.errors.listing_incomplete(
@@ -83,10 +240,13 @@ class GitlabSnippets(ListedSource):
             uri = f"snippet/{snippet['number']}"
             if (snippet["description"] or "").strip():
                 described = snippet | {"paths": [blob["path"] for blob in blobs["nodes"]]}
-                yield Item(uri, build_revision(FORMAT_VERSION, described)), described
+                yield Item(uri, build_revision(_SNIPPET_FORMAT_VERSION, described)), described
             for blob in blobs["nodes"]:
                 file = {**snippet, "path": blob["path"], "text": blob["text"]}
-                revision, skip = build_revision(FORMAT_VERSION, file), self._find_skip_reason(blob["text"])
+                revision, skip = (
+                    build_revision(_SNIPPET_FORMAT_VERSION, file),
+                    self._find_skip_reason(blob["text"]),
+                )
                 yield Item(f"{uri}/{blob['path']}", revision, skip=skip), file
 
     def build_document(self, item: Item, node: Node) -> Document:
@@ -97,7 +257,7 @@ class GitlabSnippets(ListedSource):
             language = detect_language(path, text)
         else:
             about = clean_gitlab_markdown(node["description"], self._connection).strip()
-            files = "\n".join(f"- {each}" for each in node["paths"])
+            files = "\n".join(f"- {name}" for name in node["paths"])
             path, text, language = folder, f"# {folder}\n\n{about}\n\n{files}", "markdown"
         return Document(
             uri=item.uri,
@@ -143,185 +303,11 @@ def read_snippet_permissions(
         SourceRefused: GitLab refuses the token, or shows no such project.
         SourceUnavailable: it did not answer.
     """
-    client = GitlabClient(connection, "snippets", sleep=sleep)
-    try:
+    with closing(GitlabClient(connection, "snippets", sleep=sleep)) as client:
         listed = _iter_snippets(client, "", page_size=100)
-        audiences = {str(each["number"]): f"snippet:{each['visibility']}" for each in listed}
+        audiences = {str(snippet["number"]): f"snippet:{snippet['visibility']}" for snippet in listed}
         readers = read_snippet_readers(client, connection.project)
-    finally:
-        client.close()
-    found = {uri: audiences[number] for uri in uris if (number := uri.split("/")[1]) in audiences}
+    audience_by_uri = {uri: audiences[number] for uri in uris if (number := uri.split("/")[1]) in audiences}
     problems = Counter({UNREADABLE: len(uris)} if readers is None else {})
-    by_name = {f"snippet:{visibility}": [each] for visibility, each in (readers or {}).items()}
-    return Permissions(by_name, found, problems)
-
-
-# FOLD sources.gitlab.merge_requests
-# Merge requests of a project of GitLab: description, changed files, comments, approvals.
-
-
-class GitlabMergeRequests(GitlabConversations):
-    """One document per merge request: "merge_request/12".
-
-    API: https://docs.gitlab.com/api/graphql/reference/#mergerequest
-    """
-
-    kind = "merge_request"
-    number_prefix = "!"
-    field = "mergeRequests"
-    enum_types = ("MergeRequestState", "MergeRequestSort")
-    batch_size = 20
-    default_state = "merged"
-    default_since = "180 days"
-    # GitLab has no state for all that is no longer open
-    state_values: ClassVar = {"open": "opened", "closed": "all", "merged": "merged", "all": "all"}
-    listing_fields = "state mergedAt"
-    detail_fields = (
-        "draft mergedAt mergeCommitSha sourceBranch targetBranch "
-        f"diffStats {{ path additions deletions }} approvedBy {{ nodes {PERSON_FIELDS} }}"
-    )
-
-    def is_wanted(self, node: Node, oldest: datetime) -> bool:
-        """Of the wanted state, within the span."""
-        is_open = node["state"] not in ("closed", "merged")
-        return not (is_open and self._state == "closed") and super().is_wanted(node, oldest)
-
-    def list_changed_paths(self, node: Node) -> list[str]:
-        """All of them, where GitLab has computed the difference."""
-        return [file["path"] for file in node["diffStats"] or ()]
-
-    def list_file_diffs(self, uri: str, node: Node) -> Iterator[FileDiff]:
-        """API: https://docs.gitlab.com/api/merge_requests/#list-merge-request-diffs."""
-        project = quote(self.connection.project, safe="")
-        path = f"projects/{project}/merge_requests/{node['number']}/diffs"
-        for file in list_changed_files(self._client, path, uri, MAX_FILES):
-            anchor = hashlib.sha1(file["new_path"].encode(), usedforsecurity=False).hexdigest()
-            yield FileDiff(file["new_path"], file.get("diff") or "", f"{node['url']}/diffs#{anchor}")
-
-    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
-        """Changed files, comments, approvals."""
-        yield Turn("changed files", _build_changed_files(node).text, url=f"{node['url']}/diffs")
-        yield from iter_comment_turns(node["notes"], self.connection)
-        yield from iter_approval_turns(node["approvedBy"]["nodes"] if node["approvedBy"] else [])
-
-    def build_metadata(self, node: Node) -> dict[str, Any]:
-        """Facts, branches, sizes, files, and what it closes."""
-        return {
-            **self.build_common_metadata(node),
-            "draft": node["draft"],
-            "base": node["targetBranch"],
-            "head": node["sourceBranch"],
-            "merged_at": node["mergedAt"],
-            "merge_commit": node["mergeCommitSha"],
-            **_build_changed_files(node).metadata,
-            "mentions": find_closed_issues(node["body"], self.connection),
-        }
-
-
-def _build_changed_files(node: Node) -> ChangedFiles:
-    files: list[Node] = node["diffStats"] or []
-    added, deleted = (sum(file[name] for file in files) for name in ("additions", "deletions"))
-    return ChangedFiles(files, len(files), added, deleted)
-
-
-# FOLD sources.gitlab.releases
-# Releases of a project of GitLab; those of the future are taken only where they are wanted.
-
-_SELECTION = f"""
-listed: releases(first: 50, after: $after, sort: RELEASED_AT_DESC) {{
-  count @include(if: $first)
-  pageInfo {{ hasNextPage endCursor }}
-  nodes {{
-    tag: tagName name notes: description createdAt publishedAt: releasedAt isUpcoming: upcomingRelease
-    author {{ name login: username }} commit {{ sha }}
-    assets {{ links(first: {MAX_ASSETS}) {{ pageInfo {{ hasNextPage }} nodes {{ name }} }} }}
-  }}
-}}"""
-
-
-class GitlabReleases(ReleaseSource):
-    """The releases of one project.
-
-    API: https://docs.gitlab.com/api/graphql/reference/#release
-    """
-
-    def __init__(
-        self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
-        """Raises ConfigError where `since` is not a date."""
-        super().__init__(filters, connection.project)
-        self._connection = connection
-        self._client = GitlabClient(connection, "releases", sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def iter_releases(self) -> Iterator[Node]:
-        """The last released first; 50 a call. REST tells whether they are shown: GraphQL would list none."""
-        path = f"projects/{quote(self._connection.project, safe='')}/releases"
-        if isinstance(self._client.get_or_status(path, {"per_page": 1, "page": 1}), int):
-            raise self._client.errors.documents_hidden("releases")
-        found = total = 0
-        for page in self._client.iter_pages("$first: Boolean!", _SELECTION, {}):
-            found, total = found + len(page["nodes"]), page.get("count", total)
-            for node in page["nodes"]:
-                yield _normalize(node)
-        if is_incomplete(found, total):
-            raise self._client.errors.listing_incomplete(f"listed {found} of {total} releases")
-
-    def clean_text(self, markdown: str) -> str:
-        """Clean Markdown, with links to uploads."""
-        return clean_gitlab_markdown(markdown, self._connection)
-
-    def build_url(self, tag: str) -> str:
-        """Its page."""
-        return f"{self._connection.location}/-/releases/{quote(tag, safe='')}"
-
-
-def _normalize(node: Node) -> Node:
-    links, commit = node["assets"]["links"], node["commit"]
-    return {
-        **node,
-        "updatedAt": node["publishedAt"],  # GitLab does not say when one was edited
-        "status": "upcoming" if node["isUpcoming"] else "released",
-        "commit": commit["sha"] if commit else None,
-        "assets": {
-            "names": [link["name"] for link in links["nodes"]],
-            "more": links["pageInfo"]["hasNextPage"],
-        },
-    }
-
-
-# FOLD sources.gitlab.issues
-# Issues of a project of GitLab, with their comments.
-
-
-class GitlabIssues(GitlabConversations):
-    """One document per issue: "issue/12". Confidential ones are not taken.
-
-    API: https://docs.gitlab.com/api/graphql/reference/#issue
-    """
-
-    kind = "issue"
-    field = "issues"
-    enum_types = ("IssuableState", "IssueSort")
-    batch_size = 50
-    default_state = "all"
-    default_since = "365 days"
-    state_values: ClassVar = {"open": "opened", "closed": "closed", "all": "all"}
-    listing_fields = "confidential"
-    detail_fields = "type closedAt confidential closedAsDuplicateOf { reference(full: true) }"
-
-    def iter_reply_turns(self, node: Node) -> Iterator[Turn]:
-        """Comments."""
-        return iter_comment_turns(node["notes"], self.connection)
-
-    def build_metadata(self, node: Node) -> dict[str, Any]:
-        """Facts, and what it is a duplicate of."""
-        duplicate, kind = node["closedAsDuplicateOf"], node["type"]
-        return {
-            **self.build_common_metadata(node),
-            "issue_type": kind.lower() if kind else None,
-            "mentions": build_mentions("duplicates", [duplicate["reference"]] if duplicate else []),
-        }
+    by_name = {f"snippet:{visibility}": [members] for visibility, members in (readers or {}).items()}
+    return Permissions(by_name, audience_by_uri, problems)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Literal
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
@@ -54,12 +55,12 @@ def read_project_permissions(
         SourceRefused: GitLab refuses the token, or shows no such project.
         SourceUnavailable: it did not answer.
     """
-    client = GitlabClient(connection, "issues", sleep=sleep)
-    try:
-        readers = _read_readers(client, connection.project, part)
+    with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
+        openness = _read_openness(client, connection.project, part)
+        is_public = openness == "public"
+        members = frozenset[Member]() if is_public else _read_members(client, connection.project, part)
+        readers = None if members is None else _admit(members, openness)
         return build_permissions(part, readers, uris, Counter(), UNREADABLE)
-    finally:
-        client.close()
 
 
 def read_snippet_readers(client: GitlabClient, project: str) -> dict[str, Readers] | None:
@@ -73,13 +74,6 @@ def read_snippet_readers(client: GitlabClient, project: str) -> dict[str, Reader
         level: _admit(members, min(of_project, level, key=levels.index))  # the stricter one
         for level in levels
     }
-
-
-def _read_readers(client: GitlabClient, project: str, part: ProjectPart) -> Readers | None:
-    """None: they are not shown."""
-    openness = _read_openness(client, project, part)
-    members = frozenset[Member]() if openness == "public" else _read_members(client, project, part)
-    return None if members is None else _admit(members, openness)
 
 
 def _admit(members: Readers, openness: str) -> Readers:
@@ -99,17 +93,20 @@ def _read_openness(client: GitlabClient, project: str, part: ProjectPart) -> str
 
 
 def _read_members(client: GitlabClient, project: str, part: ProjectPart) -> Readers | None:
+    """Active ones whose role suffices, by user name; None: not shown.
+
+    An address is shown to administrators alone.
+    """
     members = list_pages(client, f"{_project_path(project)}/members/all")
-    return None if members is None else frozenset(_select(members, _LEAST_LEVELS[part]))
+    if members is None:
+        return None
+    return frozenset(
+        Member(str(member["username"]), str(member.get("email") or "") or None)
+        for member in members
+        if {member.get("state"), member.get("membership_state", "active")} == {"active"}
+        and int(member.get("access_level") or 0) >= _LEAST_LEVELS[part]
+    )
 
 
 def _project_path(project: str) -> str:
     return f"projects/{quote(project, safe='')}"
-
-
-def _select(members: Sequence[dict[str, Any]], level: int) -> Iterator[Member]:
-    """Active ones of at least a role, by user name; an address is shown to administrators alone."""
-    for member in members:
-        states = {member.get("state"), member.get("membership_state", "active")}
-        if states == {"active"} and int(member.get("access_level") or 0) >= level:
-            yield Member(str(member["username"]), str(member.get("email") or "") or None)

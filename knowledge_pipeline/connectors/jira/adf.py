@@ -1,7 +1,7 @@
 """Atlassian Document Format as Markdown: what Jira Cloud and Confluence hold instead of text.
 
-Every node of the published schema has its place here; of a node that is not known, the text is
-kept. Whatever JSON comes in, nothing is raised.
+Every node of the published schema has its place here; of an unknown node, the text is kept. Whatever JSON
+comes in, nothing is raised.
 
 Source: https://developer.atlassian.com/cloud/jira/platform/apis/document/structure/
 """
@@ -27,170 +27,24 @@ from knowledge_pipeline.extraction.markdown import (
 )
 from knowledge_pipeline.text import is_list, is_object
 
-# FOLD sources.jira.adf_inline
-# The inline nodes of the Atlassian Document Format: text with its marks, mentions, cards, dates.
-
 People = Mapping[str, str]
 """Display names by account id or user name."""
 
-INLINE_TYPES = frozenset(
+_INLINE_TYPES = frozenset(
     {
         *("text", "hardBreak", "mention", "emoji", "date", "status", "inlineCard", "mediaInline", "media"),
         *("placeholder", "inlineExtension", "image", "confluenceJiraIssue", "unsupportedInline"),
     }
 )
-"""Types of node that stand within a line."""
-
-_EMPHASIS = {"strong": "**", "em": "*", "strike": "~~"}
-_WORD = re.compile(r"\w")
-
-
-def type_of(node: Any) -> str:
-    """The type of a node; "" for what is none."""
-    kind = node.get("type") if is_object(node) else None
-    return kind if isinstance(kind, str) else ""
-
-
-def children_of(node: Any) -> list[Any]:
-    """What a node contains."""
-    content = node.get("content") if is_object(node) else None
-    return content if is_list(content) else []
-
-
-def attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of a node."""
-    attributes = node.get("attrs")
-    return attributes if is_object(attributes) else {}
-
-
-def render_inline(nodes: list[Any], people: People) -> str:
-    """Inline nodes as one text, their white space as it is."""
-    parts: list[str] = []
-    for url, group in groupby(nodes, key=_link_of):
-        text = _render_runs(list(group), people)
-        if url:
-            lead, text, trail = _split_whitespace(text)
-            text = f"{lead}{format_link(text, url)}{trail}"
-        parts.append(text)
-    return "".join(parts)
-
-
-def render_label(node: Any, people: People) -> str:
-    """What a node other than text shows within a line."""
-    kind = type_of(node)
-    attributes: Mapping[str, Any] = attributes_of(node) if kind else {}
-    match kind:
-        case "hardBreak":
-            return "\n"
-        case "mention":
-            name = str(attributes.get("text") or "").strip().lstrip("@")
-            return f"@{name or people.get(str(attributes.get('id')), 'someone')}"
-        case "emoji":
-            return str(attributes.get("text") or attributes.get("shortName") or "")
-        case "date":
-            timestamp = attributes.get("timestamp")
-            try:
-                return datetime.fromtimestamp(int(timestamp or "") / 1000, UTC).date().isoformat()
-            except (ValueError, OverflowError, OSError, TypeError):
-                return str(timestamp or "")
-        case "status" | "placeholder":
-            return str(attributes.get("text") or "").strip()
-        case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
-            given = attributes.get("data")
-            data: Mapping[str, Any] = given if is_object(given) else {}
-            url = str(attributes.get("url") or data.get("url") or "")
-            return format_link(str(data.get("name") or ""), url)
-        case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
-            names = (attributes.get(key) for key in ("alt", "__fileName", "title"))
-            name = str(next(filter(None, names), "")).strip()
-            url = attributes.get("url") or attributes.get("src")
-            if isinstance(url, str) and url:
-                return format_link(name or "image", url)
-            return f"(attachment: {name})" if name else "(attachment)"
-        case _:
-            return collect_text(node)
-
-
-def collect_text(node: Any, separator: str = " ") -> str:
-    """Every text under a node, however deep; a hard break is a new line."""
-    texts: list[str] = []
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if is_list(current):
-            pending.extend(reversed(current))
-        elif is_object(current):
-            if type_of(current) == "hardBreak":
-                texts.append("\n")
-            for text in (current.get("text"), attributes_of(current).get("text")):
-                if isinstance(text, str):
-                    texts.append(text)
-            pending.append(current.get("content"))
-        elif isinstance(current, str):
-            texts.append(current)
-    return separator.join(texts)
-
-
-def _render_runs(nodes: list[Any], people: People) -> str:
-    """Neighbours with the same emphasis are emphasized once."""
-    runs = [
-        ("".join(_render_node(node, people) for node in group), emphasis)
-        for emphasis, group in groupby(nodes, key=_emphasis_of)
-    ]
-    parts: list[str] = []
-    for place, (text, emphasis) in enumerate(runs):
-        before = runs[place - 1][0][-1:] if place else ""
-        after = runs[place + 1][0][:1] if place + 1 < len(runs) else ""
-        parts.append(_emphasize(text, emphasis, before, after))
-    return "".join(parts)
-
-
-def _emphasize(text: str, emphasis: tuple[str, ...], before: str, after: str) -> str:
-    """The text between its signs; none where they would stand inside a word and break it."""
-    lead, core, trail = _split_whitespace(text)
-    if not core or not emphasis or "\n" in core:
-        return text
-    if (not lead and _WORD.match(before)) or (not trail and _WORD.match(after)):
-        return text
-    signs = "".join(emphasis)
-    return f"{lead}{signs}{core}{signs[::-1]}{trail}"
-
-
-def _render_node(node: Any, people: People) -> str:
-    if type_of(node) == "text":
-        text = node.get("text")
-        text = text if isinstance(text, str) else ""
-        return format_inline_code(text) if "code" in _marks_of(node) else text
-    return render_label(node, people)
-
-
-def _split_whitespace(text: str) -> tuple[str, str, str]:
-    core = text.strip()
-    start = text.index(core) if core else 0
-    return text[:start], core, text[start + len(core) :]
-
-
-def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
-    marks = node.get("marks") if is_object(node) else None
-    known = marks if is_list(marks) else []
-    return {type_of(mark): attributes_of(mark) for mark in known if is_object(mark)}
-
-
-def _emphasis_of(node: Any) -> tuple[str, ...]:
-    marks = _marks_of(node)
-    if "code" in marks:
-        return ()
-    return tuple(sign for name, sign in _EMPHASIS.items() if name in marks)
-
-
-def _link_of(node: Any) -> str:
-    url = _marks_of(node).get("link", {}).get("href")
-    return url if isinstance(url, str) else ""
-
-
 _MAX_DEPTH = 60  # nodes inside each other; deeper than anybody writes, and well before Python's own limit
 _PANEL_LABELS = {name: name.title() for name in ("info", "note", "tip", "success", "warning", "error")}
 _LIST_TYPES = frozenset({"bulletList", "orderedList", "taskList", "decisionList"})
+# where an item is expected and one of these stands, it is the item's content
+_ITEM_CONTENT_TYPES = _LIST_TYPES.union(
+    ("paragraph", "heading", "table", "codeBlock", "blockquote", "rule", "panel")
+)
+_EMPHASIS = {"strong": "**", "em": "*", "strike": "~~"}
+_WORD = re.compile(r"\w")
 
 
 def adf_to_markdown(document: Any, people: People | None = None) -> str:
@@ -217,9 +71,9 @@ class _AdfRenderer:
         pieces: list[tuple[str, str]] = []
         run: list[Any] = []
         for node in nodes:
-            if is_object(node) and type_of(node) not in INLINE_TYPES:
+            if is_object(node) and _type_of(node) not in _INLINE_TYPES:
                 pieces.append(("paragraph", self._render_inline(run)))
-                pieces.append((type_of(node), self._render_block(node, depth)))
+                pieces.append((_type_of(node), self._render_block(node, depth)))
                 run = []
             else:
                 run.append(node)
@@ -228,10 +82,10 @@ class _AdfRenderer:
 
     def _render_block(self, node: Mapping[str, Any], depth: int) -> str:
         if depth > _MAX_DEPTH:
-            return collect_text(node)
+            return _collect_text(node)
         depth += 1
-        attributes, children = attributes_of(node), children_of(node)
-        match type_of(node):
+        attributes, children = _attributes_of(node), _children_of(node)
+        match _type_of(node):
             case "paragraph" | "caption":
                 return self.render_blocks(children, depth)
             case "heading":
@@ -259,7 +113,7 @@ class _AdfRenderer:
             case "table":
                 return format_table(self._build_grid(node, depth))
             case "codeBlock":
-                code, language = collect_text(node, separator=""), str(attributes.get("language") or "")
+                code, language = _collect_text(node, separator=""), str(attributes.get("language") or "")
                 return format_code_block(code, language) if code.strip() else ""
             case "blockquote":
                 text = self.render_blocks(children, depth)
@@ -272,7 +126,7 @@ class _AdfRenderer:
                 source = attributes.get("datasource")
                 parameters = source.get("parameters") if is_object(source) else None
                 jql = parameters.get("jql") if is_object(parameters) else None
-                label = render_label(node, self._people)
+                label = _render_label(node, self._people)
                 return format_link(str(jql), label) if jql else label
             case _:  # not in the schema, or only a frame around others
                 values = (node.get("text"), attributes.get("title"), attributes.get("text"))
@@ -280,12 +134,12 @@ class _AdfRenderer:
                 return "\n\n".join(text for text in (*texts, self.render_blocks(children, depth)) if text)
 
     def _render_inline(self, nodes: list[Any]) -> str:
-        return render_inline(nodes, self._people).strip()
+        return _render_inline_nodes(nodes, self._people).strip()
 
     def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
         """A list item; its lists follow without an empty line."""
-        is_item = is_object(node) and type_of(node) not in _ITEM_CONTENT_TYPES
-        content = children_of(node) if is_item else [node]
+        is_item = is_object(node) and _type_of(node) not in _ITEM_CONTENT_TYPES
+        content = _children_of(node) if is_item else [node]
         text = label
         for kind, piece in self._render_pieces(content, depth):
             between = "\n" if kind in _LIST_TYPES else "\n\n"
@@ -293,43 +147,44 @@ class _AdfRenderer:
         return format_list_item(marker, text)
 
     def _render_task(self, node: Any, depth: int) -> str:
-        if type_of(node) == "taskList":  # in the list itself, it belongs to the item before
+        if _type_of(node) == "taskList":  # in the list itself, it belongs to the item before
             return format_list_item("  ", self._render_block(node, depth))
-        done = is_object(node) and attributes_of(node).get("state") == "DONE"
+        done = is_object(node) and _attributes_of(node).get("state") == "DONE"
         return self._render_list_item(node, "- [x] " if done else "- [ ] ", depth)
 
     def _render_decision(self, node: Any, depth: int) -> str:
-        state = attributes_of(node).get("state") if is_object(node) else None
+        state = _attributes_of(node).get("state") if is_object(node) else None
         label = "Undecided" if state == "UNDECIDED" else "Decision"
         return self._render_list_item(node, "- ", depth, f"{label}: ")
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
-        attributes = attributes_of(node)
-        label = _PANEL_LABELS.get(str(attributes.get("panelType")), "")
-        label = label or str(attributes.get("panelIconText") or "")
-        text = self.render_blocks(children_of(node), depth)
-        first_type = next((type_of(child) for child in children_of(node)), "")
+        attributes = _attributes_of(node)
+        label = _PANEL_LABELS.get(str(attributes.get("panelType"))) or str(
+            attributes.get("panelIconText") or ""
+        )
+        text = self.render_blocks(_children_of(node), depth)
+        first_type = next((_type_of(child) for child in _children_of(node)), "")
         if not label or not text:
             return text
         return f"{label}: {text}" if first_type == "paragraph" else f"{label}:\n\n{text}"
 
     def _build_grid(self, table: Mapping[str, Any], depth: int) -> list[list[str]]:
         rows = [
-            row if type_of(row) in {"tableRow", ""} and is_object(row) else {"content": [row]}
-            for row in children_of(table)
+            row if _type_of(row) in {"tableRow", ""} and is_object(row) else {"content": [row]}
+            for row in _children_of(table)
         ]
-        grid = expand_spans([self._build_cell(cell, depth) for cell in children_of(row)] for row in rows)
+        grid = expand_spans([self._build_cell(cell, depth) for cell in _children_of(row)] for row in rows)
         last = MAX_COLUMNS - 1
         return [[*row[:last], " ".join(row[last:])] if len(row) > MAX_COLUMNS else row for row in grid]
 
     def _build_cell(self, cell: Any, depth: int) -> TableCell:
-        if not is_object(cell) or type_of(cell) not in {"tableCell", "tableHeader", ""}:
+        if not is_object(cell) or _type_of(cell) not in {"tableCell", "tableHeader", ""}:
             cell = {"content": [cell]}
-        spans = (attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
+        spans = (_attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
         rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)
         parts: list[str] = []  # on one line; a table in it as its cells, one after the other
-        for child in children_of(cell):
-            if type_of(child) == "table" and depth <= _MAX_DEPTH:
+        for child in _children_of(cell):
+            if _type_of(child) == "table" and depth <= _MAX_DEPTH:
                 grid = self._build_grid(child, depth + 1)
                 parts.append("; ".join(", ".join(text for text in row if text) for row in grid))
             else:
@@ -337,7 +192,142 @@ class _AdfRenderer:
         return TableCell(" ".join(parts), rows, min(columns, MAX_COLUMNS))
 
 
-_ITEM_CONTENT_TYPES = _LIST_TYPES.union(
-    ("paragraph", "heading", "table", "codeBlock", "blockquote", "rule", "panel")
-)
-"""Where an item is expected and one of these stands, it is the item's content."""
+def _type_of(node: Any) -> str:
+    """The type of a node; "" for what is none."""
+    kind = node.get("type") if is_object(node) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _children_of(node: Any) -> list[Any]:
+    content = node.get("content") if is_object(node) else None
+    return content if is_list(content) else []
+
+
+def _attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    attributes = node.get("attrs")
+    return attributes if is_object(attributes) else {}
+
+
+def _render_inline_nodes(nodes: list[Any], people: People) -> str:
+    """Inline nodes as one text, their white space as it is."""
+    parts: list[str] = []
+    for url, group in groupby(nodes, key=_link_of):
+        text = _render_runs(list(group), people)
+        if url:
+            lead, text, trail = _split_whitespace(text)
+            text = f"{lead}{format_link(text, url)}{trail}"
+        parts.append(text)
+    return "".join(parts)
+
+
+def _render_label(node: Any, people: People) -> str:
+    """What a node other than text shows within a line."""
+    kind = _type_of(node)
+    attributes: Mapping[str, Any] = _attributes_of(node) if kind else {}
+    match kind:
+        case "hardBreak":
+            return "\n"
+        case "mention":
+            name = str(attributes.get("text") or "").strip().lstrip("@")
+            return f"@{name or people.get(str(attributes.get('id')), 'someone')}"
+        case "emoji":
+            return str(attributes.get("text") or attributes.get("shortName") or "")
+        case "date":
+            timestamp = attributes.get("timestamp")
+            try:
+                return datetime.fromtimestamp(int(timestamp or "") / 1000, UTC).date().isoformat()
+            except (ValueError, OverflowError, OSError, TypeError):
+                return str(timestamp or "")
+        case "status" | "placeholder":
+            return str(attributes.get("text") or "").strip()
+        case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
+            card = attributes.get("data")
+            data: Mapping[str, Any] = card if is_object(card) else {}
+            url = str(attributes.get("url") or data.get("url") or "")
+            return format_link(str(data.get("name") or ""), url)
+        case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
+            names = (attributes.get(key) for key in ("alt", "__fileName", "title"))
+            name = str(next(filter(None, names), "")).strip()
+            url = attributes.get("url") or attributes.get("src")
+            if isinstance(url, str) and url:
+                return format_link(name or "image", url)
+            return f"(attachment: {name})" if name else "(attachment)"
+        case _:
+            return _collect_text(node)
+
+
+def _collect_text(node: Any, separator: str = " ") -> str:
+    """Every text under a node, however deep; a hard break is a new line."""
+    texts: list[str] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if is_list(current):
+            pending.extend(reversed(current))
+        elif is_object(current):
+            if _type_of(current) == "hardBreak":
+                texts.append("\n")
+            for text in (current.get("text"), _attributes_of(current).get("text")):
+                if isinstance(text, str):
+                    texts.append(text)
+            pending.append(current.get("content"))
+        elif isinstance(current, str):
+            texts.append(current)
+    return separator.join(texts)
+
+
+def _render_runs(nodes: list[Any], people: People) -> str:
+    """Neighbours with the same emphasis are emphasized once."""
+    runs = [
+        ("".join(_render_node(node, people) for node in group), emphasis)
+        for emphasis, group in groupby(nodes, key=_emphasis_of)
+    ]
+    parts: list[str] = []
+    for index, (text, emphasis) in enumerate(runs):
+        before = runs[index - 1][0][-1:] if index else ""
+        after = runs[index + 1][0][:1] if index + 1 < len(runs) else ""
+        parts.append(_emphasize(text, emphasis, before, after))
+    return "".join(parts)
+
+
+def _emphasize(text: str, emphasis: tuple[str, ...], before: str, after: str) -> str:
+    """The text between its signs; none where they would stand inside a word and break it."""
+    lead, core, trail = _split_whitespace(text)
+    if not core or not emphasis or "\n" in core:
+        return text
+    if (not lead and _WORD.match(before)) or (not trail and _WORD.match(after)):
+        return text
+    signs = "".join(emphasis)
+    return f"{lead}{signs}{core}{signs[::-1]}{trail}"
+
+
+def _render_node(node: Any, people: People) -> str:
+    if _type_of(node) == "text":
+        text = node.get("text")
+        text = text if isinstance(text, str) else ""
+        return format_inline_code(text) if "code" in _marks_of(node) else text
+    return _render_label(node, people)
+
+
+def _split_whitespace(text: str) -> tuple[str, str, str]:
+    core = text.strip()
+    start = text.index(core) if core else 0
+    return text[:start], core, text[start + len(core) :]
+
+
+def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
+    marks = node.get("marks") if is_object(node) else None
+    valid = filter(is_object, marks if is_list(marks) else [])
+    return {_type_of(mark): _attributes_of(mark) for mark in valid}
+
+
+def _emphasis_of(node: Any) -> tuple[str, ...]:
+    marks = _marks_of(node)
+    if "code" in marks:
+        return ()
+    return tuple(sign for name, sign in _EMPHASIS.items() if name in marks)
+
+
+def _link_of(node: Any) -> str:
+    url = _marks_of(node).get("link", {}).get("href")
+    return url if isinstance(url, str) else ""

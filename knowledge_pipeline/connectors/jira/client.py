@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from jira import JIRA
 
 
-_URL_TEMPLATE = "{server}/rest/api/%s/{path}"
-
-
 class JiraRefused(SourceRefused):
     """Jira answered with a refusal; `status` is HTTP's."""
 
@@ -59,7 +56,7 @@ class JiraClient:
 
     @property
     def is_cloud(self) -> bool:
-        """Whether it is Cloud; without a token, Jira itself is asked."""
+        """Whether it is Cloud; without a token, Jira itself says so."""
         if self._is_cloud is None:
             answer: dict[str, Any] = {} if self.is_authenticated else self.get("serverInfo", version="2")
             self._is_cloud = bool(answer.get("deploymentType") == "Cloud")
@@ -95,7 +92,7 @@ class JiraClient:
     def _request(self, path: str, params: dict[str, Any], version: str | None, *, post: bool) -> Any:
         from jira import JIRAError
 
-        base = _URL_TEMPLATE % (version or ("3" if self.is_cloud else "2"))
+        base = f"{{server}}/rest/api/{version or ('3' if self.is_cloud else '2')}/{{path}}"
         try:
             get_json = self._open_client()._get_json  # pyright: ignore[reportPrivateUsage]  # none is public
             answer = get_json(path, params=params, base=base, use_post=post)
@@ -147,7 +144,6 @@ class JiraClient:
             raise self._to_source_error(401, "", "")
 
     def _to_source_error(self, status: int, detail: str, path: str) -> SourceRefused | SourceUnavailable:
-        """The error for a refusal."""
         if status == 429:
             return SourceUnavailable(f"{self.service} limits our calls: try again later")
         if status >= 500:

@@ -31,7 +31,7 @@ class Ticket:
 
     raw: Mapping[str, Any]
     comments: Sequence[Mapping[str, Any]]
-    site_url: str  # of the site
+    site_url: str
     is_cloud: bool  # else texts are wiki markup
     fields: SiteFields
     has_description: bool = True  # else it is left out
@@ -82,11 +82,6 @@ def parse_time(value: Any) -> datetime | None:
         return None
 
 
-def is_public(comment: Mapping[str, Any]) -> bool:
-    """Whether all who see the ticket see the comment: none that is kept to a role or a group."""
-    return not comment.get("visibility")
-
-
 def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, str]) -> Iterator[Turn]:
     author = _display_name(ticket.get_field("reporter")) or _display_name(ticket.get_field("creator"))
     text, at = _to_markdown(ticket.get_field("description"), ticket, people), ticket.get_field("created")
@@ -95,7 +90,7 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
         yield Turn("environment", _to_markdown(ticket.get_field("environment"), ticket, people))
     yield Turn("details", _format_details(ticket, custom))
     for comment in ticket.comments:
-        if is_public(comment):
+        if _is_public(comment):
             kind = "internal note" if comment.get("jsdPublic") is False else "comment"
             text = _to_markdown(comment.get("body"), ticket, people)
             author = _display_name(comment.get("author"))
@@ -104,9 +99,14 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
     yield from _iter_worklogs(ticket, people)
 
 
+def _is_public(comment: Mapping[str, Any]) -> bool:
+    """Whether all who see the ticket see the comment: none that is kept to a role or a group."""
+    return not comment.get("visibility")
+
+
 def _iter_worklogs(ticket: Ticket, people: Mapping[str, str]) -> Iterator[Turn]:
     """Each with the time spent, which Jira writes for people: "3h 20m"."""
-    for worklog in filter(is_public, ticket.worklogs):
+    for worklog in filter(_is_public, ticket.worklogs):
         comment = _to_markdown(worklog.get("comment"), ticket, people).strip()
         spent = str(worklog.get("timeSpent") or "")
         text = "\n\n".join(part for part in (f"Time spent: {spent}" if spent else "", comment) if part)
@@ -183,13 +183,13 @@ def _link_kind(label: str) -> str:
 
 def _list_links(ticket: Ticket) -> list[tuple[str, str]]:
     """How each linked ticket is related, in Jira's words, and its key."""
-    found: list[tuple[str, str]] = []
+    links: list[tuple[str, str]] = []
     for link in _list_dicts(ticket.get_field("issuelinks")):
         kind: Mapping[str, Any] = link.get("type") or {}
         for side, words in (("outwardIssue", "outward"), ("inwardIssue", "inward")):
             if key := (link.get(side) or dict[str, Any]()).get("key"):
-                found.append((str(kind.get(words) or kind.get("name") or "relates to"), key))
-    return sorted(set(found))
+                links.append((str(kind.get(words) or kind.get("name") or "relates to"), key))
+    return sorted(set(links))
 
 
 def _list_parent_keys(ticket: Ticket) -> list[str]:
@@ -219,13 +219,8 @@ def _list_remote_links(ticket: Ticket) -> list[dict[str, str]]:
         to: Mapping[str, Any] = remote_link.get("object") or {}
         if url := str(to.get("url") or ""):
             title = " ".join(str(to.get("title") or url).split())
-            links.append(
-                {
-                    "title": title,
-                    "url": url,
-                    "relationship": str(remote_link.get("relationship") or "links to"),
-                }
-            )
+            relationship = str(remote_link.get("relationship") or "links to")
+            links.append({"title": title, "url": url, "relationship": relationship})
     return links
 
 
@@ -254,10 +249,10 @@ def _to_markdown(value: Any, ticket: Ticket, people: Mapping[str, str]) -> str:
 
 def _display_names_by_id(ticket: Ticket) -> dict[str, str]:
     """Display names of those the ticket names, by every id that a mention may use."""
-    named = [ticket.get_field(name) for name in ("assignee", "reporter", "creator")]
-    named += [entry.get("author") for entry in (*ticket.comments, *ticket.worklogs)]
+    persons = [ticket.get_field(name) for name in ("assignee", "reporter", "creator")]
+    persons += [entry.get("author") for entry in (*ticket.comments, *ticket.worklogs)]
     people: dict[str, str] = {}
-    for person in named:
+    for person in persons:
         if is_object(person) and person.get("displayName"):
             ids = (person.get(name) for name in ("accountId", "name", "key"))
             people |= {id_: str(person["displayName"]) for id_ in ids if isinstance(id_, str)}
@@ -274,34 +269,38 @@ def _get_text(ticket: Ticket, field: str, name: str) -> str | None:
 
 
 def _list_names(ticket: Ticket, field: str) -> list[str]:
-    return [str(each["name"]) for each in _list_dicts(ticket.get_field(field)) if each.get("name")]
+    return [str(entry["name"]) for entry in _list_dicts(ticket.get_field(field)) if entry.get("name")]
 
 
 def _list_attachments(ticket: Ticket) -> list[str]:
-    files = (each.get("filename") for each in _list_dicts(ticket.get_field("attachment")))
+    files = (attachment.get("filename") for attachment in _list_dicts(ticket.get_field("attachment")))
     return sorted(str(name) for name in files if name)
 
 
 def _iter_attachments(ticket: Ticket) -> Iterator[Attachment]:
     """The files of a ticket; a new upload is another one, whatever it is called."""
-    for each in _list_dicts(ticket.get_field("attachment")):
-        id_, name, size = str(each.get("id") or ""), str(each.get("filename") or ""), each.get("size")
+    for attachment in _list_dicts(ticket.get_field("attachment")):
+        id_, name, size = (
+            str(attachment.get("id") or ""),
+            str(attachment.get("filename") or ""),
+            attachment.get("size"),
+        )
         if not id_.isdecimal() or not name:
             continue
         yield Attachment(
             id=id_,
             name=name,
-            address=str(each.get("content") or ""),
+            address=str(attachment.get("content") or ""),
             revision=f"{size}",
             size_bytes=size if isinstance(size, int) else None,
             url=f"{ticket.site_url}/secure/attachment/{id_}/{quote(name, safe='')}",
-            author=_display_name(each.get("author")),
-            created=parse_time(each.get("created")),
+            author=_display_name(attachment.get("author")),
+            created=parse_time(attachment.get("created")),
         )
 
 
 def _list_dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if is_object(each)] if is_list(value) else []
+    return [entry for entry in value if is_object(entry)] if is_list(value) else []
 
 
 def _format_time(value: Any) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
@@ -30,9 +31,7 @@ from knowledge_pipeline.text import is_list, is_object
 _PAGE_SIZE = 50  # Jira's most, of members
 _MAX_BY_ID = 100  # tickets; more are listed
 _VIEWERS_PAGE_SIZE = 1000  # and of people who may view a ticket
-_EVERY_NAME = "."  # of a search for people on Server, where nothing finds nobody
 _REMEDY = "give our account the permission that docs/sources/jira.md names"
-_UNTAKEN_NOTE = "permissions by {kind} are not taken in: who has only those sees nothing"
 
 _Json = dict[str, Any]
 
@@ -46,7 +45,7 @@ class _Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Scope:
     """What decides who may read a ticket."""
 
     project: str  # key
@@ -65,11 +64,8 @@ def read_ticket_permissions(
         SourceRefused: Jira refuses our account.
         SourceUnavailable: it did not answer, or not to the end.
     """
-    api = JiraClient(connection)
-    try:
+    with closing(JiraClient(connection)) as api:
         return _PermissionReader(api).read(criteria, uris, by_name=by_name)
-    finally:
-        api.close()
 
 
 class _PermissionReader:
@@ -94,35 +90,35 @@ class _PermissionReader:
             else list_tickets(self._api, jql, fields=fields)
         )
         is_cloud = self._api.is_cloud
-        places = {f"issue/{raw['id']}": _parse_place(raw, is_cloud=is_cloud) for raw in listed}
+        scopes = {f"issue/{raw['id']}": _parse_scope(raw, is_cloud=is_cloud) for raw in listed}
         audiences: dict[str, Sequence[Readers]] = {}
         audience_by_uri: dict[str, str] = {}
-        closed: dict[_Place | None, str] = {}  # each refused once
+        closed: dict[_Scope | None, str] = {}  # each refused once
         for uri in uris:
-            place = places.get(uri)
+            scope = scopes.get(uri)
             try:
-                if place in closed:
-                    raise _Unreadable(closed[place])
-                name, requires = self._find_audience(uri, place)
+                if scope in closed:
+                    raise _Unreadable(closed[scope])
+                name, requires = self._find_audience(uri, scope)
             except _Unreadable as reason:
-                closed[place] = str(reason)
+                closed[scope] = str(reason)
                 self._problems[str(reason)] += 1
             else:
                 audiences[name], audience_by_uri[uri] = requires, name
         return Permissions(audiences, audience_by_uri, self._problems)
 
-    def _find_audience(self, uri: str, place: _Place | None) -> tuple[str, Sequence[Readers]]:
+    def _find_audience(self, uri: str, scope: _Scope | None) -> tuple[str, Sequence[Readers]]:
         """Raises _Unreadable."""
-        if place is None:
+        if scope is None:
             raise _Unreadable("tickets that the source's filters do not find any more have no known readers")
-        if place.ticket:
-            return uri, [self._read_viewers(place.ticket)]
-        browsers, level = self.read_browsers(place.project), place.level
-        if level == "" and self.read_scheme(place.project) is not None:
-            raise _Unreadable(f"security levels of tickets of {place.project} are not shown: {_REMEDY}")
+        if scope.ticket:
+            return uri, [self._read_viewers(scope.ticket)]
+        browsers, level = self.read_browsers(scope.project), scope.level
+        if level == "" and self.read_scheme(scope.project) is not None:
+            raise _Unreadable(f"security levels of tickets of {scope.project} are not shown: {_REMEDY}")
         if not level:
-            return f"project/{place.project}", [browsers]
-        return f"project/{place.project}/level/{level}", [browsers, self.read_level(place.project, level)]
+            return f"project/{scope.project}", [browsers]
+        return f"project/{scope.project}/level/{level}", [browsers, self.read_level(scope.project, level)]
 
     def _read_browsers(self, project: str) -> Readers:
         """Who has the permission Browse Projects. Raises _Unreadable."""
@@ -157,16 +153,17 @@ class _PermissionReader:
         if scheme is None:
             raise _Unreadable(f"{what}: {_REMEDY}")
         path = f"issuesecurityschemes/{quote(scheme, safe='')}/members"
-        found = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
-        mine = (each for each in found if str(each.get("issueSecurityLevelId", level)) == level)
-        return self._to_readers([each.get("holder") for each in mine], project)
+        values = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
+        mine = (value for value in values if str(value.get("issueSecurityLevelId", level)) == level)
+        return self._to_readers([value.get("holder") for value in mine], project)
 
     def _read_viewers(self, ticket: str) -> Readers:
         """Who may view a ticket, its security level considered, on Server. Raises _Unreadable."""
         if self._hidden_viewers:
             raise _Unreadable(self._hidden_viewers)  # as of any other ticket
         what = "who may view tickets with a security level is not shown"
-        query = {"username": _EVERY_NAME, "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
+        # "." finds every name, nothing finds none
+        query = {"username": ".", "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
         readers: set[Member] = set()
         for start in count(0, _VIEWERS_PAGE_SIZE):
             try:
@@ -204,10 +201,11 @@ class _PermissionReader:
                     "the project's lead is not shown", f"project/{quote(project, safe='')}"
                 )
                 readers.update(self._to_people([shown.get("lead")]))
-            elif kind == "applicationRole":  # who may use it is not told: a mapping may say
+            elif kind == "applicationRole":  # Jira does not say who may use it: a mapping may
                 readers.add(Member.group(f"application:{name or 'any'}"))
             else:
-                self._problems[_UNTAKEN_NOTE.format(kind=kind)] += 1
+                note = f"permissions by {kind} are not taken in: who has only those sees nothing"
+                self._problems[note] += 1
         return frozenset(readers)
 
     def _read_role(self, project: str, role: str) -> Readers:
@@ -215,13 +213,11 @@ class _PermissionReader:
         shown = self._fetch_permission_data(
             what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
         )
-        actors = [each for each in shown.get("actors") or () if is_object(each)]
-        people = [
-            actor.get("actorUser") or {"name": actor.get("name")} for actor in actors if _is_user(actor)
-        ]
-        readers = set(self._to_people(people))
-        for actor in actors:
-            if not _is_user(actor):
+        readers: set[Member] = set()
+        for actor in filter(is_object, shown.get("actors") or ()):
+            if "user" in str(actor.get("type")):
+                readers.update(self._to_people([actor.get("actorUser") or {"name": actor.get("name")}]))
+            else:
                 readers |= self._to_group(actor.get("actorGroup") or {"name": actor.get("name")})
         return frozenset(readers)
 
@@ -241,10 +237,10 @@ class _PermissionReader:
 
     def _to_people(self, people: Iterable[Any]) -> Iterator[Member]:
         """Active ones, on Cloud by account id, on Server by user name."""
-        for each in filter(is_object, people):
-            account = str(each.get("accountId") or each.get("name") or "")
-            if account and each.get("active") is not False:
-                yield Member(account, each.get("emailAddress") or self.find_address(account))
+        for person in filter(is_object, people):
+            account = str(person.get("accountId") or person.get("name") or "")
+            if account and person.get("active") is not False:
+                yield Member(account, person.get("emailAddress") or self.find_address(account))
 
     def _find_address(self, account: str) -> str | None:
         """The address of somebody who came without one, if Jira shows it."""
@@ -281,15 +277,11 @@ class _PermissionReader:
             raise
 
 
-def _is_user(actor: _Json) -> bool:
-    return "user" in str(actor.get("type"))
-
-
-def _parse_place(raw: _Json, *, is_cloud: bool) -> _Place:
+def _parse_scope(raw: _Json, *, is_cloud: bool) -> _Scope:
     fields = raw["fields"]
     key = str((fields.get("project") or _Json()).get("key") or str(raw.get("key")).rpartition("-")[0])
     if "security" not in fields:
-        return _Place(key, "")
+        return _Scope(key, "")
     if not is_object(fields["security"]):
-        return _Place(key, None)
-    return _Place(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))
+        return _Scope(key, None)
+    return _Scope(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))

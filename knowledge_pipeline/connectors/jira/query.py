@@ -1,4 +1,7 @@
-"""JQL from filters: every value quoted, a user's own query kept together."""
+"""JQL from filters, and the fields of a Jira site: which are read, and their texts.
+
+In JQL, every value is quoted, and a user's own query kept together.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,16 @@ _TOKEN = re.compile(
 )
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MATCH_ALL = 'created >= "1970-01-02"'  # Cloud refuses a search that restricts nothing
+_STANDARD_FIELDS = (
+    *("summary", "description", "environment", "issuetype", "project", "status", "priority", "resolution"),
+    *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
+    *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
+)
+_TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
+_SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
+_SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
+_NAME_KEYS = ("displayName", "value", "name", "title", "key")
+_MAX_DEPTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +57,15 @@ def build_clauses(filters: TicketCriteria) -> list[str]:
     Raises:
         ConfigError: the user's `jql` does not close what it opens.
     """
-    own = strip_order_by(filters.jql or "")
-    return [
-        *([f"({own})"] if own else []),
-        *_build_in_clause("project", filters.projects),
-        *_build_in_clause("issuetype", filters.issue_types),
-        *_build_in_clause("status", filters.statuses),
-        *_build_in_clause("labels", filters.labels),
-    ]
+    own = _strip_order_by(filters.jql or "")
+    listed = (
+        ("project", filters.projects),
+        ("issuetype", filters.issue_types),
+        ("status", filters.statuses),
+        ("labels", filters.labels),
+    )
+    clauses = [f"{name} in ({', '.join(map(_quote_value, values))})" for name, values in listed if values]
+    return [f"({own})", *clauses] if own else clauses
 
 
 def build_jql(
@@ -65,11 +79,11 @@ def build_jql(
         zone: the time zone of the account; JQL reads dates in it.
         latest_first: in the order of the last update instead, the latest first.
     """
-    held = list(clauses)
+    conditions = list(clauses)
     if since is not None:
-        held.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
+        conditions.append(f'updated >= "{since.astimezone(zone):%Y-%m-%d %H:%M}"')
     order = "updated DESC, key DESC" if latest_first else "created ASC, key ASC"
-    return f"{' AND '.join(held or [_MATCH_ALL])} ORDER BY {order}"
+    return f"{' AND '.join(conditions or [_MATCH_ALL])} ORDER BY {order}"
 
 
 def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
@@ -81,12 +95,7 @@ def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
     return parse_since(filters.since) if filters.since else None
 
 
-def quote_value(value: str) -> str:
-    """A value as JQL reads it back."""
-    return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
-
-
-def strip_order_by(jql: str) -> str:
+def _strip_order_by(jql: str) -> str:
     """A user's query without its ORDER BY.
 
     Raises:
@@ -112,23 +121,8 @@ def strip_order_by(jql: str) -> str:
     return jql.strip()
 
 
-def _build_in_clause(field: str, values: tuple[str, ...]) -> list[str]:
-    return [f"{field} in ({', '.join(quote_value(value) for value in values)})"] if values else []
-
-
-# FOLD sources.jira.fields
-# The fields of a Jira site: which are read, and the texts of custom fields.
-
-STANDARD_FIELDS = (
-    *("summary", "description", "environment", "issuetype", "project", "status", "priority", "resolution"),
-    *("labels", "components", "fixVersions", "versions", "assignee", "reporter", "creator", "created"),
-    *("updated", "resolutiondate", "duedate", "parent", "issuelinks", "attachment", "comment", "security"),
-)
-_TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
-_SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
-_SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
-_NAME_KEYS = ("displayName", "value", "name", "title", "key")
-_MAX_DEPTH = 20
+def _quote_value(value: str) -> str:
+    return '"' + "".join(_ESCAPES.get(character, character) for character in value) + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +139,7 @@ class SiteFields:
     def requested_ids(self) -> list[str]:
         """Every field to ask for."""
         more = [id_ for ids in self.custom_ids.values() for id_ in ids]
-        return list(dict.fromkeys([*STANDARD_FIELDS, *self.sprint_ids, *self.epic_ids, *more]))
+        return list(dict.fromkeys([*_STANDARD_FIELDS, *self.sprint_ids, *self.epic_ids, *more]))
 
 
 def resolve_site_fields(
@@ -154,8 +148,8 @@ def resolve_site_fields(
     """The fields of a site that are wanted, by their display names.
 
     Args:
-        known: what `/field` answers.
-        wanted: display names, in any case; an id will do.
+        definitions: what `/field` answers.
+        display_names: in any case; an id will do.
         service: as a person knows it, for the error.
 
     Raises:
@@ -171,8 +165,8 @@ def resolve_site_fields(
     for name in display_names:
         if name.casefold() not in ids:
             near = get_close_matches(name, names.values(), n=1)
-            found = f"{name!r}, but {near[0]!r}" if near else repr(name)
-            raise SourceRefused(f"{service} has no field named {found}: correct custom_fields")
+            problem = f"{name!r}, but {near[0]!r}" if near else repr(name)
+            raise SourceRefused(f"{service} has no field named {problem}: correct custom_fields")
     return SiteFields(
         {names[name.casefold()]: tuple(ids[name.casefold()]) for name in display_names},
         _list_ids_of_type(definitions, "com.pyxis.greenhopper.jira:gh-sprint"),
@@ -201,7 +195,7 @@ def format_field_value(
     if depth > _MAX_DEPTH:
         return ""
     if is_list(value):
-        parts = [format_field_value(each, markup=markup, people=people, depth=depth + 1) for each in value]
+        parts = [format_field_value(entry, markup=markup, people=people, depth=depth + 1) for entry in value]
         return ", ".join(part for part in parts if part)
     if is_object(value) and value.get("type") == "doc":
         return adf_to_markdown(value, people)

@@ -1,4 +1,4 @@
-"""Tickets of Jira, Cloud or Server: one document a ticket, with its comments and, where asked, more."""
+"""Tickets of Jira, Cloud or Server: one document a ticket, with its comments and, where configured, more."""
 
 from __future__ import annotations
 
@@ -28,222 +28,6 @@ from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnav
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.text import is_list, is_object
 
-# FOLD sources.jira.listing
-# A complete listing of Jira's tickets, or an exception.
-#
-# Tickets are listed in the order of creation. An edited ticket keeps its place, a new one comes last, and
-# one that is deleted, moved, or leaves the filter moves the others up. Cloud's pages begin after the last
-# ticket of the page before, so that this does no harm. Server's begin at an offset: each page begins some
-# tickets early, and must begin with a ticket that was seen. If not, more tickets may have moved past, and
-# it is read again from further back.
-
-_CLOUD_PAGE_SIZE = 5000  # for Cloud, which gives fewer where it likes; the page says how many
-_SERVER_PAGE_SIZE = 1000
-_OVERLAP = 10
-
-
-def list_tickets(
-    api: JiraClient,
-    jql: str,
-    limit: int | None = None,
-    *,
-    fields: Sequence[str] = (),
-    reconcile: Sequence[str] = (),
-) -> Iterator[dict[str, Any]]:
-    """Every ticket that a query finds, with `id`, `key`, `fields.updated` and more fields, each once.
-
-    Cloud's index of tickets is seconds behind, but for those whose ids `reconcile` names, at most 50.
-
-    Raises:
-        SourceRefused: the query is refused.
-        SourceUnavailable: it did not answer, or a page did not hold what it should.
-    """
-    columns = ["id", "key", "updated", *fields]
-    pages = (
-        _iter_cloud(api, jql, limit, columns, reconcile)
-        if api.is_cloud
-        else _iter_server(api, jql, limit, columns)
-    )
-    return islice(pages, limit)
-
-
-def fetch_tickets(api: JiraClient, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-    """Those of at most a hundred tickets that are there and shown to us, in any order."""
-    if api.is_cloud:
-        answer = api.post("issue/bulkfetch", {"issueIdsOrKeys": list(ids), "fields": list(fields)})
-    else:
-        question = {"jql": f"id in ({', '.join(ids)})", "fields": list(fields), "maxResults": len(ids)}
-        # not validated, or one that is gone would be an error of the whole question
-        answer = api.post("search", {**question, "validateQuery": False})
-    issues = answer.get("issues")
-    if not is_list(issues):
-        raise SourceUnavailable(f"{api.service} returned no list of tickets: try again later")
-    return issues
-
-
-def _iter_cloud(
-    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str], reconcile: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    seen: set[str] = set()
-    tokens: set[str] = set()
-    question: dict[str, Any] = {"jql": jql, "fields": list(fields)}
-    if reconcile:
-        question["reconcileIssues"] = [int(id_) for id_ in reconcile]
-    question["maxResults"] = min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE)
-    while True:
-        page = api.post("search/jql", question)
-        yield from _iter_unseen(_require_issues(api, page), seen)
-        token = page.get("nextPageToken")
-        if page.get("isLast") is True or (not token and page.get("isLast") is None):
-            return
-        if not token or token in tokens:
-            raise _build_listing_error(api, "does not name the next one")
-        tokens.add(token)
-        question["nextPageToken"] = token
-
-
-def _iter_server(
-    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    seen: set[str] = set()
-    start, overlap = 0, _OVERLAP
-    most = min(_SERVER_PAGE_SIZE, max(limit or _SERVER_PAGE_SIZE, 2 * _OVERLAP))
-    while True:
-        question = {"jql": jql, "fields": list(fields), "startAt": start, "maxResults": most}
-        page = api.post("search", question)
-        issues, total = _require_issues(api, page), page.get("total")
-        most = min(most, page.get("maxResults") or most)  # Server cuts it down to its own limit
-        if not isinstance(total, int) or (most < 2 < total) or len(issues) < min(most, total - start):
-            raise _build_listing_error(api, f"gave {len(issues)} of {total} tickets from the {start}th")
-        if start and (not issues or issues[0]["id"] not in seen):
-            overlap = min(start, overlap * 4)
-            start -= overlap
-            continue
-        read_to = start + len(issues)
-        yield from _iter_unseen(issues, seen)
-        if read_to >= total:
-            return
-        overlap = max(1, min(_OVERLAP, len(issues) - 1))
-        start = read_to - overlap
-
-
-def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
-    issues = page.get("issues") if is_object(page) else None
-    if not is_list(issues):
-        raise _build_listing_error(api, "has no list of tickets")
-    for issue in issues:
-        fields = issue.get("fields") if is_object(issue) else None
-        if not is_object(fields) or not fields.get("updated") or not issue.get("id"):
-            raise _build_listing_error(api, "has no list of tickets")
-    return issues
-
-
-def _iter_unseen(issues: list[dict[str, Any]], seen: set[str]) -> Iterator[dict[str, Any]]:
-    for issue in issues:
-        if issue["id"] not in seen:
-            seen.add(issue["id"])
-            yield issue
-
-
-def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
-    return SourceUnavailable(
-        f"{api.service}: returned an incomplete list of tickets, a page {problem}: nothing is deleted, "
-        "try again later"
-    )
-
-
-# FOLD sources.jira.ticket_parts
-# What hangs on a ticket beyond its fields: comments, work logs, links to other sites; each complete.
-
-_PAGE_SIZE = 1000  # Jira gives fewer where it likes
-_MAX_READS = 3
-
-Entries = Sequence[Mapping[str, Any]]
-
-
-def fetch_comments(api: JiraClient, raw: Mapping[str, Any]) -> Entries:
-    """The comments of a ticket, the oldest first. Raises as `fetch_worklogs`."""
-    return _fetch_entries(api, raw, "comment", "comments", orderBy="created")
-
-
-def fetch_worklogs(api: JiraClient, raw: Mapping[str, Any]) -> Entries:
-    """The work logs of a ticket, the oldest first.
-
-    Raises:
-        JiraRefused: the ticket is gone, or hidden from us.
-        SourceUnavailable: they could not be read as a whole.
-    """
-    return _fetch_entries(api, raw, "worklog", "worklogs")
-
-
-def fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> Entries:
-    """The links of a ticket to other sites, in the order of their creation.
-
-    Raises:
-        JiraRefused: the ticket is gone.
-        SourceRefused: links are turned off in this Jira.
-        SourceUnavailable: Jira returned no list.
-    """
-    try:
-        links = api.get(f"issue/{raw['id']}/remotelink")
-    except JiraRefused as refusal:
-        if refusal.status != 403:
-            raise
-        raise SourceRefused(
-            f"{api.service} does not show the remote links of {raw.get('key')}, which we may read: "
-            "turn on issue linking, or leave remote_links out of the source's parts"
-        ) from None
-    if not is_list(links):
-        raise SourceUnavailable(f"{api.service} returned no list of remote links: try again later")
-    return sorted(filter(is_object, links), key=lambda link: _to_number(link.get("id")))
-
-
-def _fetch_entries(api: JiraClient, raw: Mapping[str, Any], field: str, name: str, **query: str) -> Entries:
-    """The entries of a field that comes with a ticket only in part.
-
-    Those that came if that is all of them. Else they are paged by offset: when their number changes
-    meanwhile, or one comes twice, another was deleted, and they are read anew.
-    """
-    listing: Mapping[str, Any] = (raw.get("fields") or dict[str, Any]()).get(field) or {}
-    entries: Entries = listing.get(name) or []
-    total = listing.get("total")
-    if not isinstance(total, int) or len(entries) >= total:
-        return sorted(entries, key=_sort_key)
-    for _ in range(_MAX_READS):
-        if (pages := _fetch_pages(api, f"issue/{raw['id']}/{field}", name, query)) is not None:
-            return sorted(pages, key=_sort_key)
-    raise SourceUnavailable(
-        f"{api.service}: the {name} of {raw.get('key')} changed while they were read: try again later"
-    )
-
-
-def _fetch_pages(api: JiraClient, path: str, name: str, query: Mapping[str, str]) -> Entries | None:
-    """Every page; None: they do not fit together."""
-    entries: dict[str, Mapping[str, Any]] = {}
-    total, read = -1, 0
-    while total < 0 or read < total:
-        page = api.get(path, startAt=read, maxResults=_PAGE_SIZE, **query)
-        found, page_total = page.get(name) or (), page.get("total")
-        if not isinstance(page_total, int) or total not in (-1, page_total):
-            return None
-        total = page_total
-        if not found and read < total:
-            return None
-        read += len(found)
-        entries |= {str(entry.get("id")): entry for entry in found}
-    return list(entries.values()) if len(entries) == total else None
-
-
-def _sort_key(entry: Mapping[str, Any]) -> tuple[str, int]:
-    return str(entry.get("created")), _to_number(entry.get("id"))
-
-
-def _to_number(value: Any) -> int:
-    return int(value) if str(value).isdecimal() else 0
-
-
-__all__ = ["OVERLAP", "JiraTickets", "TicketCriteria"]
-
 OVERLAP = timedelta(hours=2)
 """How much before a moment `updated` asks: a minute for JQL, which has no seconds, some for an index
 that is behind, and an hour that the clocks of the account's time zone may show twice."""
@@ -253,6 +37,13 @@ _BATCH_SIZE = 100  # tickets a call; the most that Cloud takes
 _NAMED_BATCH_SIZE = 50  # tickets by name; the most that Cloud looks up in spite of its index
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
+_CLOUD_PAGE_SIZE = 5000  # for Cloud, which gives fewer where it likes; the page says how many
+_SERVER_PAGE_SIZE = 1000
+_SERVER_OVERLAP = 10  # tickets of the page before, with which one of Server begins
+_PAGE_SIZE = 1000  # Jira gives fewer where it likes
+_MAX_READS = 3
+
+_Entries = Sequence[Mapping[str, Any]]
 
 
 class JiraTickets(ApiSource):
@@ -311,8 +102,8 @@ class JiraTickets(ApiSource):
         ids = [id_ for kind, _, id_ in (uri.partition("/") for uri in uris) if kind == "issue"]
         ids = [id_ for id_ in ids if id_.isascii() and id_.isdecimal()]
         for start in range(0, len(ids), _NAMED_BATCH_SIZE):
-            found = fetch_tickets(self._api, ids[start : start + _NAMED_BATCH_SIZE], ["updated"])
-            yield from map(self._to_item, self._filter_named(found))
+            tickets = fetch_tickets(self._api, ids[start : start + _NAMED_BATCH_SIZE], ["updated"])
+            yield from map(self._to_item, self._filter_named(tickets))
 
     def _filter_named(self, tickets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Those that the filters want; only Jira itself can tell what passes a query."""
@@ -332,9 +123,9 @@ class JiraTickets(ApiSource):
         """
         for start in range(0, len(items), _BATCH_SIZE):
             wanted = {item.locator: item for item in items[start : start + _BATCH_SIZE]}
-            found = fetch_tickets(self._api, list(wanted), self._list_field_ids())
-            while found:
-                raw = found.pop()
+            tickets = fetch_tickets(self._api, list(wanted), self._list_field_ids())
+            while tickets:
+                raw = tickets.pop()
                 item = wanted.pop(str(raw.get("id")), None)
                 if item is not None:
                     yield item, self._build_document(raw)
@@ -350,11 +141,11 @@ class JiraTickets(ApiSource):
         most = self._filters.max_results
         if most is None:
             return self._list_since(since)
-        found = {raw["id"]: raw for raw in self._list_since(since)}
-        if latest := max((at for raw in found.values() if (at := _parse_updated(raw))), default=None):
+        tickets = {raw["id"]: raw for raw in self._list_since(since)}
+        if latest := max((at for raw in tickets.values() if (at := _parse_updated(raw))), default=None):
             # tickets edited during the listing moved to the front, which was read before
-            found |= {raw["id"]: raw for raw in self._list_since(latest)}
-        newest = sorted(found.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)
+            tickets |= {raw["id"]: raw for raw in self._list_since(latest)}
+        newest = sorted(tickets.values(), key=lambda raw: _parse_updated(raw) or _MIN_TIME, reverse=True)
         return iter(newest[:most])
 
     def _list_since(self, since: datetime | None) -> Iterator[dict[str, Any]]:
@@ -416,13 +207,15 @@ class JiraTickets(ApiSource):
         try:
             ticket = Ticket(
                 raw,
-                fetch_comments(self._api, raw) if "comments" in parts else (),
+                _fetch_entries(self._api, raw, "comment", "comments", orderBy="created")
+                if "comments" in parts
+                else (),
                 self._api.url,
                 self._api.is_cloud,
                 fields,
                 has_description="description" in parts,
-                worklogs=fetch_worklogs(self._api, raw) if "worklogs" in parts else (),
-                remote_links=fetch_remote_links(self._api, raw) if "remote_links" in parts else (),
+                worklogs=_fetch_entries(self._api, raw, "worklog", "worklogs") if "worklogs" in parts else (),
+                remote_links=_fetch_remote_links(self._api, raw) if "remote_links" in parts else (),
             )
         except JiraRefused as refusal:
             return _to_skipped(refusal)
@@ -448,3 +241,189 @@ def _to_skipped(refusal: JiraRefused) -> DocumentSkipped:
     if refusal.status == 403:
         return DocumentSkipped("our account may no longer see it")
     raise refusal
+
+
+def list_tickets(
+    api: JiraClient,
+    jql: str,
+    limit: int | None = None,
+    *,
+    fields: Sequence[str] = (),
+    reconcile: Sequence[str] = (),
+) -> Iterator[dict[str, Any]]:
+    """Every ticket that a query finds, with `id`, `key`, `fields.updated` and more fields, each once.
+
+    In the order of creation, an edited ticket keeps its place, a new one comes last, and one that is
+    deleted, moved, or leaves the filter moves the others up. Cloud's pages begin after the last ticket of
+    the page before, so that this does no harm. Server's begin at an offset: each page begins some tickets
+    early, and must begin with a ticket that was seen. If not, more tickets may have moved past, and it is
+    read again from further back.
+
+    Cloud's index of tickets is seconds behind, but for those whose ids `reconcile` names, at most 50.
+
+    Raises:
+        SourceRefused: the query is refused.
+        SourceUnavailable: it did not answer, or a page did not hold what it should.
+    """
+    columns = ["id", "key", "updated", *fields]
+    pages = (
+        _iter_cloud(api, jql, limit, columns, reconcile)
+        if api.is_cloud
+        else _iter_server(api, jql, limit, columns)
+    )
+    return islice(pages, limit)
+
+
+def fetch_tickets(api: JiraClient, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of at most a hundred tickets that are there and shown to us, in any order."""
+    if api.is_cloud:
+        answer = api.post("issue/bulkfetch", {"issueIdsOrKeys": list(ids), "fields": list(fields)})
+    else:
+        question = {"jql": f"id in ({', '.join(ids)})", "fields": list(fields), "maxResults": len(ids)}
+        # not validated, or one that is gone would be an error of the whole question
+        answer = api.post("search", {**question, "validateQuery": False})
+    issues = answer.get("issues")
+    if not is_list(issues):
+        raise SourceUnavailable(f"{api.service} returned no list of tickets: try again later")
+    return issues
+
+
+def _iter_cloud(
+    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str], reconcile: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    seen: set[str] = set()
+    tokens: set[str] = set()
+    question: dict[str, Any] = {"jql": jql, "fields": list(fields)}
+    if reconcile:
+        question["reconcileIssues"] = [int(id_) for id_ in reconcile]
+    question["maxResults"] = min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE)
+    while True:
+        page = api.post("search/jql", question)
+        yield from _iter_unseen(_require_issues(api, page), seen)
+        token = page.get("nextPageToken")
+        if page.get("isLast") is True or (not token and page.get("isLast") is None):
+            return
+        if not token or token in tokens:
+            raise _build_listing_error(api, "does not name the next one")
+        tokens.add(token)
+        question["nextPageToken"] = token
+
+
+def _iter_server(
+    api: JiraClient, jql: str, limit: int | None, fields: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    seen: set[str] = set()
+    start, overlap = 0, _SERVER_OVERLAP
+    most = min(_SERVER_PAGE_SIZE, max(limit or _SERVER_PAGE_SIZE, 2 * _SERVER_OVERLAP))
+    while True:
+        question = {"jql": jql, "fields": list(fields), "startAt": start, "maxResults": most}
+        page = api.post("search", question)
+        issues, total = _require_issues(api, page), page.get("total")
+        most = min(most, page.get("maxResults") or most)  # Server cuts it down to its own limit
+        if not isinstance(total, int) or (most < 2 < total) or len(issues) < min(most, total - start):
+            raise _build_listing_error(api, f"gave {len(issues)} of {total} tickets from the {start}th")
+        if start and (not issues or issues[0]["id"] not in seen):
+            overlap = min(start, overlap * 4)
+            start -= overlap
+            continue
+        read_to = start + len(issues)
+        yield from _iter_unseen(issues, seen)
+        if read_to >= total:
+            return
+        overlap = max(1, min(_SERVER_OVERLAP, len(issues) - 1))
+        start = read_to - overlap
+
+
+def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
+    issues = page.get("issues") if is_object(page) else None
+    if not is_list(issues):
+        raise _build_listing_error(api, "has no list of tickets")
+    for issue in issues:
+        fields = issue.get("fields") if is_object(issue) else None
+        if not is_object(fields) or not fields.get("updated") or not issue.get("id"):
+            raise _build_listing_error(api, "has no list of tickets")
+    return issues
+
+
+def _iter_unseen(issues: list[dict[str, Any]], seen: set[str]) -> Iterator[dict[str, Any]]:
+    for issue in issues:
+        if issue["id"] not in seen:
+            seen.add(issue["id"])
+            yield issue
+
+
+def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"{api.service}: returned an incomplete list of tickets, a page {problem}: nothing is deleted, "
+        "try again later"
+    )
+
+
+def _fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> _Entries:
+    """The links of a ticket to other sites, in the order of their creation.
+
+    Raises:
+        JiraRefused: the ticket is gone.
+        SourceRefused: links are turned off in this Jira.
+        SourceUnavailable: Jira returned no list.
+    """
+    try:
+        links = api.get(f"issue/{raw['id']}/remotelink")
+    except JiraRefused as refusal:
+        if refusal.status != 403:
+            raise
+        raise SourceRefused(
+            f"{api.service} does not show the remote links of {raw.get('key')}, which we may read: "
+            "turn on issue linking, or leave remote_links out of the source's parts"
+        ) from None
+    if not is_list(links):
+        raise SourceUnavailable(f"{api.service} returned no list of remote links: try again later")
+    return sorted(filter(is_object, links), key=lambda link: _to_number(link.get("id")))
+
+
+def _fetch_entries(api: JiraClient, raw: Mapping[str, Any], field: str, name: str, **query: str) -> _Entries:
+    """The entries of a field that may come with a ticket only in part, the oldest first.
+
+    Those that came if that is all of them. Else they are paged by offset: when their number changes
+    meanwhile, or one comes twice, another was deleted, and they are read anew.
+
+    Raises:
+        JiraRefused: the ticket is gone, or hidden from us.
+        SourceUnavailable: they could not be read as a whole.
+    """
+    listing: Mapping[str, Any] = (raw.get("fields") or dict[str, Any]()).get(field) or {}
+    entries: _Entries = listing.get(name) or []
+    total = listing.get("total")
+    if not isinstance(total, int) or len(entries) >= total:
+        return sorted(entries, key=_sort_key)
+    for _ in range(_MAX_READS):
+        if (pages := _fetch_pages(api, f"issue/{raw['id']}/{field}", name, query)) is not None:
+            return sorted(pages, key=_sort_key)
+    raise SourceUnavailable(
+        f"{api.service}: the {name} of {raw.get('key')} changed while they were read: try again later"
+    )
+
+
+def _fetch_pages(api: JiraClient, path: str, name: str, query: Mapping[str, str]) -> _Entries | None:
+    """Every page; None: they do not fit together."""
+    entries: dict[str, Mapping[str, Any]] = {}
+    total, read = -1, 0
+    while total < 0 or read < total:
+        page = api.get(path, startAt=read, maxResults=_PAGE_SIZE, **query)
+        page_entries, page_total = page.get(name) or (), page.get("total")
+        if not isinstance(page_total, int) or total not in (-1, page_total):
+            return None
+        total = page_total
+        if not page_entries and read < total:
+            return None
+        read += len(page_entries)
+        entries |= {str(entry.get("id")): entry for entry in page_entries}
+    return list(entries.values()) if len(entries) == total else None
+
+
+def _sort_key(entry: Mapping[str, Any]) -> tuple[str, int]:
+    return str(entry.get("created")), _to_number(entry.get("id"))
+
+
+def _to_number(value: Any) -> int:
+    return int(value) if str(value).isdecimal() else 0

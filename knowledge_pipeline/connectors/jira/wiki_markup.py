@@ -21,12 +21,7 @@ from knowledge_pipeline.extraction.markdown import (
     format_table,
 )
 
-# FOLD sources.jira.markup_inline
-# Within a line of Jira's wiki markup: what is set aside, and emphasis.
-
-CODE_PLACEHOLDER = re.compile(r"(\x02c\d+\x03)")
-"""Where a block of code was set aside."""
-
+_CODE_PLACEHOLDER = re.compile(r"(\x02c\d+\x03)")  # where a block of code was set aside
 _PLACEHOLDER = re.compile(r"\x02([cit])(\d+)\x03")
 _CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]*))?\}(.*?)\{\1\}", re.DOTALL)
 _INLINE_CODE = re.compile(r"(?<!\{)\{\{(.{1,2000}?)\}\}")
@@ -50,117 +45,6 @@ _PHRASES = [
     for sign in _EFFECTS
 ]  # fmt: skip
 _CITATION = re.compile(r"\?\?(?=\S)([^?\n]{1,1000}?)(?<=\S)\?\?")
-
-
-class MaskedLiterals:
-    """What is set aside while the rest of a text is written."""
-
-    def __init__(self, people: Mapping[str, str]) -> None:
-        self.people = people
-        self._kept: list[tuple[str, str]] = []  # the text, and for code its language
-
-    def mask(self, kind: str, text: str, language: str = "") -> str:
-        """A mark that stands for it. `kind`: "c" a block of code, "i" code in a line, "t" a text."""
-        self._kept.append((text, language))
-        return f"\x02{kind}{len(self._kept) - 1}\x03"
-
-    def restore(self, text: str, *, flat: bool = False) -> str:
-        """The text with everything back in its place; `flat`: blocks of code as code within the line."""
-        for _ in range(4):  # an image in a link, an address in code: set aside within what is set aside
-            if not _PLACEHOLDER.search(text):
-                break
-            text = _PLACEHOLDER.sub(lambda match: self._restore_one(match[1], int(match[2]), flat), text)
-        return text
-
-    def _restore_one(self, kind: str, number: int, flat: bool) -> str:
-        text, language = self._kept[number]
-        if kind == "t":
-            return text
-        if _PLACEHOLDER.search(text):  # code that holds a mark, as `{{ }}` within `{code}` never does
-            text = self.restore(text)
-        if kind == "i" or flat:
-            return format_inline_code(" ".join(text.split()))
-        return format_code_block(text, language)
-
-
-def mask_literals(text: str, literals: MaskedLiterals) -> str:
-    """Put marks for code, links, images, addresses and escaped signs."""
-    text = _CODE.sub(lambda match: _mask_code(match, literals), text)
-    text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
-    text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
-    text = _LINK.sub(lambda match: _mask_link(match, literals), text)
-    text = _BARE_URL.sub(lambda match: literals.mask("t", match[0]), text)
-    text = _LINE_BREAK.sub("\n", text)
-    text = _ESCAPED.sub(lambda match: literals.mask("t", match[1]), text)
-    return text.replace("&nbsp;", " ")
-
-
-def render_emphasis(text: str) -> str:
-    """Text effects, dashes and icons of one block."""
-    text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
-    text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
-    text = _EFFECT_IN_WORD.sub(_render_in_word, text)
-    for sign, phrase in _PHRASES:
-        text = phrase.sub(rf"{_EFFECTS[sign]}\1{_EFFECTS[sign]}", text)
-    return _CITATION.sub(r"\1", text)
-
-
-def _render_in_word(match: re.Match[str]) -> str:
-    """`{*}bold{*}`: the same effects, which may begin and end within a word; a word is not broken by them."""
-    sign, text = match[1], match[2]
-    around = match.string[match.start() - 1 : match.start()] + match.string[match.end() : match.end() + 1]
-    if not re.search(r"\w", around):
-        return f"{sign}{text}{sign}"
-    return f"^{text}" if sign == "^" else text  # 10^2 is not 102
-
-
-def _mask_code(match: re.Match[str], literals: MaskedLiterals) -> str:
-    """A block of code; its title stays before it, its language is the parameter without a name."""
-    parameters = (match[2] or "").split("|")
-    language = next((part.strip() for part in parameters if part.strip() and "=" not in part), "")
-    named = dict(part.split("=", 1) for part in parameters if "=" in part)
-    language = named.get("language", language).strip()
-    title = named.get("title", "").strip()
-    if not match[3].strip():
-        return title
-    mark = literals.mask("c", match[3], language if match[1] == "code" else "")
-    return f"{title}\n{mark}" if title else mark
-
-
-def _format_image(name: str) -> str:
-    return format_link("image", name) if _URL.match(name) else f"(attachment: {name})"
-
-
-def _mask_link(match: re.Match[str], literals: MaskedLiterals) -> str:
-    """`[url]`, `[text|url]`, `[~user]`, `[^file]`, `[#anchor]`; other brackets are no link."""
-    parts = [part.strip() for part in match[1].split("|")]
-    target = parts[1] if len(parts) > 1 else parts[0]
-    alias = parts[0] if len(parts) > 1 else ""
-    if target.startswith("~") and len(target) > 1:
-        return alias or literals.mask("t", f"@{_display_name(target[1:], literals.people)}")
-    if target.startswith("^") and len(target) > 1:
-        return f"{alias} {literals.mask('t', f'(attachment: {target[1:]})')}".strip()
-    if target.startswith("#") and len(target) > 1:
-        return alias or target[1:]
-    if _URL.match(target):
-        whole = format_link(alias or target.removeprefix("mailto:"), target)
-        place = whole.rfind("](")
-        if not alias or place < 0:
-            return literals.mask("t", whole)
-        # the text between the brackets is not set aside: it may hold emphasis of its own
-        return f"{literals.mask('t', '[')}{whole[1:place]}{literals.mask('t', whole[place:])}"
-    if alias and target:
-        return f"{alias} ({target})"
-    return match[0]
-
-
-def _display_name(name: str, people: Mapping[str, str]) -> str:
-    account = name.removeprefix("accountid:")
-    if account in people:
-        return people[account]
-    return "someone" if name.startswith("accountid:") or name.startswith("JIRAUSER") else name
-
-
 _QUOTE = re.compile(r"\{quote\}")
 _PANEL = re.compile(r"\{(panel|info|note|tip|warning|expand|section|column)(?::([^{}\n]*))?\}")
 _DROPPED_MARKER = re.compile(
@@ -184,14 +68,14 @@ def wiki_to_markdown(markup: str, people: Mapping[str, str] | None = None) -> st
         people: display names by user name, for mentions.
     """
     text = _CONTROL.sub("", markup.replace("\r\n", "\n").replace("\r", "\n"))
-    literals = MaskedLiterals(people or {})
-    return _WikiRenderer(literals).render(mask_literals(text, literals)).strip()
+    literals = _MaskedLiterals(people or {})
+    return _WikiRenderer(literals).render(_mask_literals(text, literals)).strip()
 
 
 class _WikiRenderer:
     """Writes the blocks of one text, whose literals are masked."""
 
-    def __init__(self, literals: MaskedLiterals) -> None:
+    def __init__(self, literals: _MaskedLiterals) -> None:
         self._literals = literals
 
     def render(self, text: str) -> str:
@@ -228,7 +112,7 @@ class _WikiRenderer:
             return at + 1, format_quote(self._render_inline(match[1]))
         if _RULE.match(line):
             return at + 1, "---"
-        if CODE_PLACEHOLDER.fullmatch(line.strip()):
+        if _CODE_PLACEHOLDER.fullmatch(line.strip()):
             return at + 1, self._literals.restore(line.strip())
         if _ROW.match(line):
             return self._render_table(lines, at)
@@ -281,7 +165,7 @@ class _WikiRenderer:
                 before = indents[-1] if indents else 0
                 indents.append(before + len(marker))
                 out.append(_indent(format_list_item(marker, self._render_inline(match[2])), before))
-            elif CODE_PLACEHOLDER.fullmatch(line.strip()):
+            elif _CODE_PLACEHOLDER.fullmatch(line.strip()):
                 out.append("\n" + _indent(self._literals.restore(line.strip()), indents[-1]))
             elif _is_block_start(line):
                 break
@@ -291,29 +175,138 @@ class _WikiRenderer:
         return at, "\n".join(out)
 
     def _render_inline(self, text: str, *, flat: bool = False) -> str:
-        return self._literals.restore(render_emphasis(text), flat=flat)
+        return self._literals.restore(_render_emphasis(text), flat=flat)
 
 
 def _render_panel_title(match: re.Match[str]) -> str:
     """The markers of a panel leave its title, and set its text apart."""
     title = _TITLE.search(match[2] or "")
-    named = title[1].strip() if title else ""
-    return f"\n\n*{named}*\n\n" if named else "\n\n"
+    heading = title[1].strip() if title else ""
+    return f"\n\n*{heading}*\n\n" if heading else "\n\n"
 
 
 def _split_lines(text: str) -> list[str]:
     """Lines, with code on lines of its own except in the rows of a table."""
     lines: list[str] = []
     for line in text.split("\n"):
-        parts = [line] if _ROW.match(line) else CODE_PLACEHOLDER.split(line)
+        parts = [line] if _ROW.match(line) else _CODE_PLACEHOLDER.split(line)
         lines.extend(parts if len(parts) == 1 else [part for part in parts if part.strip()])
     return lines
 
 
 def _is_block_start(line: str) -> bool:
     starts = (_HEADING, _QUOTED_LINE, _RULE, _ROW, _LIST_ITEM)
-    return bool(CODE_PLACEHOLDER.fullmatch(line.strip())) or any(start.match(line) for start in starts)
+    return bool(_CODE_PLACEHOLDER.fullmatch(line.strip())) or any(start.match(line) for start in starts)
 
 
 def _indent(text: str, columns: int) -> str:
     return "\n".join(f"{' ' * columns}{line}".rstrip() for line in text.split("\n"))
+
+
+class _MaskedLiterals:
+    """What is set aside while the rest of a text is written."""
+
+    def __init__(self, people: Mapping[str, str]) -> None:
+        self.people = people
+        self._kept: list[tuple[str, str]] = []  # the text, and for code its language
+
+    def mask(self, kind: str, text: str, language: str = "") -> str:
+        """A mark that stands for it. `kind`: "c" a block of code, "i" code in a line, "t" a text."""
+        self._kept.append((text, language))
+        return f"\x02{kind}{len(self._kept) - 1}\x03"
+
+    def restore(self, text: str, *, flat: bool = False) -> str:
+        """The text with everything back in its place; `flat`: blocks of code as code within the line."""
+        for _ in range(4):  # an image in a link, an address in code: set aside within what is set aside
+            if not _PLACEHOLDER.search(text):
+                break
+            text = _PLACEHOLDER.sub(lambda match: self._restore_one(match[1], int(match[2]), flat), text)
+        return text
+
+    def _restore_one(self, kind: str, number: int, flat: bool) -> str:
+        text, language = self._kept[number]
+        if kind == "t":
+            return text
+        if _PLACEHOLDER.search(text):  # code that holds a mark, as `{{ }}` within `{code}` never does
+            text = self.restore(text)
+        if kind == "i" or flat:
+            return format_inline_code(" ".join(text.split()))
+        return format_code_block(text, language)
+
+
+def _mask_literals(text: str, literals: _MaskedLiterals) -> str:
+    """Put marks for code, links, images, addresses and escaped signs."""
+    text = _CODE.sub(lambda match: _mask_code(match, literals), text)
+    text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
+    text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
+    text = _LINK.sub(lambda match: _mask_link(match, literals), text)
+    text = _BARE_URL.sub(lambda match: literals.mask("t", match[0]), text)
+    text = _LINE_BREAK.sub("\n", text)
+    text = _ESCAPED.sub(lambda match: literals.mask("t", match[1]), text)
+    return text.replace("&nbsp;", " ")
+
+
+def _render_emphasis(text: str) -> str:
+    """Text effects, dashes and icons of one block."""
+    text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
+    text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
+    text = _EFFECT_IN_WORD.sub(_render_in_word, text)
+    for sign, phrase in _PHRASES:
+        text = phrase.sub(rf"{_EFFECTS[sign]}\1{_EFFECTS[sign]}", text)
+    return _CITATION.sub(r"\1", text)
+
+
+def _render_in_word(match: re.Match[str]) -> str:
+    """`{*}bold{*}`: the same effects, which may begin and end within a word; a word is not broken by them."""
+    sign, text = match[1], match[2]
+    around = match.string[match.start() - 1 : match.start()] + match.string[match.end() : match.end() + 1]
+    if not re.search(r"\w", around):
+        return f"{sign}{text}{sign}"
+    return f"^{text}" if sign == "^" else text  # 10^2 is not 102
+
+
+def _mask_code(match: re.Match[str], literals: _MaskedLiterals) -> str:
+    """A block of code; its title stays before it, its language is the parameter without a name."""
+    parameters = (match[2] or "").split("|")
+    language = next((part.strip() for part in parameters if part.strip() and "=" not in part), "")
+    options = dict(part.split("=", 1) for part in parameters if "=" in part)
+    language = options.get("language", language).strip()
+    title = options.get("title", "").strip()
+    if not match[3].strip():
+        return title
+    mark = literals.mask("c", match[3], language if match[1] == "code" else "")
+    return f"{title}\n{mark}" if title else mark
+
+
+def _format_image(name: str) -> str:
+    return format_link("image", name) if _URL.match(name) else f"(attachment: {name})"
+
+
+def _mask_link(match: re.Match[str], literals: _MaskedLiterals) -> str:
+    """`[url]`, `[text|url]`, `[~user]`, `[^file]`, `[#anchor]`; other brackets are no link."""
+    parts = [part.strip() for part in match[1].split("|")]
+    target = parts[1] if len(parts) > 1 else parts[0]
+    alias = parts[0] if len(parts) > 1 else ""
+    if target.startswith("~") and len(target) > 1:
+        return alias or literals.mask("t", f"@{_display_name(target[1:], literals.people)}")
+    if target.startswith("^") and len(target) > 1:
+        return f"{alias} {literals.mask('t', f'(attachment: {target[1:]})')}".strip()
+    if target.startswith("#") and len(target) > 1:
+        return alias or target[1:]
+    if _URL.match(target):
+        whole = format_link(alias or target.removeprefix("mailto:"), target)
+        middle = whole.rfind("](")
+        if not alias or middle < 0:
+            return literals.mask("t", whole)
+        # the text between the brackets is not set aside: it may hold emphasis of its own
+        return f"{literals.mask('t', '[')}{whole[1:middle]}{literals.mask('t', whole[middle:])}"
+    if alias and target:
+        return f"{alias} ({target})"
+    return match[0]
+
+
+def _display_name(name: str, people: Mapping[str, str]) -> str:
+    account = name.removeprefix("accountid:")
+    if account in people:
+        return people[account]
+    return "someone" if name.startswith("accountid:") or name.startswith("JIRAUSER") else name
