@@ -209,14 +209,14 @@ class _File(ArchivePlace):
 
     def read_stamp(self) -> tuple[str, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             raise self._to_error(error) from None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise SourceRefused(
                 f"{self._path} is no file: correct connection.path, or set type local for a folder"
             )
-        return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ctime_ns}", found.st_size
+        return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}", status.st_size
 
     def open(self) -> io.RawIOBase:
         try:
@@ -236,13 +236,13 @@ class _Object(ArchivePlace):
         self._locator, self._size_bytes = "", 0
 
     def read_stamp(self) -> tuple[str, int]:
-        found = next(iter(self._bucket.list_objects(self._key)), None)  # keys come in order: itself first
-        if found is None or found.key != self._key:
+        info = next(iter(self._bucket.list_objects(self._key)), None)  # keys come in order: itself first
+        if info is None or info.key != self._key:
             raise SourceRefused(
                 f"the archive {self._location} does not exist: correct connection.object.prefix"
             )
-        self._locator, self._size_bytes = found.locator, found.size_bytes
-        return found.revision, found.size_bytes
+        self._locator, self._size_bytes = info.locator, info.size_bytes
+        return info.revision, info.size_bytes
 
     def open(self) -> io.RawIOBase:
         if not self._size_bytes:
@@ -281,14 +281,14 @@ class _ObjectBytes(io.RawIOBase):
         if wanted <= 0:
             return 0
         try:
-            found = self._bucket.read(self._key, self._locator, wanted - 1, self._position).payload
+            payload = self._bucket.read(self._key, self._locator, wanted - 1, self._position).payload
         except DocumentSkipped as reason:
             raise SourceRefused(f"the archive {self._location} cannot be read: {reason}") from None
-        if not found:
+        if not payload:
             raise SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
-        buffer[: len(found)] = found
-        self._position += len(found)
-        return len(found)
+        buffer[: len(payload)] = payload
+        self._position += len(payload)
+        return len(payload)
 
 
 # FOLD sources.archive_file.zip_contents
@@ -321,9 +321,9 @@ class ZipContents:
 
     def list_files(self) -> Iterator[PackedFile]:
         """Every file and link, by the directory alone."""
-        found = self._zip.infolist()
-        require_bounded(len(found), sum(info.file_size for info in found), self._packed_bytes)
-        for position, info in enumerate(found):
+        infos = self._zip.infolist()
+        require_bounded(len(infos), sum(info.file_size for info in infos), self._packed_bytes)
+        for position, info in enumerate(infos):
             name = _decode_name(info)
             if not name.endswith("/"):
                 mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
@@ -338,10 +338,10 @@ class ZipContents:
 
     def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
         """The first bytes of a file; all of them are compared with the directory's checksum."""
-        found = self._zip.infolist()
-        if position >= len(found) or _digest(found[position]) != digest:
+        infos = self._zip.infolist()
+        if position >= len(infos) or _digest(infos[position]) != digest:
             raise ChangedArchive
-        with translate_damage(*_BROKEN_ZIP), self._zip.open(found[position]) as file:
+        with translate_damage(*_BROKEN_ZIP), self._zip.open(infos[position]) as file:
             return file.read(limit_bytes)
 
     def close(self) -> None:
@@ -418,15 +418,15 @@ class KeptListing:
                 return None
             self._heads = {str(digest): str(head) for digest, head in kept["heads"].items()}
             self._room = _MAX_HEAD_CHARS - sum(map(len, self._heads.values()))
-            self._files = [PackedFile(*each) for each in kept["files"]]
+            self._files = [PackedFile(*fields) for fields in kept["files"]]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
         return self._files if kept["stamp"] == stamp else None
 
     def keep(self, files: Sequence[PackedFile]) -> None:
         """The files at the stamp that was asked for."""
-        held = {file.digest for file in files}
-        self._heads = {digest: head for digest, head in self._heads.items() if digest in held}
+        digests = {file.digest for file in files}
+        self._heads = {digest: head for digest, head in self._heads.items() if digest in digests}
         self._files, self._is_saved = files, False
 
     def find_head(self, digest: str, size: int) -> bytes | None:
@@ -434,8 +434,8 @@ class KeptListing:
         head = self._heads.get(digest)
         if head is None:
             return None
-        found = zlib.decompress(b64decode(head))
-        return found[:size] if len(found) >= size else None
+        content = zlib.decompress(b64decode(head))
+        return content[:size] if len(content) >= size else None
 
     def keep_head(self, digest: str, head: bytes) -> None:
         """Keep the first bytes of a file, as long as there is room."""
@@ -460,10 +460,10 @@ class KeptListing:
 
 def build_listing_name(connection: ArchiveFileConnection) -> str:
     """The name of the file that holds the listing of an archive."""
-    place = f"{connection.host or ''} {connection.location}"
+    location = f"{connection.host or ''} {connection.location}"
     if connection.object and connection.object.endpoint_url:
-        place += f" {connection.object.endpoint_url}"
-    return f"{sha256(place.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+        location += f" {connection.object.endpoint_url}"
+    return f"{sha256(location.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
 NESTED_REASON = "an archive inside of the archive, which is not unpacked"

@@ -63,7 +63,7 @@ class AttachmentReader:
     @property
     def version(self) -> str:
         """Changes whenever the same files may give other documents."""
-        formats = (extraction_version(f"file.{each}") for each in _PROBES)
+        formats = (extraction_version(f"file.{extension}") for extension in _PROBES)
         return hash_strings(_FORMAT_VERSION, self._settings.model_dump_json(), *formats, self._own)[:12]
 
     def close(self) -> None:

@@ -36,10 +36,10 @@ def list_members(
         SourceUnavailable: it did not answer, or not to the end.
     """
     folder = folder_of(connection.prefix)
-    place = connection.at(folder)
-    web_prefix, is_empty = build_bucket_web_prefix(place), True
+    searched = connection.at(folder)
+    web_prefix, is_empty = build_bucket_web_prefix(searched), True
     is_packed = isinstance(connection, BucketArchivesConnection)
-    with closing(open_bucket(place, sleep=sleep)) as bucket:
+    with closing(open_bucket(searched, sleep=sleep)) as bucket:
         for key in _list_archives(bucket, folder) if is_packed else bucket.list_folders(folder):
             name = key.removeprefix(folder)
             if name != "/" and not _NOT_UTF8.search(key):
@@ -49,9 +49,9 @@ def list_members(
     if is_empty:
         what = "archive (.zip, .tar, .tar.gz, .tgz)" if is_packed else "folder"
         raise SourceRefused(
-            f"{place.location} holds no {what}: correct connection.prefix, below which each member has one"
+            f"{searched.location} holds no {what}: correct connection.prefix, below which each member has one"
         )
 
 
 def _list_archives(bucket: Bucket, folder: str) -> Iterator[str]:
-    return (each.key for each in bucket.list_objects(folder) if ARCHIVE_NAME.search(each.key))
+    return (info.key for info in bucket.list_objects(folder) if ARCHIVE_NAME.search(info.key))

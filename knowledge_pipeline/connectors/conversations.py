@@ -61,8 +61,8 @@ def format_conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[di
         if not segments and not first:  # a title without a description is a segment of its own
             segments.append({"start_char": 0, "kind": "title"})
             start = length + 2
-        known = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
-        segment = {name: value for name, value in known.items() if value}
+        optional = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
+        segment = {name: value for name, value in optional.items() if value}
         segments.append({"start_char": start, "kind": turn.kind, **segment})
         parts.append(part)
         length += 2 + len(part)
@@ -160,12 +160,12 @@ def _format_bounded(hunk: list[str]) -> str:
 
 def _format_location(path: str, heading: str) -> str:
     """ "src/auth.py lines 10-24 in def pay(order)": lines of the new file, of the old one if none is left."""
-    found = _HEADING.match(heading)
-    assert found is not None, heading
-    old, old_count, new, new_count = found.groups()
+    match = _HEADING.match(heading)
+    assert match is not None, heading
+    old, old_count, new, new_count = match.groups()
     start, count = (int(old), int(old_count or 1)) if new_count == "0" else (int(new), int(new_count or 1))
     lines = f"lines {start}-{start + count - 1}" if count > 1 else f"line {start}"
-    function = heading[found.end() :].strip()[:_FUNCTION_CHARS].rstrip(" :{")
+    function = heading[match.end() :].strip()[:_FUNCTION_CHARS].rstrip(" :{")
     short = path if len(path) <= _PATH_CHARS else f"…{path[-_PATH_CHARS:]}"
     return " ".join(f"{short} {lines}{f' in {function}' if function else ''}".split())
 
@@ -358,7 +358,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         turns = [description, *self.iter_reply_turns(node)]
         wanted = [turn for turn in turns if _PARTS.get(turn.kind) in (None, *self._filters.parts)]
         text, segments = format_conversation(title, [*wanted, *self._iter_diff_turns(uri, node)])
-        known = {name: value for name, value in self.build_metadata(node).items() if value is not None}
+        metadata = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
             text=text,
@@ -368,7 +368,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
             url=node["url"],
             author=author_name(node),
             last_modified=parse_time(node["listedAt"]),
-            metadata={**known, "segments": segments},
+            metadata={**metadata, "segments": segments},
             attachments=tuple(self.find_attachments(text)),
         )
 
@@ -382,9 +382,9 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         """Those of the documents that are there and wanted, by their numbers, fifty a call."""
-        named = (uri.partition("/") for uri in uris)
+        parts = (uri.partition("/") for uri in uris)
         numbers = [
-            int(number) for kind, _, number in named if kind == self.kind and _NUMBER.fullmatch(number)
+            int(number) for kind, _, number in parts if kind == self.kind and _NUMBER.fullmatch(number)
         ]
         for start in range(0, len(numbers), _NAMED_BATCH_SIZE):
             yield from self.list_by_number(numbers[start : start + _NAMED_BATCH_SIZE])
@@ -413,8 +413,8 @@ class ConversationSource(ApiSource, Generic[BatchT]):
             return
         paths, at = self._filters.changed_paths, node.get("mergedAt") or node["createdAt"]
         files = self.list_file_diffs(uri, node)
-        taken = [file for file in files if paths is None or paths.accepts([file.path])]
-        yield from iter_diff_turns(taken, author_name(node), parse_time(at))
+        wanted = [file for file in files if paths is None or paths.accepts([file.path])]
+        yield from iter_diff_turns(wanted, author_name(node), parse_time(at))
 
     def _oldest_update(self) -> datetime:
         return parse_since(self._filters.since or self.default_since)

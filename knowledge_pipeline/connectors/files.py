@@ -58,18 +58,18 @@ _MAX_LINE_CHARS = 1_000  # a longer line is not a heading
 
 def extract_title(path: str, text: str, language: str | None) -> str:
     """The title that a document gives itself, else its file name."""
-    found = ""
+    title = ""
     if language == "markdown":
-        found = _extract_markdown_title(text[:_SCANNED_CHARS])
+        title = _extract_markdown_title(text[:_SCANNED_CHARS])
     elif language == "rst":
-        found = _extract_rst_title(text[:_SCANNED_CHARS])
-    return found or path.rpartition("/")[2]
+        title = _extract_rst_title(text[:_SCANNED_CHARS])
+    return title or path.rpartition("/")[2]
 
 
 def _extract_markdown_title(text: str) -> str:
     front = locate_front_matter(text)
     if front is not None and front.end is not None and front.delimiter == "---":
-        if (named := _TITLE_FIELD.search(front.inner)) and (title := named["title"].strip()):
+        if (match := _TITLE_FIELD.search(front.inner)) and (title := match["title"].strip()):
             return title
         text = text[front.end :]
     fence, above = "", ""
@@ -227,12 +227,12 @@ class FileSource(Source):
         with _listed_items_lock:
             earlier, listed = _listed_items.get(self.memory, {}), dict[int, _ListedItem]()
         for entry in self.tree.list_entries():
-            known = earlier.get(id(entry))
-            if known is None or known.entry is not entry:
-                known = _ListedItem(entry, self._list_entry(entry))
-            listed[id(entry)] = known
-            if known.item is not None:
-                yield known.item
+            listing = earlier.get(id(entry))
+            if listing is None or listing.entry is not entry:
+                listing = _ListedItem(entry, self._list_entry(entry))
+            listed[id(entry)] = listing
+            if listing.item is not None:
+                yield listing.item
         if len(listed) <= _MAX_REMEMBERED_ITEMS:
             with _listed_items_lock:
                 _listed_items[self.memory] = listed
@@ -446,16 +446,16 @@ class LocalTree:
             SourceUnavailable: reading the folder failed otherwise, or it changed meanwhile.
         """
         if not self._root.is_dir():
-            found = "is not a folder" if self._root.exists() else "does not exist"
-            raise SourceRefused(f"the folder {self._root} {found}: correct connection.path")
+            entries = "is not a folder" if self._root.exists() else "does not exist"
+            raise SourceRefused(f"the folder {self._root} {entries}: correct connection.path")
         pending: list[tuple[str, IgnoreRules | None]] = [("", load_root_rules(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
-            found = self._scan_folder(folder)
-            if folder and any(entry.name == b".gitignore" for entry in found):
+            entries = self._scan_folder(folder)
+            if folder and any(entry.name == b".gitignore" for entry in entries):
                 rules = load_folder_rules(Path(os.fsdecode(self._encode_location(folder))), folder, rules)
             below: list[tuple[str, IgnoreRules | None]] = []
-            for entry in found:
+            for entry in entries:
                 path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._to_entries(entry, path, rules)
@@ -499,16 +499,16 @@ class LocalTree:
     def _scan_folder(self, folder: str) -> list[os.DirEntry[bytes]]:
         location = self._encode_location(folder)
         try:
-            with os.scandir(location) as found:
-                return sorted(found, key=lambda entry: entry.name)
+            with os.scandir(location) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            place = os.fsencode(self._root / folder).decode("utf-8", "replace")
+            shown = os.fsencode(self._root / folder).decode("utf-8", "replace")
             why = error.strerror or "input/output error"
             if error.errno in _PERMANENT_ERRNOS:
                 raise SourceRefused(
-                    f"the folder {place} cannot be listed ({why}): make it readable, or exclude it"
+                    f"the folder {shown} cannot be listed ({why}): make it readable, or exclude it"
                 ) from error
-            raise SourceUnavailable(f"listing the folder {place} failed ({why}): try again later") from error
+            raise SourceUnavailable(f"listing the folder {shown} failed ({why}): try again later") from error
 
     def _to_entries(
         self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
@@ -655,10 +655,10 @@ def _find_git_folder(checkout: Path) -> Path:
     """Where the branches of a checkout are kept; the checkout itself where there is no repository yet."""
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        found = run_git(arguments, repository=git_folder_of(checkout))
+        output = run_git(arguments, repository=git_folder_of(checkout))
     except (GitError, SourceRefused, OSError):
         return checkout
-    return Path(found.decode("utf-8", "surrogateescape").strip())
+    return Path(output.decode("utf-8", "surrogateescape").strip())
 
 
 def _is_ref_change(path: Path) -> bool:

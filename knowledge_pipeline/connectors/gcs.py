@@ -57,10 +57,10 @@ class GcsBucket:
             SourceUnavailable: it did not answer, or limits us.
         """
         for page in self._iter_pages(prefix, fields=_LISTING_FIELDS):
-            for found in page.get("items", ()):
+            for listed in page.get("items", ()):
                 try:  # the ETag changes with the object's content and with its metadata
-                    size = int(found["size"])
-                    info = ObjectInfo(found["name"], size, f"{found['etag']}-{size}", found["updated"])
+                    size = int(listed["size"])
+                    info = ObjectInfo(listed["name"], size, f"{listed['etag']}-{size}", listed["updated"])
                 except (KeyError, TypeError, ValueError):
                     raise self._build_listing_error() from None
                 yield info
@@ -204,11 +204,11 @@ def _load_credentials(connection: GcsConnection) -> Any:
             "Google Cloud Storage needs an identity: set connection.credentials, log in with `gcloud "
             "auth application-default login`, or set connection.anonymous for a public bucket"
         )
-    place = connection.credentials.expanduser()
+    path = connection.credentials.expanduser()
     try:
-        return Credentials.from_service_account_file(str(place), scopes=[_SCOPE])  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
+        return Credentials.from_service_account_file(str(path), scopes=[_SCOPE])  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except ValueError:
         why = "it is not the key of a service account"
-    raise SourceRefused(f"connection.credentials names {place}, and {why}: correct it") from None
+    raise SourceRefused(f"connection.credentials names {path}, and {why}: correct it") from None

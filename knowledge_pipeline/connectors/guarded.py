@@ -97,18 +97,18 @@ class _Guard:
 class _GuardedSource(_Guard, Source):
     def fetch(self, item: Item) -> Document:
         with self._translate_errors("fetch"):
-            found = self._check_document(item, self._source.fetch(item))
-            if isinstance(found, DocumentSkipped):
-                raise found
-            return found
+            document = self._check_document(item, self._source.fetch(item))
+            if isinstance(document, DocumentSkipped):
+                raise document
+            return document
 
 
 class _GuardedBatchSource(_Guard, BatchSource):
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         with self._translate_errors("fetch_many"):
-            for item, found in self._source.fetch_many(items):
-                is_skipped = isinstance(found, DocumentSkipped)
-                yield item, found if is_skipped else self._check_document(item, found)
+            for item, document in self._source.fetch_many(items):
+                is_skipped = isinstance(document, DocumentSkipped)
+                yield item, document if is_skipped else self._check_document(item, document)
 
 
 class _GuardedApiSource(_GuardedBatchSource, ApiSource):

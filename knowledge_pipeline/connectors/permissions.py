@@ -107,16 +107,16 @@ def list_pages(
         SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
             would say that the others may not read.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for page in range(1, _MAX_PAGES):
         answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})
         if isinstance(answer, int):
             return None
         if not is_list(answer):
             break
-        found += filter(is_object, answer)
-        if len(answer) < _PAGE_SIZE or (max_count is not None and len(found) >= max_count):
-            return found[:max_count]
+        entries += filter(is_object, answer)
+        if len(answer) < _PAGE_SIZE or (max_count is not None and len(entries) >= max_count):
+            return entries[:max_count]
     what = path.partition("/")[2].rpartition("/")[2] or path
     raise SourceUnavailable(f"{client.errors.service} does not end the list of {what}: try again later")
 

@@ -64,16 +64,16 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
     Raises:
         InvalidFrontMatter: it has no end, or is not YAML or TOML with fields.
     """
-    found = locate_front_matter(text)
-    if found is None:
+    front = locate_front_matter(text)
+    if front is None:
         return {}
-    if found.end is None and _FRONT_MATTER_FIELD.match(found.inner):
+    if front.end is None and _FRONT_MATTER_FIELD.match(front.inner):
         raise InvalidFrontMatter(f"its front matter has no end within {MAX_CHARS} characters")
-    if found.end is None or not _FRONT_MATTER_FIELD.search(found.inner):
+    if front.end is None or not _FRONT_MATTER_FIELD.search(front.inner):
         return {}  # rulers
-    language = "TOML" if found.delimiter == "+++" else "YAML"
+    language = "TOML" if front.delimiter == "+++" else "YAML"
     try:
-        value = tomllib.loads(found.inner) if language == "TOML" else yaml.safe_load(found.inner)
+        value = tomllib.loads(front.inner) if language == "TOML" else yaml.safe_load(front.inner)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise InvalidFrontMatter(f"its front matter is no valid YAML (line {line})") from error
@@ -86,20 +86,20 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
 
 def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     """The header in a mapping that may hold anything; names are compared without case, with `-` as `_`."""
-    known = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
-    found: dict[str, Any] = {
-        **{name: next(_iter_texts(known, keys), "") for name, keys in _SINGLE_FIELDS.items()},
-        **{name: list(dict.fromkeys(_split_values(known, keys))) for name, keys in _LIST_FIELDS.items()},
+    normalized = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
+    metadata: dict[str, Any] = {
+        **{name: next(_iter_texts(normalized, keys), "") for name, keys in _SINGLE_FIELDS.items()},
+        **{name: list(dict.fromkeys(_split_values(normalized, keys))) for name, keys in _LIST_FIELDS.items()},
     }
-    found["kind"] = found["kind"].lower()
-    found["authors"] = [_EMAIL_SUFFIX.sub("", author) or author for author in found["authors"]]
+    metadata["kind"] = metadata["kind"].lower()
+    metadata["authors"] = [_EMAIL_SUFFIX.sub("", author) or author for author in metadata["authors"]]
     for name, keys in _TIME_FIELDS.items():
-        moments = (parse_time(known[key]) for key in keys if key in known)
-        found[name] = next((moment.isoformat() for moment in moments if moment), "")
-    mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(known, (kind,))}
-    found["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
-    title = next(_iter_texts(known, ("title", "name", "subject")), "")
-    return RecordHeader(title, {name: value for name, value in found.items() if value})
+        moments = (parse_time(normalized[key]) for key in keys if key in normalized)
+        metadata[name] = next((moment.isoformat() for moment in moments if moment), "")
+    mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(normalized, (kind,))}
+    metadata["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
+    title = next(_iter_texts(normalized, ("title", "name", "subject")), "")
+    return RecordHeader(title, {name: value for name, value in metadata.items() if value})
 
 
 def infer_kind(path: str) -> str | None:
@@ -126,19 +126,19 @@ def parse_time(value: Any) -> datetime | None:
 def _split_values(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     """The texts of the first field that has any; a single text may list them with commas."""
     for key in keys:
-        found = [*_iter_texts(fields, (key,))]
-        if isinstance(fields.get(key), str) and found:
-            found = [part for part in (part.strip() for part in found[0].split(",")) if part]
-        if found:
-            yield from found
+        texts = [*_iter_texts(fields, (key,))]
+        if isinstance(fields.get(key), str) and texts:
+            texts = [part for part in (part.strip() for part in texts[0].split(",")) if part]
+        if texts:
+            yield from texts
             return
 
 
 def _iter_texts(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
         value = fields.get(key)
-        for each in value[:_MAX_VALUES] if is_list(value) else [value]:
-            if text := _to_text(each):
+        for entry in value[:_MAX_VALUES] if is_list(value) else [value]:
+            if text := _to_text(entry):
                 yield text
 
 
@@ -222,7 +222,7 @@ def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
 
 
 def _is_turn_list(value: Any) -> bool:
-    return is_list(value) and bool(value) and all(_is_turn(each) for each in value)
+    return is_list(value) and bool(value) and all(_is_turn(entry) for entry in value)
 
 
 def _is_turn(value: Any) -> bool:
@@ -237,7 +237,11 @@ def _build_turn(value: Mapping[str, Any]) -> Turn:
     time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
     author = _person_name(value.get(author_key)) if author_key else ""
     used_keys = {"role", author_key if author else None, content_key, time_key}
-    rest = {name: each for name, each in value.items() if name not in used_keys and each not in (None, "")}
+    rest = {
+        name: field_value
+        for name, field_value in value.items()
+        if name not in used_keys and field_value not in (None, "")
+    }
     if not _ROLE.fullmatch(role):
         role, rest = "message", {"role": value["role"], **rest}
     parts = [*_iter_content_lines(value[content_key] if content_key else None), *_iter_lines(rest, 0)]
@@ -250,7 +254,7 @@ def _iter_content_lines(content: Any) -> Iterator[str]:
     for part in content if is_list(content) else [content]:
         if is_object(part) and isinstance(part.get("text"), str):
             yield part["text"]
-            rest = {name: each for name, each in part.items() if name not in ("type", "text")}
+            rest = {name: value for name, value in part.items() if name not in ("type", "text")}
             yield from _iter_lines(rest, 0)
         elif isinstance(part, str):
             yield part

@@ -193,17 +193,17 @@ class S3Bucket:
             SourceUnavailable: it did not answer, or limits us.
         """
         for page in self._iter_pages(prefix):
-            for found in page.get("Contents", ()):
-                tag, size = str(found.get("ETag", "")).strip('"'), int(found["Size"])
+            for listed in page.get("Contents", ()):
+                tag, size = str(listed.get("ETag", "")).strip('"'), int(listed["Size"])
                 # the time too: an object that is rewritten with other headers keeps its ETag
-                revision = f"{tag}-{size}-{int(found['LastModified'].timestamp())}"
-                yield ObjectInfo(_decode_key(page, found["Key"]), size, revision)
+                revision = f"{tag}-{size}-{int(listed['LastModified'].timestamp())}"
+                yield ObjectInfo(_decode_key(page, listed["Key"]), size, revision)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """What keys below a prefix begin with, up to the next slash. Errors as `list_objects`."""
         for page in self._iter_pages(prefix, Delimiter="/"):
-            for found in page.get("CommonPrefixes", ()):
-                yield _decode_key(page, found["Prefix"])
+            for listed in page.get("CommonPrefixes", ()):
+                yield _decode_key(page, listed["Prefix"])
 
     def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
         """The bytes of one object from one on; its listing is not needed.
@@ -347,7 +347,7 @@ def _parse_time(value: Any) -> datetime:
     from botocore.utils import parse_timestamp
 
     try:
-        found = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         return parse_timestamp(value)
-    return found if found.tzinfo else parse_timestamp(value)
+    return moment if moment.tzinfo else parse_timestamp(value)

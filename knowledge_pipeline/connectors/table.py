@@ -102,9 +102,9 @@ def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) ->
     Raises:
         SourceRefused: a column that is named, the id or the text is missing.
     """
-    named = {key: getattr(wanted, key) or key for key in _SINGLE_KEYS}
+    columns = {key: getattr(wanted, key) or key for key in _SINGLE_KEYS}
     singles = {
-        key: name for key, name in named.items() if getattr(wanted, key) is not None or name in present
+        key: name for key, name in columns.items() if getattr(wanted, key) is not None or name in present
     }
     required = (wanted.id, *wanted.text, *singles.values(), *wanted.filters)
     missing = [name for name in dict.fromkeys(required) if name not in present]
@@ -124,7 +124,7 @@ def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> 
     """
     values = dict(zip(plan.names, row, strict=True))
     texts = {key: format_value(values[name], name) for key, name in plan.singles.items()}
-    text = "\n\n".join(found for name in plan.texts if (found := format_value(values[name], name).strip()))
+    text = "\n\n".join(part for name in plan.texts if (part := format_value(values[name], name).strip()))
     if not text:
         raise DocumentSkipped("empty")
     if (size := len(text.encode())) > max_bytes:
@@ -187,22 +187,22 @@ def _web_url(text: str) -> str | None:
 def _build_metadata(values: Mapping[str, Any], texts: Mapping[str, str], plan: ColumnPlan) -> dict[str, Any]:
     created = parse_moment(values.get(plan.singles.get("created", "")))
     labels = plan.singles.get("labels")
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "project": texts.get("project"),
         "status": texts.get("status"),
         "labels": _split_values(values[labels], labels, ",") if labels else [],
         "created_at": created.isoformat() if created else None,
         "columns": {name: text for name in plan.filters if (text := format_value(values[name], name))},
-        "tags": [f"{name}:{each}" for name in plan.filters for each in _split_values(values[name], name)],
+        "tags": [f"{name}:{tag}" for name in plan.filters for tag in _split_values(values[name], name)],
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in metadata.items() if value}
 
 
 def _split_values(value: Any, column: str, separator: str | None = None) -> list[str]:
     """The values of a list, of a text that is cut at a separator, or the one value."""
     if separator and isinstance(value, str):
         value = value.split(separator)
-    texts = (format_value(each, column).strip() for each in (value if is_list(value) else [value]))
+    texts = (format_value(part, column).strip() for part in (value if is_list(value) else [value]))
     return list(dict.fromkeys(text[:_MAX_TAG_CHARS] for text in texts if text))[:_MAX_TAGS]
 
 
@@ -373,14 +373,14 @@ class FileRows:
     def _list_files(self) -> list[Path]:
         path = self._path
         if path.is_dir():
-            found = [each for each in path.rglob("*") if each.suffix.lower() in _FORMATS and each.is_file()]
+            files = [file for file in path.rglob("*") if file.suffix.lower() in _FORMATS and file.is_file()]
         elif path.is_file():
-            found = [path]
+            files = [path]
         else:
-            found = [each for each in _match_pattern(path) if each.is_file()]
-        if not found:
+            files = [file for file in _match_pattern(path) if file.is_file()]
+        if not files:
             raise SourceRefused(f"no file of rows is at {path}: correct connection.path")
-        return sorted(found)
+        return sorted(files)
 
 
 def _match_pattern(path: Path) -> Iterator[Path]:

@@ -76,8 +76,8 @@ def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
         DocumentSkipped: it has no text.
     """
     text, title, author = (
-        _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", each)
-        for each in (extracted.text, extracted.title, extracted.author or "")
+        _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", value)
+        for value in (extracted.text, extracted.title, extracted.author or "")
     )
     cleaned = replace(extracted, text=text, title=title, author=author or None)
     extracted = _limit_text(cleaned, limit_chars(len(payload)))

@@ -248,7 +248,7 @@ def _link_text(text: str, address: str) -> str:
     for at, line in enumerate(lines):
         if len(lines) > 1 and line.startswith(("```", "|")):  # code or a table
             break
-        marks = found[0] if len(lines) > 1 and (found := _LINE_MARKERS.match(line)) else ""
+        marks = match[0] if len(lines) > 1 and (match := _LINE_MARKERS.match(line)) else ""
         if _WORD.search(line, len(marks)):
             lines[at] = marks + format_link(line[len(marks) :], address)
             return before + "\n".join(lines) + after

@@ -95,7 +95,9 @@ def _read_number(element: Any) -> tuple[str | None, str | None]:
 
 def _iter_markers(numbering: Any) -> Iterator[tuple[tuple[str, int], str]]:
     """The marker of each level of each list; none for levels that show no sign."""
-    abstract = {each.get(f"{_W}abstractNumId"): each for each in numbering.iter(f"{_W}abstractNum")}
+    abstract = {
+        definition.get(f"{_W}abstractNumId"): definition for definition in numbering.iter(f"{_W}abstractNum")
+    }
     for number in numbering.iter(f"{_W}num"):
         reference = number.find(f"{_W}abstractNumId")
         definition = abstract.get(None if reference is None else reference.get(f"{_W}val"))
@@ -161,14 +163,14 @@ def _to_markdown(document: WordDocument) -> str:
 
 def _load_numbering(document: WordDocument) -> ListNumbering:
     rels = document.part.rels.values()
-    found = (rel.target_part for rel in rels if rel.reltype == RELATION.NUMBERING)
+    parts = (rel.target_part for rel in rels if rel.reltype == RELATION.NUMBERING)
     styles: dict[str, Any] = {style.style_id: style.element for style in document.styles}
-    return ListNumbering(next((parse_xml(each.blob) for each in found), None), styles)
+    return ListNumbering(next((parse_xml(part.blob) for part in parts), None), styles)
 
 
 def _links_by_id(part: Part) -> dict[str, str]:
     relations = part.rels.items()
-    return {id_: each.target_ref for id_, each in relations if each.reltype == RELATION.HYPERLINK}
+    return {id_: relation.target_ref for id_, relation in relations if relation.reltype == RELATION.HYPERLINK}
 
 
 def _iter_notes(part: Part, styles: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -326,7 +328,7 @@ def _iter_elements(container: Any) -> Iterator[Any]:
     """Its elements, without comments; of alternatives the first, which newer programs show."""
     for element in container:
         if element.tag == f"{_MC}AlternateContent":
-            yield from (each for choice in element[:1] for each in _iter_elements(choice))
+            yield from (inner for choice in element[:1] for inner in _iter_elements(choice))
         elif isinstance(element.tag, str):
             yield element
 
@@ -361,8 +363,8 @@ def _find_child(element: Any, *names: str) -> Any:
 
 
 def _get_value(element: Any, *names: str) -> str | None:
-    found = _find_child(element, *names)
-    return None if found is None else found.get(f"{_W}val")
+    child = _find_child(element, *names)
+    return None if child is None else child.get(f"{_W}val")
 
 
 def _is_hidden(element: Any) -> bool:
@@ -460,8 +462,8 @@ def _render_table(table: Any) -> str:
 
 def _describe_shape(shape: Any) -> str:
     """The alternative text of a picture, or of a chart."""
-    named = shape.element.xpath(".//p:cNvPr")
-    return " ".join(str(named[0].get("descr") or "").split()) if named else ""
+    properties = shape.element.xpath(".//p:cNvPr")
+    return " ".join(str(properties[0].get("descr") or "").split()) if properties else ""
 
 
 def _join_lines(text: str) -> str:

@@ -87,8 +87,8 @@ def _iter_links(page: PageObject) -> Iterator[str]:
 def _get_object(holder: object, key: str) -> object:
     """What a dictionary of the file has under a key; None where it is none, or broken."""
     with suppress(PyPdfError, AttributeError, LookupError, TypeError, ValueError):
-        found = holder.get_object() if isinstance(holder, PdfObject) else holder
-        return found[key].get_object() if isinstance(found, DictionaryObject) and key in found else None
+        content = holder.get_object() if isinstance(holder, PdfObject) else holder
+        return content[key].get_object() if isinstance(content, DictionaryObject) and key in content else None
     return None
 
 

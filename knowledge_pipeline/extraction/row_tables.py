@@ -59,7 +59,7 @@ def _render_section(heading: str, header: list[str], section: list[tuple[int, li
 
 def _narrow_row(row: Sequence[str]) -> list[str]:
     """Its cells up to the last that is not empty."""
-    cells = [each.strip() for each in row]
+    cells = [cell.strip() for cell in row]
     while cells and not cells[-1]:
         cells.pop()
     if len(cells) > MAX_COLUMNS:

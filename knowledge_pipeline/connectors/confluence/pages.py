@@ -73,8 +73,8 @@ class PageDocumentBuilder:
             parts += ["# Comments", *comments]
         text = "\n\n".join(part for part in parts if part)
         if page.kind in BOARD_KINDS:
-            place = " / ".join((listed.space, *listed.ancestors))
-            text = f"{page.kind.capitalize()} in {place}" + (f"\n\n{text}" if text else "")
+            location = " / ".join((listed.space, *listed.ancestors))
+            text = f"{page.kind.capitalize()} in {location}" + (f"\n\n{text}" if text else "")
         if not text:
             return DocumentSkipped("empty")
         above = ("blog",) if page.kind == "blogpost" else listed.ancestors
@@ -106,18 +106,18 @@ class PageDocumentBuilder:
 
     def _iter_attachments(self, children: Sequence[ChildContent]) -> Iterator[Attachment]:
         """The files of a page; a new version of one has the same id."""
-        for each in sorted(children, key=lambda child: (len(child.id), child.id)):
-            if each.kind == "attachment" and each.title:
-                name = quote(each.title, safe="")
+        for file in sorted(children, key=lambda child: (len(child.id), child.id)):
+            if file.kind == "attachment" and file.title:
+                name = quote(file.title, safe="")
                 yield Attachment(
-                    id=each.id,
-                    name=each.title,
-                    address=self.build_file_address(each.page_id, each.id, each.download_path),
-                    revision=str(each.version),
-                    size_bytes=each.size_bytes,
-                    url=f"{self.site}/download/attachments/{each.page_id}/{name}",
-                    author=each.author,
-                    created=each.updated,
+                    id=file.id,
+                    name=file.title,
+                    address=self.build_file_address(file.page_id, file.id, file.download_path),
+                    revision=str(file.version),
+                    size_bytes=file.size_bytes,
+                    url=f"{self.site}/download/attachments/{file.page_id}/{name}",
+                    author=file.author,
+                    created=file.updated,
                 )
 
     def _convert(self, storage: str, space: str, references: set[str]) -> str:
@@ -130,7 +130,7 @@ class PageDocumentBuilder:
     ) -> Iterator[str]:
         """Each comment with its author, day and quoted words, the oldest first."""
         comments = (child for child in children if child.kind == "comment")
-        for comment in sorted(comments, key=lambda each: (len(each.id), each.id)):
+        for comment in sorted(comments, key=lambda child: (len(child.id), child.id)):
             if text := self._convert(comment.storage, space, references):
                 by = f" by {comment.author}" if comment.author else ""
                 about = " ".join(comment.quoted_text.split())[:_MAX_QUOTE_CHARS]
@@ -218,7 +218,7 @@ class ConfluencePages(ApiSource):
         kinds = (*labelled, *self._filters.board_kinds, *self._child_kinds())
         query = build_space_query(self._filters.spaces, kinds)
         findings = self._run_searches([query])
-        missed = {each: kind for each, kind in findings.kinds.items() if each not in pages}
+        missed = {page_id: kind for page_id, kind in findings.kinds.items() if page_id not in pages}
         for page in self._edition.find_pages(missed, spaces):  # a listing that came back short is made whole
             pages[page.id] = page
         wanted: Iterable[Page] = self._filter_with_labels(pages.values(), findings)
@@ -249,15 +249,17 @@ class ConfluencePages(ApiSource):
 
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         """Those of the pages that are in a wanted space and pass the filters, by their ids."""
-        named, spaces = [uri.partition("/") for uri in uris], self._load_spaces()
+        parts, spaces = [uri.partition("/") for uri in uris], self._load_spaces()
         for wanted in self._own_kinds():  # an id may be named as more than one
-            ids = [id_ for kind, _, id_ in named if kind == wanted and _ID.fullmatch(id_)]
+            ids = [id_ for kind, _, id_ in parts if kind == wanted and _ID.fullmatch(id_)]
             yield from self._list_by_id(dict.fromkeys(ids, wanted), spaces)
 
     def _list_by_id(self, touched: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Item]:
         """Wanted pages by id, with what hangs on them."""
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
-            if pages := list(self._edition.find_pages({each: touched[each] for each in several}, spaces)):
+            if pages := list(
+                self._edition.find_pages({page_id: touched[page_id] for page_id in several}, spaces)
+            ):
                 ids = [page.id for page in pages]
                 queries = [build_children_query(ids, self._child_kinds())]
                 if self._edition.needs_label_search:
@@ -314,14 +316,16 @@ class ConfluencePages(ApiSource):
         """Key by id; a wanted space that is hidden must not look as if all its pages were deleted."""
         if self._spaces is None:
             wanted = self._filters.spaces
-            found = self._edition.list_spaces(wanted)
-            hidden = [key for key in wanted if key.lower() not in {each.lower() for each in found.values()}]
-            if hidden or not found:
+            spaces = self._edition.list_spaces(wanted)
+            hidden = [
+                key for key in wanted if key.lower() not in {visible.lower() for visible in spaces.values()}
+            ]
+            if hidden or not spaces:
                 raise SourceRefused(
                     f"{self._client.service} shows no space {', '.join(hidden) or 'at all'}: correct the "
                     "source's spaces (keys, not names), or let the owner of connection.token view it"
                 )
-            self._spaces = found
+            self._spaces = spaces
         return self._spaces
 
     def _own_kinds(self) -> tuple[str, ...]:

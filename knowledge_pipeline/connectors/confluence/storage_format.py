@@ -41,7 +41,7 @@ _RESOURCE_ELEMENTS = frozenset(f"ri:{kind}" for kind in _RESOURCE_KINDS)
 
 def render_link(writer: PageWriter, element: Element) -> str:
     """An `ac:link`: its label, and what it leads to where the label does not say so."""
-    resource = next((each for each in element if name_of(each) in _RESOURCE_ELEMENTS), None)
+    resource = next((child for child in element if name_of(child) in _RESOURCE_ELEMENTS), None)
     body = find_child(element, "ac:link-body", "ac:plain-text-link-body")
     label = writer.render_line(body) if body is not None else ""
     if resource is None:  # a link within the page
@@ -60,8 +60,8 @@ def describe_resource(writer: PageWriter, resource: Element) -> str:
         return writer.add_page_reference(title, space or None) if title else ""
     if kind == "ri:user":
         account = get_attribute(resource, "ri:account-id", "ri:userkey")
-        given = get_attribute(resource, "ri:username")
-        return f"@{given}" if given else writer.format_person(account)
+        username = get_attribute(resource, "ri:username")
+        return f"@{username}" if username else writer.format_person(account)
     if kind == "ri:content-entity":
         number = get_attribute(resource, "ri:content-id")
         if number.isdigit():
@@ -72,7 +72,7 @@ def describe_resource(writer: PageWriter, resource: Element) -> str:
 
 def describe_resources(writer: PageWriter, element: Element) -> list[str]:
     """What all `ri:` elements within stand for, each once."""
-    resources = (each for each in element.iter() if name_of(each) in _RESOURCE_ELEMENTS)
+    resources = (inner for inner in element.iter() if name_of(inner) in _RESOURCE_ELEMENTS)
     return list(dict.fromkeys(filter(None, (describe_resource(writer, resource) for resource in resources))))
 
 
@@ -96,7 +96,7 @@ def render_emoticon(element: Element) -> str:
     if fallback and not fallback.startswith(":"):
         return fallback
     short = get_attribute(element, "ac:emoji-shortname") or fallback
-    return short or (f":{named}:" if (named := get_attribute(element, "ac:name")) else "")
+    return short or (f":{name}:" if (name := get_attribute(element, "ac:name")) else "")
 
 
 def render_date(element: Element) -> str:
@@ -164,15 +164,15 @@ def render_macro_line(writer: PageWriter, element: Element) -> str:
         return _get_parameter(element, "title")
     if kind in ("jira", "jiraissues"):
         return _render_tickets(writer, element)
-    named = describe_resources(writer, element)
+    targets = describe_resources(writer, element)
     if kind in ("include", "excerpt-include"):
-        named = named or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
-        return f"Included page: {', '.join(named)}" if named else ""
+        targets = targets or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
+        return f"Included page: {', '.join(targets)}" if targets else ""
     address = _get_parameter(element, "url", "src")
     if address.startswith(("http://", "https://")):
-        named.append(format_link(_get_parameter(element, "title"), address))
+        targets.append(format_link(_get_parameter(element, "title"), address))
     body = find_child(element, *_BODY_ELEMENTS)
-    return " ".join([*named, *([writer.render_line(body)] if body is not None else [])])
+    return " ".join([*targets, *([writer.render_line(body)] if body is not None else [])])
 
 
 def _render_plain_body(kind: str, element: Element, text: str) -> str:
@@ -204,13 +204,13 @@ def _add_page(writer: PageWriter, value: str) -> list[str]:
 
 def _get_parameter(element: Element, *names: str) -> str:
     """The first of the parameters that has a value; "" names the one without a name."""
-    known = {
+    parameters = {
         get_attribute(child, "ac:name"): " ".join(collect_raw_text(child).split())
         for child in find_children(element, "ac:parameter")
     }
     if (default := find_child(element, "ac:default-parameter")) is not None:
-        known.setdefault("", " ".join(collect_raw_text(default).split()))
-    return next((known[name] for name in names if known.get(name)), "")
+        parameters.setdefault("", " ".join(collect_raw_text(default).split()))
+    return next((parameters[name] for name in names if parameters.get(name)), "")
 
 
 # FOLD sources.confluence.tables
@@ -315,7 +315,7 @@ class _PageRenderer:
     def __init__(self, root: Element, space: str, site: str, people: Mapping[str, str]) -> None:
         self.references: set[str] = set()
         self._space = space
-        self._host = found[1] if (found := _HOST.match(site)) else ""
+        self._host = match[1] if (match := _HOST.match(site)) else ""
         self._people = people
         self._elements = list(root.iter())  # lxml's elements are equal to themselves only while they are held
         self._block_elements: set[Element] = set()
@@ -328,14 +328,14 @@ class _PageRenderer:
 
     def render_blocks(self, element: Element) -> Iterator[str]:
         run = [element.text or ""]
-        for each in element:
-            if self._is_block(each):
+        for child in element:
+            if self._is_block(child):
                 yield from self._render_paragraph(run)
-                yield from self._render_block(each)
+                yield from self._render_block(child)
                 run = []
             else:
-                run.append(self._render_inline(each))
-            run.append(each.tail or "")
+                run.append(self._render_inline(child))
+            run.append(child.tail or "")
         yield from self._render_paragraph(run)
 
     def _render_block(self, element: Element) -> Iterator[str]:
@@ -360,7 +360,9 @@ class _PageRenderer:
         else:
             if kind == "ac:adf-extension":  # its content, or else what it gives to others in its place
                 fallback = find_child(element, "ac:adf-fallback")
-                if fallback is not None and any(name_of(each) == "ac:adf-content" for each in element.iter()):
+                if fallback is not None and any(
+                    name_of(inner) == "ac:adf-content" for inner in element.iter()
+                ):
                     element.remove(fallback)
             yield from self.render_blocks(element)
 
@@ -369,8 +371,8 @@ class _PageRenderer:
 
     def format_person(self, account: str) -> str:
         """A person's display name; never an id of the service."""
-        known = self._people.get(account)
-        return f"@{known}" if known else UNKNOWN_PERSON
+        name = self._people.get(account)
+        return f"@{name}" if name else UNKNOWN_PERSON
 
     def add_reference(self, target: str) -> None:
         self.references.add(target)
@@ -390,8 +392,8 @@ class _PageRenderer:
 
     def _render_run(self, element: Element) -> str:
         parts = [element.text or ""]
-        for each in element:
-            parts += (self._render_inline(each), each.tail or "")
+        for child in element:
+            parts += (self._render_inline(child), child.tail or "")
         return "".join(parts)
 
     def _render_inline(self, element: Element) -> str:
@@ -428,18 +430,18 @@ class _PageRenderer:
         address = "".join(get_attribute(element, "href").split())
         host = _HOST.match(address)
         ours = address.startswith("/") if host is None else host[1] == self._host
-        if ours and (found := _PAGE_LINK.search(address)):
-            self.add_reference(f"page/{found[1]}")
+        if ours and (match := _PAGE_LINK.search(address)):
+            self.add_reference(f"page/{match[1]}")
         return format_link(self.render_line(element), "" if address.startswith("#") else address)
 
     def _render_list(self, element: Element) -> Iterator[str]:
         ordered = name_of(element) == "ol"
         items: list[str] = []
         loose = [list(self._render_paragraph([element.text or ""]))]
-        for each in element:
-            is_item = name_of(each) == "li" or not self._is_block(each)
-            blocks = self.render_blocks(each) if is_item else self._render_block(each)
-            loose += [list(blocks), list(self._render_paragraph([each.tail or ""]))]
+        for child in element:
+            is_item = name_of(child) == "li" or not self._is_block(child)
+            blocks = self.render_blocks(child) if is_item else self._render_block(child)
+            loose += [list(blocks), list(self._render_paragraph([child.tail or ""]))]
         for blocks in loose:
             if blocks:
                 items.append(_format_item(f"{len(items) + 1}. " if ordered else "- ", blocks))

@@ -64,17 +64,17 @@ class SlackWorkspace:
             SourceRefused: one is not shown to us, or the bot is in none.
             SourceUnavailable: Slack did not answer.
         """
-        named = bool(filters.channels)
+        is_filtered = bool(filters.channels)
         self._channels, self._is_listed = {}, False
         if len(filters.channels) == 1 and (channel := self._find_channel(filters.channels[0])):
             return [channel]
-        found = self._list_channels_of_kind("public_channel", exclude_archived=not named)
-        if not named:
-            return self._filter_joined(found)
-        wanted = [channel for each in found if filters.accepts(channel := parse_channel(each))]
+        public = self._list_channels_of_kind("public_channel", exclude_archived=not is_filtered)
+        if not is_filtered:
+            return self._filter_joined(public)
+        wanted = [channel for raw in public if filters.accepts(channel := parse_channel(raw))]
         if filters.find_missing(wanted):
             wanted += [
-                channel for each in self._list_private() if filters.accepts(channel := parse_channel(each))
+                channel for raw in self._list_private() if filters.accepts(channel := parse_channel(raw))
             ]
         if missing := filters.find_missing(wanted):
             raise SourceRefused(
@@ -92,9 +92,15 @@ class SlackWorkspace:
             SourceUnavailable: Slack did not answer.
         """
         kinds = ("public_channel", "private_channel") if private else ("public_channel",)
-        found = [each for kind in kinds for each in self._list_channels_of_kind(kind, exclude_archived=False)]
-        by_id = {to_string(each.get("id")): each for each in found}
-        return [each for _, each in sorted(by_id.items()) if each.get("is_member") or each.get("is_archived")]
+        channels = [
+            channel for kind in kinds for channel in self._list_channels_of_kind(kind, exclude_archived=False)
+        ]
+        by_id = {to_string(channel.get("id")): channel for channel in channels}
+        return [
+            channel
+            for _, channel in sorted(by_id.items())
+            if channel.get("is_member") or channel.get("is_archived")
+        ]
 
     @property
     def site(self) -> str | None:
@@ -123,24 +129,26 @@ class SlackWorkspace:
         if not _CHANNEL_ID.fullmatch(channel_id):
             return None
         try:
-            found = self._client.call("conversations.info", channel=channel_id).get("channel")
+            raw = self._client.call("conversations.info", channel=channel_id).get("channel")
         except SlackRefused as refusal:
             if refusal.code in ("channel_not_found", "missing_scope"):
                 return None
             raise
-        if not is_object(found) or found.get("id") != channel_id:
+        if not is_object(raw) or raw.get("id") != channel_id:
             return None
-        channel = parse_channel(found)
+        channel = parse_channel(raw)
         self._channels[channel.id] = channel.name
         return channel
 
     def _list_channels_of_kind(self, kind: str, *, exclude_archived: bool) -> list[Json]:
         query: Json = {"types": kind, "exclude_archived": exclude_archived, "limit": _WORKSPACE_PAGE_SIZE}
         pages = self._client.iter_pages("conversations.list", "channels", **query)
-        found = [each for page in pages for each in page]
+        channels = [channel for page in pages for channel in page]
         self._is_listed = True
-        self._channels |= {to_string(each.get("id")): to_string(each.get("name")) for each in found}
-        return found
+        self._channels |= {
+            to_string(channel.get("id")): to_string(channel.get("name")) for channel in channels
+        }
+        return channels
 
     def _list_private(self) -> list[Json]:
         try:
@@ -315,14 +323,17 @@ class SlackChannels(ApiSource):
 
         The messages of a day ascend.
         """
-        held: list[Json] = []
+        messages: list[Json] = []
         for message in self._iter_history(channel, begin, end):
-            if held and parse_timestamp(held[-1]["ts"]).date() != parse_timestamp(message["ts"]).date():
-                yield parse_timestamp(held[-1]["ts"]).date(), held[::-1]
-                held = []
-            held.append(message)
-        if held:
-            yield parse_timestamp(held[-1]["ts"]).date(), held[::-1]
+            if (
+                messages
+                and parse_timestamp(messages[-1]["ts"]).date() != parse_timestamp(message["ts"]).date()
+            ):
+                yield parse_timestamp(messages[-1]["ts"]).date(), messages[::-1]
+                messages = []
+            messages.append(message)
+        if messages:
+            yield parse_timestamp(messages[-1]["ts"]).date(), messages[::-1]
 
     def _iter_history(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[Json]:
         """Descending; with a latest time given, pages begin at it and go back."""
@@ -357,19 +368,21 @@ class SlackChannels(ApiSource):
     def _fetch_thread(self, item: Item) -> Document | DocumentSkipped:
         _, channel_id, thread_ts = item.uri.split("/")
         channel = self._require_channel(channel_id)
-        found: dict[str, Json] = {}  # every page begins with the root again
+        messages: dict[str, Json] = {}  # every page begins with the root again
         try:
             with self._translate_refusals(channel):
                 query: Json = {"channel": channel_id, "ts": thread_ts, "limit": _PAGE_SIZE}
                 for page in self._client.iter_pages("conversations.replies", "messages", **query):
-                    found |= {message["ts"]: message for message in page if is_timestamp(message.get("ts"))}
+                    messages |= {
+                        message["ts"]: message for message in page if is_timestamp(message.get("ts"))
+                    }
         except SlackRefused as refusal:
             if refusal.code in ("thread_not_found", "message_not_found"):
                 return DocumentSkipped(DELETED_REASON)
             raise
-        if not found.keys() - {thread_ts}:  # all replies were deleted: the message belongs to its day
+        if not messages.keys() - {thread_ts}:  # all replies were deleted: the message belongs to its day
             return DocumentSkipped(DELETED_REASON)
-        return self._build_document(item, [found[ts] for ts in sorted(found, key=float)])
+        return self._build_document(item, [messages[ts] for ts in sorted(messages, key=float)])
 
     def _build_document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
         """From messages, ascending; of a day's, those in threads are left out."""

@@ -213,8 +213,8 @@ class SlackClient:
         )
 
     def _build_no_api_error(self, status: int) -> SourceRefused:
-        found = {200: "a web page"}.get(status, f"status {status}")
+        answer = {200: "a web page"}.get(status, f"status {status}")
         return SourceRefused(
-            f"{self.service} has no API at connection.url (it answered with {found}): leave connection.url "
+            f"{self.service} has no API at connection.url (it answered with {answer}): leave connection.url "
             "out, or give the API's address, https://slack.com/api/"
         )

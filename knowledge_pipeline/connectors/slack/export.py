@@ -91,12 +91,12 @@ class ExportFiles(ABC):
             KeyError, DocumentSkipped: as `read`, or it holds none.
         """
         try:
-            found = json.loads(self.read(name))
+            content = json.loads(self.read(name))
         except (ValueError, RecursionError):
             raise DocumentSkipped(f"{name} is not valid JSON") from None
-        if not is_list(found):
+        if not is_list(content):
             raise DocumentSkipped(f"{name} holds no list of messages")
-        return found
+        return content
 
 
 def open_export(path: Path) -> ExportFiles:
@@ -123,14 +123,14 @@ def build_not_export_error(path: Path) -> SourceRefused:
 
 class _FolderExport(ExportFiles):
     def list_days(self, folder: str) -> list[str]:
-        place = self._resolve_inside(folder)
+        location = self._resolve_inside(folder)
         try:
-            return sorted(each.name for each in place.iterdir() if _DAY_FILE.fullmatch(each.name))
+            return sorted(file.name for file in location.iterdir() if _DAY_FILE.fullmatch(file.name))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise SourceRefused(
-                f"the folder {place} cannot be listed ({error.strerror}): make it readable"
+                f"the folder {location} cannot be listed ({error.strerror}): make it readable"
             ) from None
 
     def read(self, name: str) -> bytes:
@@ -144,12 +144,12 @@ class _FolderExport(ExportFiles):
         return _require_size(name, content)
 
     def _resolve_inside(self, name: str) -> Path:
-        place = self.path / name
-        if not place.resolve().is_relative_to(self.path.resolve()):
+        location = self.path / name
+        if not location.resolve().is_relative_to(self.path.resolve()):
             raise SourceRefused(
                 f"the Slack export {self.path} leads out of its folder at {name}: unpack it again"
             )
-        return place
+        return location
 
 
 class _ZipExport(ExportFiles):
@@ -261,9 +261,9 @@ class SlackExport(Source):
             SourceRefused: it is not an export, leads out of itself, or lacks a wanted channel.
         """
         self._open_files()
-        named = self._filters.channels
+        channels = self._filters.channels
         wanted = [
-            channel for channel in self._channels.values() if not named or self._filters.accepts(channel)
+            channel for channel in self._channels.values() if not channels or self._filters.accepts(channel)
         ]
         if missing := self._filters.find_missing(wanted):
             names = sorted(f"#{channel.name}" for channel in self._channels.values())
@@ -272,7 +272,7 @@ class SlackExport(Source):
                 f"the Slack export {self._path} has no public channel {', '.join(missing)}: correct the "
                 f"source's channels; it has {', '.join(names[:_MAX_SHOWN_CHANNELS]) or 'none'}{more}"
             )
-        listed = (each for channel in wanted for each in self._list_activity(channel))
+        listed = (activity for channel in wanted for activity in self._list_activity(channel))
         yield from select_newest(listed, self._filters.max_results)
 
     def fetch(self, item: Item) -> Document:
@@ -300,8 +300,8 @@ class SlackExport(Source):
 
     def channel_name(self, channel_id: str) -> str | None:
         """The name of a public channel."""
-        known = self._channels.get(channel_id)
-        return known.name if known else None
+        channel = self._channels.get(channel_id)
+        return channel.name if channel else None
 
     def _oldest_day(self) -> datetime | None:
         """The first wanted day; None: all of the export."""
@@ -352,11 +352,11 @@ class SlackExport(Source):
     def _read_day(self, channel: Channel, day: str) -> list[Json]:
         """The messages of one file, ascending; what has no time is no message."""
         try:
-            found = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
+            entries = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
         except KeyError:
             raise DocumentSkipped(DELETED_REASON) from None
-        messages = (each for each in found if is_timestamp(each.get("ts")))
-        return sorted(messages, key=lambda each: float(each["ts"]))
+        messages = (entry for entry in entries if is_timestamp(entry.get("ts")))
+        return sorted(messages, key=lambda message: float(message["ts"]))
 
 
 def _uri_of(channel: Channel, message: Json) -> str:

@@ -37,7 +37,7 @@ def read_channel_permissions(
         SourceRefused: the workspace refuses the token.
         SourceUnavailable: it did not answer.
     """
-    client, found = SlackClient(connection, sleep=sleep), dict[str, Sequence[Readers]]()
+    client, audiences = SlackClient(connection, sleep=sleep), dict[str, Sequence[Readers]]()
     channel_by_uri = {uri: uri.split("/")[1] for uri in uris}
     problems = Counter[str]()
     documents = Counter(channel_by_uri.values())
@@ -45,15 +45,15 @@ def read_channel_permissions(
         reader = _ChannelReader(client)
         for channel in documents:
             try:
-                found[channel] = [reader.read_members(channel)]
+                audiences[channel] = [reader.read_members(channel)]
             except SlackRefused as refusal:
                 if refusal.code not in _CLOSING_CODES:
                     raise
                 problems[f"members of channel {channel} are not shown: {refusal}"] += documents[channel]
     finally:
         client.close()
-    audience_by_uri = {uri: channel for uri, channel in channel_by_uri.items() if channel in found}
-    return Permissions(found, audience_by_uri, problems)
+    audience_by_uri = {uri: channel for uri, channel in channel_by_uri.items() if channel in audiences}
+    return Permissions(audiences, audience_by_uri, problems)
 
 
 class _ChannelReader:

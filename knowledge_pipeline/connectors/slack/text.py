@@ -188,7 +188,7 @@ def render_message(message: Json, names: NameLookup) -> str:
 
 def list_dicts(value: Any) -> list[Json]:
     """The objects of a list, whatever it is."""
-    return [each for each in value if is_object(each)] if is_list(value) else []
+    return [entry for entry in value if is_object(entry)] if is_list(value) else []
 
 
 def to_string(value: Any) -> str:
@@ -220,8 +220,8 @@ def _render_field(field: Json, names: NameLookup) -> str:
 
 def _render_files(message: Json) -> str:
     files = list_dicts(message.get("files"))
-    named = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
-    shown = [" ".join(name.split()) for name in named if name.strip()]
+    names = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
+    shown = [" ".join(name.split()) for name in names if name.strip()]
     return f"Files: {', '.join(shown)}" if shown else ""
 
 
@@ -233,13 +233,19 @@ def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
 def _render_block(block: Json, names: NameLookup) -> str:
     match block.get("type"):
         case "rich_text":
-            return "\n".join(_render_rich_text(each, names) for each in list_dicts(block.get("elements")))
+            return "\n".join(
+                _render_rich_text(element, names) for element in list_dicts(block.get("elements"))
+            )
         case "section":
             objects = (block.get("text"), *list_dicts(block.get("fields")))
-            return "\n".join(filter(None, (_render_text_object(each, names) for each in objects)))
+            return "\n".join(
+                filter(None, (_render_text_object(text_object, names) for text_object in objects))
+            )
         case "context":
             objects = list_dicts(block.get("elements"))
-            return " ".join(filter(None, (_render_text_object(each, names) for each in objects)))
+            return " ".join(
+                filter(None, (_render_text_object(text_object, names) for text_object in objects))
+            )
         case "markdown":  # Markdown already
             return to_string(block.get("text"))
         case "table":
@@ -269,7 +275,7 @@ def _render_table(block: Json, names: NameLookup) -> str:
 
 def _render_cell(cell: Json, names: NameLookup) -> str:
     if cell.get("type") == "rich_text":
-        return " ".join(_render_rich_text(each, names) for each in list_dicts(cell.get("elements")))
+        return " ".join(_render_rich_text(element, names) for element in list_dicts(cell.get("elements")))
     return to_string(cell.get("text"))
 
 
@@ -281,14 +287,14 @@ def _render_rich_text(element: Json, names: NameLookup) -> str:
         case "rich_text_quote":
             return format_quote(_render_inline(inside, names))
         case "rich_text_preformatted":
-            return format_code_block("".join(_render_element(each, names) for each in inside))
+            return format_code_block("".join(_render_element(inner, names) for inner in inside))
         case _:
             return _render_inline(inside, names)
 
 
 def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> str:
-    given, offset = element.get("indent"), element.get("offset")
-    indent = "    " * min(given, 8) if isinstance(given, int) else ""
+    depth, offset = element.get("indent"), element.get("offset")
+    indent = "    " * min(depth, 8) if isinstance(depth, int) else ""
     first = offset + 1 if isinstance(offset, int) else 1
     ordered = element.get("style") == "ordered"
     items = (_render_inline(list_dicts(list_item.get("elements")), names) for list_item in list_items)

@@ -65,11 +65,11 @@ class ChannelFilters:
 
     def find_missing(self, channels: Iterable[Channel]) -> list[str]:
         """What is named and not among those found."""
-        known = {name for channel in channels for name in (channel.id, channel.name.lower())}
+        identifiers = {name for channel in channels for name in (channel.id, channel.name.lower())}
         return [
             channel
             for channel in self.channels
-            if not known & {channel, channel.strip().removeprefix("#").lower()}
+            if not identifiers & {channel, channel.strip().removeprefix("#").lower()}
         ]
 
 
@@ -129,8 +129,10 @@ def select_newest(activities: Iterable[ItemActivity], limit: int | None) -> Iter
     """The items, or those where something happened last."""
     if limit is None:
         return (activity.item for activity in activities)
-    newest = heapq.nlargest(limit, activities, key=lambda each: (each.last_activity, each.item.uri))
-    return [each.item for each in newest]
+    newest = heapq.nlargest(
+        limit, activities, key=lambda activity: (activity.last_activity, activity.item.uri)
+    )
+    return [activity.item for activity in newest]
 
 
 def is_timestamp(value: Any) -> TypeGuard[str]:
@@ -265,10 +267,10 @@ def build_document(
         raise DocumentSkipped("empty")
     thread_ts = name if kind == "thread" else None
     started = parse_timestamp(thread_ts or messages[0].ts)
-    place = f"#{channel.name}/{started.date().isoformat()}"
+    path = f"#{channel.name}/{started.date().isoformat()}"
     if thread_ts:
         title = f"#{channel.name}: {_shorten_title(messages[0].text)}"
-        place = f"{place}/{started:%H:%M:%S}"
+        path = f"{path}/{started:%H:%M:%S}"
     else:
         title = f"#{channel.name} on {started.date().isoformat()}"
     turns: list[Turn] = []
@@ -279,19 +281,19 @@ def build_document(
     return Document(
         uri,
         text,
-        path=place,
+        path=path,
         title=title,
         url=_build_permalink(site, channel, thread_ts or messages[0].ts, thread_ts),
         author=messages[0].author if thread_ts == messages[0].ts else None,
-        last_modified=datetime.fromtimestamp(max(each.last_activity for each in messages), UTC),
+        last_modified=datetime.fromtimestamp(max(message.last_activity for message in messages), UTC),
         metadata={
             "channel": channel.name,
-            "participants": sorted({each.author for each in messages if each.author}),
+            "participants": sorted({message.author for message in messages if message.author}),
             "messages": len(messages),
             "created_at": started.isoformat(timespec="seconds"),
             "segments": segments,
         },
-        attachments=tuple(file for each in messages for file in each.files),
+        attachments=tuple(file for message in messages for file in message.files),
     )
 
 
