@@ -41,72 +41,6 @@ from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, Extrac
 from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
 from knowledge_pipeline.text import detect_language, is_code
 
-# FOLD sources.files.titles
-# The title of a text document: its front matter's, its first heading, or its file name.
-
-_TITLE_FIELD = re.compile(
-    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
-)
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
-_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
-_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
-_SCANNED_CHARS = 65_536
-_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
-
-
-def extract_title(path: str, text: str, language: str | None) -> str:
-    """The title that a document gives itself, else its file name."""
-    title = ""
-    if language == "markdown":
-        title = _extract_markdown_title(text[:_SCANNED_CHARS])
-    elif language == "rst":
-        title = _extract_rst_title(text[:_SCANNED_CHARS])
-    return title or path.rpartition("/")[2]
-
-
-def _extract_markdown_title(text: str) -> str:
-    front = locate_front_matter(text)
-    if front is not None and front.end is not None and front.delimiter == "---":
-        if (match := _TITLE_FIELD.search(front.inner)) and (title := match["title"].strip()):
-            return title
-        text = text[front.end :]
-    fence, above = "", ""
-    for line in _split_lines(text):
-        mark = _FENCE.match(line)
-        if fence:
-            fence = "" if mark and mark[1].startswith(fence) else fence
-        elif mark:
-            fence, above = mark[1], ""
-        elif heading := _ATX.match(line):
-            if title := _strip_markup(heading["title"]):
-                return title
-        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
-            return title
-        else:
-            above = line
-    return ""
-
-
-def _extract_rst_title(text: str) -> str:
-    above = ""
-    for line in _split_lines(text):
-        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
-        if may_be_title and _UNDERLINE.match(line):
-            return _strip_markup(above)
-        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
-    return ""
-
-
-def _split_lines(text: str) -> list[str]:
-    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
-
-
-def _strip_markup(heading: str) -> str:
-    return " ".join(_INLINE_MARKUP.sub("", heading).split())
-
-
 # FOLD sources.files.trees
 # A tree of files, wherever it lies: what a folder and a commit have in common.
 
@@ -333,92 +267,6 @@ def build_openapi_filter(tree: FileTree) -> EntryFilter:
     return is_listed
 
 
-# FOLD sources.files.gitignore
-# `.gitignore` files of a folder, at every level, as git applies them.
-#
-# A rule in a deeper folder wins over one above; nothing below an ignored folder can be brought back. Unlike
-# git, a file that is tracked although a rule names it is left out: the index of git is not read.
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """The rules that hold in one folder of a walk: its own before those from above it."""
-
-    spec: GitIgnoreSpec
-    folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
-    root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
-    parent: IgnoreRules | None = None
-
-    def ignores(self, path: str) -> bool:
-        """Whether a file, or a folder (with a slash at its end), is ignored."""
-        rules: IgnoreRules | None = self
-        while rules is not None:
-            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
-            if (verdict := rules.spec.check_file(seen).include) is not None:
-                return verdict
-            rules = rules.parent
-        return False
-
-
-def load_root_rules(root: Path) -> IgnoreRules | None:
-    """The rules that hold in the folder where a walk begins.
-
-    Those of the repository around it hold too, unless they ignore the folder itself: it
-    was asked for by name.
-    """
-    outer: IgnoreRules | None = None
-    for folder in _list_folders_from_repository(root):
-        above = f"{root.relative_to(folder).as_posix()}/"
-        outer = _add_rules_of(folder, outer, root_prefix=above)
-        if outer is not None and outer.ignores(""):
-            outer = None
-            break
-    return _add_rules_of(root, outer)
-
-
-def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
-    """The rules that hold in a folder of the walk, given those of the folder above."""
-    spec = _load_spec(folder / ".gitignore")
-    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
-
-
-def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
-    for name in (".git/info/exclude", ".gitignore"):
-        if (spec := _load_spec(folder / name)) is not None:
-            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
-    return outer
-
-
-def _list_folders_from_repository(root: Path) -> list[Path]:
-    """The folders above `root` that lie in the same repository, outermost first; itself not."""
-    folders = [root, *root.parents]
-    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    return folders[repository:0:-1]
-
-
-def _load_spec(file: Path) -> GitIgnoreSpec | None:
-    """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
-    try:
-        if file.is_symlink() or not file.is_file():
-            return None
-        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError as error:
-        raise SourceRefused(
-            f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
-        ) from error
-    return GitIgnoreSpec.from_lines(_iter_valid_lines(text))
-
-
-def _iter_valid_lines(text: str) -> Iterator[str]:
-    """The lines that are patterns; git passes over the others without a word."""
-    for line in text.split("\n"):
-        try:
-            GitIgnoreSpec.from_lines([line.removesuffix("\r")])
-        except ValueError:
-            continue
-        yield line.removesuffix("\r")
-
-
 # FOLD sources.files.local
 # Files of a folder of this machine, as they lie there now.
 #
@@ -559,6 +407,92 @@ def _unreadable_reason(error: OSError) -> str:
     return f"cannot be read ({error.strerror or 'input/output error'})"
 
 
+# FOLD sources.files.gitignore
+# `.gitignore` files of a folder, at every level, as git applies them.
+#
+# A rule in a deeper folder wins over one above; nothing below an ignored folder can be brought back. Unlike
+# git, a file that is tracked although a rule names it is left out: the index of git is not read.
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in one folder of a walk: its own before those from above it."""
+
+    spec: GitIgnoreSpec
+    folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
+    root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
+    parent: IgnoreRules | None = None
+
+    def ignores(self, path: str) -> bool:
+        """Whether a file, or a folder (with a slash at its end), is ignored."""
+        rules: IgnoreRules | None = self
+        while rules is not None:
+            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
+            if (verdict := rules.spec.check_file(seen).include) is not None:
+                return verdict
+            rules = rules.parent
+        return False
+
+
+def load_root_rules(root: Path) -> IgnoreRules | None:
+    """The rules that hold in the folder where a walk begins.
+
+    Those of the repository around it hold too, unless they ignore the folder itself: it
+    was asked for by name.
+    """
+    outer: IgnoreRules | None = None
+    for folder in _list_folders_from_repository(root):
+        above = f"{root.relative_to(folder).as_posix()}/"
+        outer = _add_rules_of(folder, outer, root_prefix=above)
+        if outer is not None and outer.ignores(""):
+            outer = None
+            break
+    return _add_rules_of(root, outer)
+
+
+def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
+    """The rules that hold in a folder of the walk, given those of the folder above."""
+    spec = _load_spec(folder / ".gitignore")
+    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
+
+
+def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
+    for name in (".git/info/exclude", ".gitignore"):
+        if (spec := _load_spec(folder / name)) is not None:
+            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
+    return outer
+
+
+def _list_folders_from_repository(root: Path) -> list[Path]:
+    """The folders above `root` that lie in the same repository, outermost first; itself not."""
+    folders = [root, *root.parents]
+    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    return folders[repository:0:-1]
+
+
+def _load_spec(file: Path) -> GitIgnoreSpec | None:
+    """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
+    try:
+        if file.is_symlink() or not file.is_file():
+            return None
+        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise SourceRefused(
+            f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
+        ) from error
+    return GitIgnoreSpec.from_lines(_iter_valid_lines(text))
+
+
+def _iter_valid_lines(text: str) -> Iterator[str]:
+    """The lines that are patterns; git passes over the others without a word."""
+    for line in text.split("\n"):
+        try:
+            GitIgnoreSpec.from_lines([line.removesuffix("\r")])
+        except ValueError:
+            continue
+        yield line.removesuffix("\r")
+
+
 # FOLD sources.files.folder_changes
 # Which changes of a folder can concern a source, by their paths alone.
 #
@@ -664,6 +598,72 @@ def _find_git_folder(checkout: Path) -> Path:
 def _is_ref_change(path: Path) -> bool:
     parts = path.parts[path.parts.index(".git") + 1 :] if ".git" in path.parts else path.parts
     return not parts or (parts[0] in _REF_ENTRIES and not path.name.endswith(".lock"))
+
+
+# FOLD sources.files.titles
+# The title of a text document: its front matter's, its first heading, or its file name.
+
+_TITLE_FIELD = re.compile(
+    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
+)
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
+_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
+_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
+_SCANNED_CHARS = 65_536
+_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
+
+
+def extract_title(path: str, text: str, language: str | None) -> str:
+    """The title that a document gives itself, else its file name."""
+    title = ""
+    if language == "markdown":
+        title = _extract_markdown_title(text[:_SCANNED_CHARS])
+    elif language == "rst":
+        title = _extract_rst_title(text[:_SCANNED_CHARS])
+    return title or path.rpartition("/")[2]
+
+
+def _extract_markdown_title(text: str) -> str:
+    front = locate_front_matter(text)
+    if front is not None and front.end is not None and front.delimiter == "---":
+        if (match := _TITLE_FIELD.search(front.inner)) and (title := match["title"].strip()):
+            return title
+        text = text[front.end :]
+    fence, above = "", ""
+    for line in _split_lines(text):
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence, above = mark[1], ""
+        elif heading := _ATX.match(line):
+            if title := _strip_markup(heading["title"]):
+                return title
+        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
+            return title
+        else:
+            above = line
+    return ""
+
+
+def _extract_rst_title(text: str) -> str:
+    above = ""
+    for line in _split_lines(text):
+        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
+        if may_be_title and _UNDERLINE.match(line):
+            return _strip_markup(above)
+        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
+    return ""
+
+
+def _split_lines(text: str) -> list[str]:
+    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
+
+
+def _strip_markup(heading: str) -> str:
+    return " ".join(_INLINE_MARKUP.sub("", heading).split())
 
 
 # FOLD sources.files.original

@@ -20,6 +20,63 @@ from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, Extrac
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
 from knowledge_pipeline.text import detect_language, is_list, is_object
 
+# FOLD sources.archive.records
+# Project records as files: sessions, plans, discussions, decisions, specifications.
+#
+# A Markdown record keeps its text, front matter included, so that line numbers are the file's. A JSON
+# record becomes text that a person can read. What a record says of itself becomes metadata.
+
+ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
+"""Changes whenever the same bytes may give another document."""
+
+_JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
+
+
+def read_record(name: str, payload: bytes) -> ExtractedText:
+    """One record: its text, its title, and its metadata, author and time included.
+
+    A record that is not what its name or its first line promises is plain text, with the reason in
+    metadata, under `note`.
+
+    Raises:
+        DocumentSkipped: it is binary, empty, or in an unknown encoding.
+    """
+    text = decode_text(payload)
+    extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
+    header = extracted.metadata
+    kind = header.get("kind") or infer_kind(name)
+    updated = header.get("updated_at") or header.get("created_at")
+    metadata = {
+        **header,
+        **build_original_metadata(extracted.text, payload),
+        **({"kind": kind} if kind else {}),
+    }
+    author = ", ".join(header.get("authors", ())) or None
+    return replace(extracted, author=author, last_modified=parse_time(updated), metadata=metadata)
+
+
+def _extract_json(name: str, text: str) -> ExtractedText:
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    try:
+        record = parse_record(text)
+        header = parse_record_header(record if is_object(record) else {})
+        shown, segments = format_record(record, header.title or stem)
+    except InvalidJson as reason:
+        return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
+    metadata = {**header.metadata, "segments": segments} if segments else header.metadata
+    return ExtractedText(shown, header.title or stem, metadata, language="markdown")
+
+
+def _extract_text(name: str, text: str) -> ExtractedText:
+    language = detect_language(name, text)
+    try:
+        header = parse_record_header(parse_front_matter(text))
+    except InvalidFrontMatter as reason:
+        header = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
+    title = header.title or extract_title(name, text, language)
+    return ExtractedText(text, title, header.metadata, language=language)
+
+
 # FOLD sources.archive.record_header
 # Metadata of a record, from its front matter or the fields of its JSON object.
 
@@ -324,60 +381,3 @@ def _format_scalar(value: Any) -> str:
 def _remove_invalid_characters(text: str) -> str:
     """The text without NUL and lone surrogates, which JSON escapes can make and a table cannot hold."""
     return text.replace("\0", "\ufffd").replace("\r\n", "\n").encode("utf-8", "replace").decode()
-
-
-# FOLD sources.archive.records
-# Project records as files: sessions, plans, discussions, decisions, specifications.
-#
-# A Markdown record keeps its text, front matter included, so that line numbers are the file's. A JSON
-# record becomes text that a person can read. What a record says of itself becomes metadata.
-
-ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
-"""Changes whenever the same bytes may give another document."""
-
-_JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
-
-
-def read_record(name: str, payload: bytes) -> ExtractedText:
-    """One record: its text, its title, and its metadata, author and time included.
-
-    A record that is not what its name or its first line promises is plain text, with the reason in
-    metadata, under `note`.
-
-    Raises:
-        DocumentSkipped: it is binary, empty, or in an unknown encoding.
-    """
-    text = decode_text(payload)
-    extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
-    header = extracted.metadata
-    kind = header.get("kind") or infer_kind(name)
-    updated = header.get("updated_at") or header.get("created_at")
-    metadata = {
-        **header,
-        **build_original_metadata(extracted.text, payload),
-        **({"kind": kind} if kind else {}),
-    }
-    author = ", ".join(header.get("authors", ())) or None
-    return replace(extracted, author=author, last_modified=parse_time(updated), metadata=metadata)
-
-
-def _extract_json(name: str, text: str) -> ExtractedText:
-    stem = name.rpartition("/")[2].rpartition(".")[0]
-    try:
-        record = parse_record(text)
-        header = parse_record_header(record if is_object(record) else {})
-        shown, segments = format_record(record, header.title or stem)
-    except InvalidJson as reason:
-        return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
-    metadata = {**header.metadata, "segments": segments} if segments else header.metadata
-    return ExtractedText(shown, header.title or stem, metadata, language="markdown")
-
-
-def _extract_text(name: str, text: str) -> ExtractedText:
-    language = detect_language(name, text)
-    try:
-        header = parse_record_header(parse_front_matter(text))
-    except InvalidFrontMatter as reason:
-        header = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
-    title = header.title or extract_title(name, text, language)
-    return ExtractedText(text, title, header.metadata, language=language)
