@@ -1,4 +1,8 @@
-"""The files of an archive as a tree, as if it had been unpacked; one that did not change is not read."""
+"""The files of a ZIP or TAR archive as a tree, as if it had been unpacked.
+
+An archive is a file of this machine or an object of a bucket, read by ranges. Its last listing is kept, so
+that an archive which did not change is not read.
+"""
 
 from __future__ import annotations
 
@@ -165,18 +169,15 @@ class ArchiveTree:
     def _translate_errors(self) -> Generator[None]:
         try:
             yield
-        except DamagedArchive as error:
-            if not self._has_changed():
+        except (DamagedArchive, ChangedArchive) as error:
+            if isinstance(error, DamagedArchive) and not self._has_changed():
                 raise SourceRefused(
                     f"{self._location} is damaged, or no ZIP or TAR archive that "
                     f"can be read ({error}): replace it"
                 ) from None
-            raise self._build_changed_error() from None
-        except ChangedArchive:
-            raise self._build_changed_error() from None
-
-    def _build_changed_error(self) -> SourceUnavailable:
-        return SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
+            raise SourceUnavailable(
+                f"the archive {self._location} changed while it was read: refresh again"
+            ) from None
 
 
 def _open_contents(raw: io.RawIOBase, size_bytes: int) -> ArchiveContents:
@@ -192,12 +193,6 @@ def _open_contents(raw: io.RawIOBase, size_bytes: int) -> ArchiveContents:
         raise
 
 
-# FOLD sources.archive_file.kept_listing
-# The last listing of an archive, kept so that one which did not change is not read again.
-#
-# A cache that the archive's stamp makes exact, in the folder of what can be made again. Beside the files it
-# has the beginnings of those that had to be looked into, by their digests: they outlive a change of others.
-
 ARCHIVE_LISTINGS = "archives"
 """The folder, below that of what can be made again."""
 
@@ -206,7 +201,11 @@ _MAX_HEAD_CHARS = 32_000_000  # of all beginnings together; others are read each
 
 
 class KeptListing:
-    """The listing of one archive; nothing is read before `load`."""
+    """The last listing of one archive, a cache that the archive's stamp makes exact.
+
+    It also has the beginnings of files that had to be looked into, by digest: they outlive a change of
+    other files. Nothing is read before `load`.
+    """
 
     def __init__(self, cache: Path, connection: ArchiveFileConnection) -> None:
         self._file = cache / ARCHIVE_LISTINGS / build_listing_name(connection)
@@ -273,12 +272,8 @@ def build_listing_name(connection: ArchiveFileConnection) -> str:
     return f"{sha256(location.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
-# FOLD sources.archive_file.place
-# Where an archive lies, and its bytes: those alone that are asked for, of an object by ranges.
-
-
 class ArchivePlace(ABC):
-    """A file or an object. Methods raise SourceRefused or SourceUnavailable."""
+    """The file or the object that an archive is. Methods raise SourceRefused or SourceUnavailable."""
 
     @abstractmethod
     def read_stamp(self) -> tuple[str, int]:
@@ -389,11 +384,6 @@ class _ObjectBytes(io.RawIOBase):
         return len(payload)
 
 
-# FOLD sources.archive_file.zip_contents
-# Files of a ZIP archive, by its directory: only what is asked for is read and unpacked.
-#
-# Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
-
 ZIP_BLOCK_BYTES = 1 << 20  # read at once
 ENCRYPTED_REASON = "encrypted in its archive"
 
@@ -408,7 +398,10 @@ _BROKEN_ZIP = (
 
 
 class ZipContents:
-    """A ZIP archive that is open."""
+    """A ZIP archive that is open; only its directory and the requested files are read.
+
+    Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+    """
 
     def __init__(self, raw: io.RawIOBase, packed_bytes: int) -> None:
         """Read its directory; raises as `ArchiveContents`."""
@@ -483,19 +476,12 @@ def _digest(info: ZipInfo) -> str:
     return f"{info.CRC:08x}-{info.file_size}"
 
 
-# FOLD sources.archive_file.tar_contents
-# Files of a TAR archive, as it is or packed by gzip: listed by one reading of the whole.
-#
-# TAR has no checksums of contents, so that all are read to be compared. A listing that ends without the
-# end's mark is an error: the rest is missing.
-
 TAR_BLOCK_BYTES = 8 << 20  # read at once
 HARD_LINK_REASON = "hard link, not followed"
 SPARSE_REASON = "packed with its holes left out (tar --sparse), which is not read"
 
 _HASHED_BYTES = 1 << 20  # at once
 _MAX_HEADER_BYTES = 1 << 20  # which is read into memory
-_NO_DIGEST = "0"
 _EXTENSIONS = frozenset(
     (
         *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
@@ -506,7 +492,11 @@ _BROKEN_TAR = (tarfile.TarError, zlib.error, struct.error, EOFError, OSError, Va
 
 
 class TarContents:
-    """A TAR archive that is open."""
+    """A TAR archive that is open, as it is or packed by gzip.
+
+    TAR has no checksums of contents, so that listing reads all of them. A listing that ends without the
+    end's mark is an error: the rest is missing.
+    """
 
     def __init__(self, raw: io.RawIOBase, packed_bytes: int, *, is_gzip: bool) -> None:
         self._packed_bytes = packed_bytes
@@ -530,7 +520,9 @@ class TarContents:
                     require_bounded(count, total, self._packed_bytes)
                     if not header.isdir():
                         yield self._to_file(header)
-            self._require_whole_rest(total)
+            while block := self._unpacked.read(_HASHED_BYTES):  # gzip's checksum follows the end's mark
+                total += len(block)
+                require_bounded(0, total, self._packed_bytes)
 
     def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
         """The first bytes of a file; all of them are compared with its digest."""
@@ -549,9 +541,8 @@ class TarContents:
         self._bytes.close()
 
     def _to_file(self, header: tarfile.TarInfo) -> PackedFile:
-        skip, digest = _find_tar_reason(header), _NO_DIGEST
-        if skip is None:
-            digest = self._hash_content(header.size)
+        skip = _find_tar_reason(header)
+        digest = "0" if skip else self._hash_content(header.size)
         return build_file(
             header.name,
             _format_digest(digest, header.size),
@@ -571,12 +562,6 @@ class TarContents:
             hashed.update(block)
             left -= len(block)
         return hashed.hexdigest()
-
-    def _require_whole_rest(self, total: int) -> None:
-        """Read what follows the end's mark: gzip has its checksum there."""
-        while block := self._unpacked.read(_HASHED_BYTES):
-            total += len(block)
-            require_bounded(0, total, self._packed_bytes)
 
 
 class _Header(tarfile.TarInfo):

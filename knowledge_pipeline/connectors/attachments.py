@@ -123,7 +123,7 @@ class AttachmentReader:
 
 
 def attach(document: Document, parent: Document) -> Document:
-    """An attachment's document as it hangs on another; the same again for one that hangs already."""
+    """An attachment's document as it hangs on another. Idempotent."""
     name = _base_name(document.path)
     own = {key: value for key, value in document.metadata.items() if key not in _INHERITED_KEYS}
     inherited = {key: parent.metadata[key] for key in _INHERITED_KEYS if key in parent.metadata}

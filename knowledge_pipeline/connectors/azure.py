@@ -219,11 +219,6 @@ def _code_of(answer: requests.Response) -> str:
     return answer.headers.get("x-ms-error-code") or str(answer.status_code)
 
 
-# FOLD sources.bucket.azure_identity
-# Who asks Azure Blob Storage: an account's key, or a token of this machine's identity.
-#
-# API: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
-
 _SCOPE = "https://storage.azure.com/.default"
 _SIGNED_HEADERS = (
     *("content-encoding", "content-language", "content-length", "content-md5", "content-type", "date"),
@@ -280,7 +275,10 @@ class _IdentityAuth:
 
 
 def _sign(request: requests.PreparedRequest, account: str, key: bytes) -> requests.PreparedRequest:
-    """Add the signature of a request that has no content."""
+    """Add the signature of a request that has no content.
+
+    API: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+    """
     request.headers["x-ms-date"] = formatdate(usegmt=True)
     address = urlsplit(str(request.url))
     headers = {name.lower(): str(value) for name, value in request.headers.items()}

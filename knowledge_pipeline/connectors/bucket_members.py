@@ -15,7 +15,6 @@ from knowledge_pipeline.config.organisations import (
     OrganisationMember,
 )
 from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.bucket_objects import Bucket
 from knowledge_pipeline.connectors.buckets import build_bucket_web_prefix, folder_of, open_bucket
 from knowledge_pipeline.errors import SourceRefused
 
@@ -40,7 +39,10 @@ def list_members(
     web_prefix, is_empty = build_bucket_web_prefix(searched), True
     is_packed = isinstance(connection, BucketArchivesConnection)
     with closing(open_bucket(searched, sleep=sleep)) as bucket:
-        for key in _list_archives(bucket, folder) if is_packed else bucket.list_folders(folder):
+        keys = bucket.list_folders(folder)
+        if is_packed:
+            keys = (info.key for info in bucket.list_objects(folder) if ARCHIVE_NAME.search(info.key))
+        for key in keys:
             name = key.removeprefix(folder)
             if name != "/" and not _NOT_UTF8.search(key):
                 is_empty = False
@@ -51,7 +53,3 @@ def list_members(
         raise SourceRefused(
             f"{searched.location} holds no {what}: correct connection.prefix, below which each member has one"
         )
-
-
-def _list_archives(bucket: Bucket, folder: str) -> Iterator[str]:
-    return (info.key for info in bucket.list_objects(folder) if ARCHIVE_NAME.search(info.key))

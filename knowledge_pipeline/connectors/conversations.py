@@ -1,8 +1,7 @@
-"""Pull requests, issues and discussions of GitHub and GitLab: listed, then read in batches.
+"""Conversations as text, and what GitHub and GitLab have in common of them.
 
-A subclass lists and reads them, and writes the turns of one. The GraphQL nodes of both use the same
-names, by aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`,
-`updatedAt`, `mergedAt`.
+A conversation is a ticket, a pull request, an issue, a thread: its text, its turns, its diffs. Subclasses of
+`ConversationSource` and `ReleaseSource` list and read those of one service.
 """
 
 from __future__ import annotations
@@ -24,12 +23,6 @@ from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefuse
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since, parse_time
 
-# FOLD sources.conversation
-# The text of a conversation: a ticket, a pull request, a thread.
-#
-# Each turn but the first begins with a line that names its author and day. The document's metadata lists
-# the turns under `segments`; the chunker keeps them whole.
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -46,7 +39,8 @@ class Turn:
 def format_conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[dict[str, Any]]]:
     """The text of a conversation, and its segments: `start_char`, `kind`; where known `author`, `at`, `url`.
 
-    The title is the first line and belongs to the first segment. Turns without text are left out.
+    The title is the first line and belongs to the first segment. Turns without text are left out. Each turn
+    but the first begins with a line that names its author and day. The chunker keeps segments whole.
     """
     parts = [title.strip() or "(no title)"]
     segments: list[dict[str, Any]] = []
@@ -76,9 +70,6 @@ def _format_turn_header(turn: Turn) -> str:
     day = f", {turn.at.date().isoformat()}" if turn.at else ""
     return f"{turn.kind[:1].upper()}{turn.kind[1:]}{by}{on}{day}:"
 
-
-# FOLD sources.diffs
-# The diff of a pull request or a merge request: a turn for each hunk, with the place that it changes.
 
 MAX_DIFF_CHARS = 100_000  # of one pull request
 MAX_HUNK_LINES = 200  # a new file is one hunk
@@ -120,7 +111,9 @@ def iter_diff_turns(
     length = left_out = 0
     for file in files:
         for hunk in _split_hunks(file.patch):
-            text = _format_bounded(hunk)
+            text = fence_diff(hunk[: MAX_HUNK_LINES + 1], "\n".join(hunk))
+            if (more := len(hunk) - 1 - MAX_HUNK_LINES) > 0:
+                text += f"\n{more} more lines are left out."
             length += len(text)
             if length > MAX_DIFF_CHARS:
                 left_out += 1
@@ -149,13 +142,6 @@ def _split_hunks(patch: str) -> Iterator[list[str]]:
             hunk.append(line)
     if hunk:
         yield hunk
-
-
-def _format_bounded(hunk: list[str]) -> str:
-    heading, *lines = hunk
-    text = fence_diff([heading, *lines[:MAX_HUNK_LINES]], "\n".join(hunk))
-    more = len(lines) - MAX_HUNK_LINES
-    return f"{text}\n{more} more lines are left out." if more > 0 else text
 
 
 def _format_location(path: str, heading: str) -> str:
@@ -260,7 +246,12 @@ class ChangedFiles:
 
 
 class ConversationSource(ApiSource, Generic[BatchT]):
-    """Pull requests or issues of one repository. `BatchT` is the response to a query about several."""
+    """Pull requests, issues or discussions of one repository: listed, then read in batches.
+
+    `BatchT` is the response to a query about several. The nodes of both services use the same names, by
+    aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`, `updatedAt`,
+    `mergedAt`.
+    """
 
     full_listing_interval = timedelta(days=1)
 
@@ -450,19 +441,15 @@ def build_mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
     return [{"kind": kind, "target": target} for target in sorted(set(targets))]
 
 
-# FOLD sources.releases
-# Releases of GitHub and GitLab: their notes, and the names of their assets.
-#
-# A subclass lists them; the nodes of both use the same names: `tag`, `name`, `notes`, `publishedAt`,
-# `updatedAt`, `author`, `commit`, `status`, `assets` (their first `names`, and whether there are `more`).
-
-"""Changes whenever the same responses may make another document."""
-
 MAX_ASSETS = 100  # named in the text and in the metadata
 
 
 class ReleaseSource(ListedSource):
-    """One document per release: "release/v1.2"."""
+    """One document per release: "release/v1.2".
+
+    The nodes of both services use the same names: `tag`, `name`, `notes`, `publishedAt`, `updatedAt`,
+    `author`, `commit`, `status`, `assets` (their first `names`, and whether there are `more`).
+    """
 
     def __init__(self, filters: ConversationFilters, project: str) -> None:
         """Raises ConfigError where `since` is not a date."""

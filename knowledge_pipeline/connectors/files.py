@@ -1,4 +1,7 @@
-"""Sources whose documents are files of a tree: code, markdown, openapi, files."""
+"""Sources whose documents are files of a tree (code, markdown, openapi, files), and the tree of a folder.
+
+Symbolic links are never followed, and a repository inside of a folder is a source of its own.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +44,12 @@ from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, Extrac
 from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
 from knowledge_pipeline.text import detect_language, is_code
 
-# FOLD sources.files.trees
-# A tree of files, wherever it lies: what a folder and a commit have in common.
-
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """One file that the source's selection wants, as its tree lists it."""
 
-    path: str  # POSIX, relative to the tree's root; see `path_encoding`
+    path: str  # POSIX, relative to the tree's root; see `decode_path`
     size_bytes: int
     revision: str
     locator: str
@@ -267,12 +267,6 @@ def build_openapi_filter(tree: FileTree) -> EntryFilter:
     return is_listed
 
 
-# FOLD sources.files.local
-# Files of a folder of this machine, as they lie there now.
-#
-# Nothing is followed out of the folder: symbolic links are not, and a repository inside the folder is a
-# source of its own.
-
 SUBMODULE_REASON = "git submodule; declare it as a source of its own"
 NOT_REGULAR_REASON = "not a regular file"
 SYMLINK_REASON = "symbolic link, not followed"
@@ -280,7 +274,7 @@ _PERMANENT_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, er
 
 
 class LocalTree:
-    """The files of a folder; `.gitignore` files are honoured, and nothing is cached."""
+    """The files of a folder as they are now; `.gitignore` files are honoured, and nothing is cached."""
 
     def __init__(self, root: Path, selection: FileSelection) -> None:
         self._root = root.expanduser().absolute()
@@ -407,16 +401,13 @@ def _unreadable_reason(error: OSError) -> str:
     return f"cannot be read ({error.strerror or 'input/output error'})"
 
 
-# FOLD sources.files.gitignore
-# `.gitignore` files of a folder, at every level, as git applies them.
-#
-# A rule in a deeper folder wins over one above; nothing below an ignored folder can be brought back. Unlike
-# git, a file that is tracked although a rule names it is left out: the index of git is not read.
-
-
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The rules that hold in one folder of a walk: its own before those from above it."""
+    """The rules of `.gitignore` files that hold in one folder of a walk: its own before those from above it.
+
+    Nothing below an ignored folder can be brought back. Unlike with git, a tracked file that a rule names is
+    left out: the index of git is not read.
+    """
 
     spec: GitIgnoreSpec
     folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
@@ -493,12 +484,6 @@ def _iter_valid_lines(text: str) -> Iterator[str]:
         yield line.removesuffix("\r")
 
 
-# FOLD sources.files.folder_changes
-# Which changes of a folder can concern a source, by their paths alone.
-#
-# Cheap and generous: nothing is read but `.gitignore` files, and what is let through only asks for a
-# refresh, which knows what really changed.
-
 _REF_ENTRIES = frozenset({"HEAD", "packed-refs", "refs", "reftable", "worktrees"})
 
 
@@ -523,8 +508,10 @@ def is_affected_by(
 ) -> bool:
     """Whether any of the changed paths may change what a source lists.
 
+    Cheap and generous: only `.gitignore` files are read, and a refresh knows what really changed.
+
     Args:
-        source: one with a `watched_folder`.
+        source: one for which `find_watched_folder` has a folder.
         folder: that folder.
         changed: absolute paths of files and folders in it that came, changed or went.
         store: a folder that never concerns it: our own tables may lie inside.
@@ -600,9 +587,6 @@ def _is_ref_change(path: Path) -> bool:
     return not parts or (parts[0] in _REF_ENTRIES and not path.name.endswith(".lock"))
 
 
-# FOLD sources.files.titles
-# The title of a text document: its front matter's, its first heading, or its file name.
-
 _TITLE_FIELD = re.compile(
     r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
 )
@@ -666,13 +650,6 @@ def _strip_markup(heading: str) -> str:
     return " ".join(_INLINE_MARKUP.sub("", heading).split())
 
 
-# FOLD sources.files.original
-# From a document back to the bytes of the file that it was read from.
-#
-# A document is text: its byte order mark is gone, and its line ends are one character. What that cannot
-# tell is kept in the document's metadata, under `original`: nothing for the usual file (UTF-8, no mark,
-# "\n"), a few words for a file that is regular in another way, else the file itself.
-
 ORIGINAL_KEY = "original"
 """Key of a document's metadata. It may hold what a sanitizer would take out: not for chunks."""
 
@@ -686,7 +663,11 @@ _BYTE_ORDER_MARKS = {
 
 
 def build_original_metadata(text: str, payload: bytes) -> dict[str, Any]:
-    """Metadata from which `original_bytes` makes `payload` of `text`; empty for the usual file."""
+    """Metadata from which `restore_original_bytes` makes `payload` of `text`.
+
+    Empty for the usual file (UTF-8, no mark, "\\n"), a few words for a file that is regular in another way,
+    else the file itself.
+    """
     ways: list[dict[str, Any]] = [{}, {ORIGINAL_KEY: {"newlines": "crlf"}}]
     for encoding, mark in _BYTE_ORDER_MARKS.items():
         if payload.startswith(mark):

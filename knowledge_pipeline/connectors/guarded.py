@@ -1,4 +1,7 @@
-"""Sources of other packages, so that what they do wrong is one sentence that names the package."""
+"""Sources of other packages: a class that `connection.use` names, with settings of its own.
+
+What such a class does wrong is one sentence that names its package.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,6 @@ from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, KnowledgeError, SourceRefused
 from knowledge_pipeline.plugins import load_plugin, validate_settings
 from knowledge_pipeline.records import Document, Item
-
-# FOLD sources.custom
-# Sources of other packages: a class, found by `connection.use`, with settings of its own.
 
 _DEFAULT_MAX_BYTES = 5_000_000
 
@@ -76,11 +76,9 @@ def guard_source(source: Source, name: str, max_bytes: int) -> Source:
     """
     if isinstance(source, ApiSource):
         return _GuardedApiSource(source, name, max_bytes)
-    return (
-        _GuardedBatchSource(source, name, max_bytes)
-        if isinstance(source, BatchSource)
-        else _GuardedSource(source, name, max_bytes)
-    )
+    if isinstance(source, BatchSource):
+        return _GuardedBatchSource(source, name, max_bytes)
+    return _GuardedSource(source, name, max_bytes)
 
 
 class _Guard:

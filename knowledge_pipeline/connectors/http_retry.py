@@ -32,8 +32,6 @@ _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _BASE_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
 _RESET_HEADERS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
 _REMAINING_HEADERS = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
-
-
 _CONNECTION_ERRORS = (
     requests.ConnectionError,
     requests.Timeout,

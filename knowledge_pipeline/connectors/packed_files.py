@@ -33,7 +33,7 @@ class ChangedArchive(Exception):
 class PackedFile:
     """One file of an archive."""
 
-    path: str  # POSIX, relative to the archive's root; see `path_encoding`
+    path: str  # POSIX, relative to the archive's root; see `decode_path`
     digest: str  # of the content, then "-" and its size
     size_bytes: int
     position: int  # where its archive finds it

@@ -244,11 +244,10 @@ class ChangedPaths:
 
     def accepts(self, paths: Iterable[str]) -> bool:
         """Whether any of the changed files is wanted."""
-        return any(self._is_wanted(path) for path in paths)
-
-    def _is_wanted(self, path: str) -> bool:
-        included = self.include is None or self.include.match_file(path)
-        return included and not self.exclude.match_file(path)
+        return any(
+            (self.include is None or self.include.match_file(path)) and not self.exclude.match_file(path)
+            for path in paths
+        )
 
 
 def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:

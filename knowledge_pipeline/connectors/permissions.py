@@ -1,4 +1,4 @@
-"""What GitHub and GitLab have in common where they say who may read a repository.
+"""Who may read the documents of a source, and what GitHub and GitLab have in common of it.
 
 A repository is one audience, whatever the number of its documents. Its name stays where its readers cannot
 be read: nobody belongs to it then, and no row has to change.
@@ -13,9 +13,6 @@ from typing import Any, Protocol
 
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.text import is_list, is_object
-
-# FOLD sources.permissions
-# What a source says of who may read its documents.
 
 GROUP_PREFIX = "group:"
 """Begins the account of a group: "group:wiki-editors"."""

@@ -1,4 +1,8 @@
-"""The text of a JSON record: its title, its fields as lines and sections, and its turns."""
+"""Project records as files: sessions, plans, discussions, decisions, specifications.
+
+A Markdown record keeps its text, front matter included, so that line numbers are the file's. A JSON record
+becomes text that a person can read. What a record says of itself becomes metadata.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,6 @@ from knowledge_pipeline.connectors.files import build_original_metadata, extract
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
 from knowledge_pipeline.text import detect_language, is_list, is_object
-
-# FOLD sources.archive.records
-# Project records as files: sessions, plans, discussions, decisions, specifications.
-#
-# A Markdown record keeps its text, front matter included, so that line numbers are the file's. A JSON
-# record becomes text that a person can read. What a record says of itself becomes metadata.
 
 ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
 """Changes whenever the same bytes may give another document."""
@@ -76,9 +74,6 @@ def _extract_text(name: str, text: str) -> ExtractedText:
     title = header.title or extract_title(name, text, language)
     return ExtractedText(text, title, header.metadata, language=language)
 
-
-# FOLD sources.archive.record_header
-# Metadata of a record, from its front matter or the fields of its JSON object.
 
 _FRONT_MATTER_FIELD = re.compile(r"(?<![\w-])[\w-]++[ \t]*[:=]")
 _MAX_VALUES = 200  # of one field
@@ -155,7 +150,7 @@ def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
         metadata[name] = next((moment.isoformat() for moment in moments if moment), "")
     mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(normalized, (kind,))}
     metadata["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
-    title = next(_iter_texts(normalized, ("title", "name", "subject")), "")
+    title = next(_iter_texts(normalized, _TITLE_KEYS), "")
     return RecordHeader(title, {name: value for name, value in metadata.items() if value})
 
 
@@ -243,7 +238,7 @@ def parse_record(text: str) -> Any:
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments as in `conversation` if it holds turns.
+    """The text of a record, and its segments as in `conversations` if it holds turns.
 
     Raises:
         InvalidJson: it is nested too deep.
@@ -294,11 +289,7 @@ def _build_turn(value: Mapping[str, Any]) -> Turn:
     time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
     author = _person_name(value.get(author_key)) if author_key else ""
     used_keys = {"role", author_key if author else None, content_key, time_key}
-    rest = {
-        name: field_value
-        for name, field_value in value.items()
-        if name not in used_keys and field_value not in (None, "")
-    }
+    rest = {name: inner for name, inner in value.items() if name not in used_keys and inner not in (None, "")}
     if not _ROLE.fullmatch(role):
         role, rest = "message", {"role": value["role"], **rest}
     parts = [*_iter_content_lines(value[content_key] if content_key else None), *_iter_lines(rest, 0)]

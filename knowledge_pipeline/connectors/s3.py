@@ -211,9 +211,6 @@ def _parse_time(value: Any) -> datetime:
     return moment if moment.tzinfo else parse_timestamp(value)
 
 
-# FOLD sources.bucket.s3_errors
-# The errors of S3, one sentence each, without keys, signatures or signed text.
-
 _IDENTITY_ERRORS = {
     "InvalidAccessKeyId": "does not know the access key: correct {access_key_id}",
     "SignatureDoesNotMatch": "does not accept the signature: correct {secret_access_key}",
@@ -230,7 +227,7 @@ _WRONG_REGION_CODES = _REDIRECT_CODES | {"AuthorizationHeaderMalformed", "Illega
 
 
 class S3ErrorTranslator:
-    """The errors of one bucket's client as ours."""
+    """The errors of one bucket's client as ours, without keys, signatures or signed text."""
 
     def __init__(self, connection: S3Connection) -> None:
         self._connection = connection

@@ -248,9 +248,6 @@ def _language_of_block(block: Tag) -> str:
     return ""
 
 
-# FOLD sources.files.html_tables
-# Tables of an HTML page: which are data and which only lay a page out, and their cells as a grid.
-
 _CELL_TAGS = ("td", "th")
 _TABLE_TAGS = ("caption", "colgroup", "tr", "thead", "tbody", "tfoot", *_CELL_TAGS)
 _LAYOUT_ROLE = re.compile(r"^(?:presentation|none)$", re.IGNORECASE)

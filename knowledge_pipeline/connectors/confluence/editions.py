@@ -1,7 +1,4 @@
-"""Confluence Cloud: pages by its API v2, names by v1, which alone gives many in one request.
-
-Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
-"""
+"""The APIs of Confluence Cloud, and of Confluence Server and Data Center, as one interface."""
 
 from __future__ import annotations
 
@@ -39,7 +36,10 @@ class _TreeNode:
 
 
 class CloudEdition:
-    """An `Edition`."""
+    """An `Edition`: pages by API v2, names by v1, which alone gives many in one request.
+
+    Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
+    """
 
     needs_label_search = True
 
@@ -94,9 +94,7 @@ class CloudEdition:
             tree.add(raw)
             spaces[str(raw["id"])] = str(raw.get("spaceId") or "")
         tree.load_missing_parents()
-        return {
-            page_id: PagePlace(space, tree.list_ancestor_ids(page_id)) for page_id, space in spaces.items()
-        }
+        return {page: PagePlace(space, tree.list_ancestor_ids(page)) for page, space in spaces.items()}
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """Of one page; boards have none that the API lists."""
@@ -171,7 +169,9 @@ class _PageTree:
         """The pages with the titles of what they are under."""
         pages = list(pages)
         self.load_missing_parents()
-        return (replace(page, ancestors=tuple(self._list_ancestor_titles(page.id))) for page in pages)
+        for page in pages:  # the titles end at what we may not see
+            nodes = map(self._nodes.get, self.list_ancestor_ids(page.id))
+            yield replace(page, ancestors=tuple(node.title for node in nodes if node is not None))
 
     def list_ancestor_ids(self, page_id: str) -> tuple[str, ...]:
         """From the top down; the first may be one that we may not see."""
@@ -181,11 +181,6 @@ class _PageTree:
             above.append(node.parent_id)
             node = self._nodes.get(node.parent_id)
         return tuple(reversed(above))
-
-    def _list_ancestor_titles(self, page_id: str) -> list[str]:
-        """From the top down; it ends at what we may not see."""
-        places = (self._nodes.get(ancestor_id_) for ancestor_id_ in self.list_ancestor_ids(page_id))
-        return [node.title for node in places if node is not None]
 
     def load_missing_parents(self) -> None:
         """Read the parents that were not listed, a level at a time; folders one by one."""
@@ -207,18 +202,16 @@ class _PageTree:
                 self._nodes.setdefault(parent_id, None)
 
 
-# FOLD sources.confluence.server
-# Confluence Server and Data Center: its one REST API, which pages by offset.
-#
-# Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
-
 _SERVER_PAGE_SIZE = 200  # more is cut down by the server, whose `next` is followed whatever it gave
 _LISTING_FIELDS = "version,ancestors,space,metadata.labels"  # no bodies
 _BODY_FIELDS = "body.storage,version,space,history"
 
 
 class ServerEdition:
-    """An `Edition`."""
+    """An `Edition` by the one REST API, which pages by offset.
+
+    Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
+    """
 
     needs_label_search = False  # its listing has them
 

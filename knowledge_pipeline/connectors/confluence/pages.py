@@ -164,9 +164,8 @@ class ConfluencePages(ApiSource):
     def _list_by_id(self, touched: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Item]:
         """Wanted pages by id, with what hangs on them."""
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
-            if pages := list(
-                self._edition.find_pages({page_id: touched[page_id] for page_id in several}, spaces)
-            ):
+            kinds = {page_id: touched[page_id] for page_id in several}
+            if pages := list(self._edition.find_pages(kinds, spaces)):
                 ids = [page.id for page in pages]
                 queries = [build_children_query(ids, self._child_kinds())]
                 if self._edition.needs_label_search:
@@ -224,9 +223,8 @@ class ConfluencePages(ApiSource):
         if self._spaces is None:
             wanted = self._filters.spaces
             spaces = self._edition.list_spaces(wanted)
-            hidden = [
-                key for key in wanted if key.lower() not in {visible.lower() for visible in spaces.values()}
-            ]
+            visible = {key.lower() for key in spaces.values()}
+            hidden = [key for key in wanted if key.lower() not in visible]
             if hidden or not spaces:
                 raise SourceRefused(
                     f"{self._client.service} shows no space {', '.join(hidden) or 'at all'}: correct the "
@@ -281,9 +279,6 @@ def _iter_accounts(
             for body in (page, *children.get(page.id, ())):
                 yield from find_mentioned_accounts(body.storage)
 
-
-# FOLD sources.confluence.document
-# From a Confluence page, its comments and its files to one document.
 
 _MAX_QUOTE_CHARS = 200  # characters of the page that a comment on them quotes
 

@@ -8,7 +8,7 @@ Source: https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-conte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -56,11 +56,8 @@ class _PermissionReader:
     def read(self, uris: Sequence[str]) -> Permissions:
         kinds = {uri.partition("/")[2]: uri.partition("/")[0] for uri in uris}
         places = self._edition.locate_pages(kinds)
-        restrictions = self._read_restrictions(
-            dict.fromkeys(
-                content_id for page, location in places.items() for content_id in (*location.ancestors, page)
-            )
-        )
+        ids = (id_ for page, location in places.items() for id_ in (*location.ancestors, page))
+        restrictions = self._read_restrictions(list(dict.fromkeys(ids)))
         audiences: dict[str, Sequence[Readers]] = {}
         audience_by_uri: dict[str, str] = {}
         for page, kind in kinds.items():
@@ -88,20 +85,18 @@ class _PermissionReader:
                 name = f"content/{content_id}"
         return name, requires
 
-    def _read_restrictions(self, ids: Iterable[str]) -> Mapping[str, Readers | _Unreadable]:
+    def _read_restrictions(self, ids: Sequence[str]) -> Mapping[str, Readers | _Unreadable]:
         """Who may read, by id of a page or of what pages are under; nobody named: not restricted."""
         readers_by_id: dict[str, Readers | _Unreadable] = {}
-        wanted = list(ids)
-        for several in split_batches(wanted, MAX_IDS_PER_QUERY):
+        for several in split_batches(ids, MAX_IDS_PER_QUERY):
             cql = f"id in ({', '.join(several)}) and type in ({', '.join(CONTENT_KINDS)})"
             for content in search(self._client, cql, _EXPAND):
                 restrictions = _descend(content, "restrictions", "read", "restrictions")
                 if _is_complete(restrictions):
                     readers_by_id[str(content["id"])] = self._parse_members(restrictions)
-        for content_id in wanted:
-            if (
-                content_id not in readers_by_id
-            ):  # a folder, not known to the search yet, or more readers than it shows
+        for content_id in ids:
+            # a folder, not known to the search yet, or more readers than it shows
+            if content_id not in readers_by_id:
                 try:
                     readers_by_id[content_id] = self._read_restriction(content_id)
                 except _Unreadable as reason:
@@ -190,10 +185,8 @@ class _PermissionReader:
 
     def _read_group(self, name: str) -> Readers:
         """The members of a group; none where they are not shown: the group counts by its name alone."""
-        path, refusal = (
-            f"rest/api/group/{quote(name, safe='')}/member",
-            f"members of group {name} are not shown",
-        )
+        path = f"rest/api/group/{quote(name, safe='')}/member"
+        refusal = f"members of group {name} are not shown"
         if self._client.is_cloud:
             path = f"rest/api/group/{quote(self._group_ids.get(name) or name, safe='')}/membersByGroupId"
         try:
@@ -259,9 +252,7 @@ def _results_of(listed: Json | None, kind: str) -> list[Json]:
 def _is_complete(restrictions: Json | None) -> bool:
     """Whether people and groups are both there, with no more on a next page."""
     lists = [_descend(restrictions, kind) for kind in ("user", "group")]
-    return all(
-        members is not None and is_list(members.get("results")) and _is_whole(members) for members in lists
-    )
+    return all(part is not None and is_list(part.get("results")) and _is_whole(part) for part in lists)
 
 
 def _is_whole(listed: Json) -> bool:

@@ -2,7 +2,7 @@
 
 `/rest/api/content/search` finds what no listing gives in bulk: what was modified since, the comments and
 files of many pages, and on Cloud the labels of many pages. Cloud's API v2 has no search, and lists labels,
-comments and files page by page. `/rest/api/search` has no expansions. The listings of `cloud` and `server`,
+comments and files page by page. `/rest/api/search` has no expansions. The listings of `editions`,
 never a search, tell which pages exist: the search index is late.
 Source: https://developer.atlassian.com/cloud/confluence/advanced-searching-using-cql/
 """

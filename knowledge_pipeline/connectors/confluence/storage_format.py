@@ -1,6 +1,8 @@
 """Confluence's storage format as Markdown-like text: what a reader of the page reads.
 
-Words are not escaped and emphasis is not marked, so that the text says what the page says.
+Words are not escaped and emphasis is not marked, so that the text says what the page says. What a macro only
+gathers when the page is shown (tables of contents, lists of pages) is left out. An unknown macro keeps its
+body, and what its parameters link to.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 from knowledge_pipeline.connectors.confluence.tree import (
     LINE_BREAK,
     Element,
-    PageWriter,
     collect_raw_text,
     find_child,
     find_children,
@@ -92,7 +93,7 @@ def find_mentioned_accounts(storage: str) -> set[str]:
 
 
 class _PageRenderer:
-    """One way through a page's tree; a `Writer`."""
+    """One way through a page's tree."""
 
     def __init__(self, root: Element, space: str, site: str, people: Mapping[str, str]) -> None:
         self.references: set[str] = set()
@@ -109,6 +110,7 @@ class _PageRenderer:
                     above = above.getparent()
 
     def render_blocks(self, element: Element) -> Iterator[str]:
+        """An element's content as blocks of Markdown."""
         run = [element.text or ""]
         for child in element:
             if self._is_block(child):
@@ -142,13 +144,12 @@ class _PageRenderer:
         else:
             if kind == "ac:adf-extension":  # its content, or else what it gives to others in its place
                 fallback = find_child(element, "ac:adf-fallback")
-                if fallback is not None and any(
-                    name_of(inner) == "ac:adf-content" for inner in element.iter()
-                ):
+                if fallback is not None and "ac:adf-content" in map(name_of, element.iter()):
                     element.remove(fallback)
             yield from self.render_blocks(element)
 
     def render_line(self, element: Element) -> str:
+        """An element's content as one line of text."""
         return " ".join(self._render_run(element).replace(LINE_BREAK, " ").split())
 
     def format_person(self, account: str) -> str:
@@ -157,6 +158,7 @@ class _PageRenderer:
         return f"@{name}" if name else UNKNOWN_PERSON
 
     def add_reference(self, target: str) -> None:
+        """Note that the page refers to something."""
         self.references.add(target)
 
     def add_page_reference(self, title: str, space: str | None) -> str:
@@ -199,7 +201,7 @@ class _PageRenderer:
             case "ac:emoticon":
                 return render_emoticon(element)
             case "time":
-                return render_date(element)
+                return collect_raw_text(element).strip() or get_attribute(element, "datetime")
             case "code":
                 return format_inline_code(self.render_line(element))
             case _:
@@ -249,14 +251,11 @@ def _format_item(marker: str, blocks: list[str]) -> str:
     return format_list_item(marker, text)
 
 
-# FOLD sources.confluence.links
-# Links, images, emoticons and dates of a Confluence page, within a line of text.
-
 _RESOURCE_KINDS = ("page", "blog-post", "attachment", "user", "url", "shortcut", "space", "content-entity")
 _RESOURCE_ELEMENTS = frozenset(f"ri:{kind}" for kind in _RESOURCE_KINDS)
 
 
-def render_link(writer: PageWriter, element: Element) -> str:
+def render_link(writer: _PageRenderer, element: Element) -> str:
     """An `ac:link`: its label, and what it leads to where the label does not say so."""
     resource = next((child for child in element if name_of(child) in _RESOURCE_ELEMENTS), None)
     body = find_child(element, "ac:link-body", "ac:plain-text-link-body")
@@ -269,7 +268,7 @@ def render_link(writer: PageWriter, element: Element) -> str:
     return f"{label} ({target})" if label and target and target not in label else label or target
 
 
-def describe_resource(writer: PageWriter, resource: Element) -> str:
+def describe_resource(writer: _PageRenderer, resource: Element) -> str:
     """What an `ri:` element stands for, by the name that a reader knows it by."""
     kind = name_of(resource)
     if kind in ("ri:page", "ri:blog-post"):
@@ -287,13 +286,13 @@ def describe_resource(writer: PageWriter, resource: Element) -> str:
     return get_attribute(resource, "ri:filename", "ri:value", "ri:space-key", "ri:parameter", "ri:key")
 
 
-def describe_resources(writer: PageWriter, element: Element) -> list[str]:
+def describe_resources(writer: _PageRenderer, element: Element) -> list[str]:
     """What all `ri:` elements within stand for, each once."""
     resources = (inner for inner in element.iter() if name_of(inner) in _RESOURCE_ELEMENTS)
     return list(dict.fromkeys(filter(None, (describe_resource(writer, resource) for resource in resources))))
 
 
-def render_image(writer: PageWriter, element: Element) -> str:
+def render_image(writer: _PageRenderer, element: Element) -> str:
     """An `ac:image` or `img` by its alternative text, its caption, or else its file's name."""
     caption = find_child(element, "ac:caption")
     names = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
@@ -315,17 +314,6 @@ def render_emoticon(element: Element) -> str:
     short = get_attribute(element, "ac:emoji-shortname") or fallback
     return short or (f":{name}:" if (name := get_attribute(element, "ac:name")) else "")
 
-
-def render_date(element: Element) -> str:
-    """A `time` element: what it holds, or its date."""
-    return collect_raw_text(element).strip() or get_attribute(element, "datetime")
-
-
-# FOLD sources.confluence.macros
-# Macros of a Confluence page: what a reader reads of them.
-#
-# What a macro only gathers when the page is shown (tables of contents, lists of pages) is left out. What is
-# unknown keeps its body, and what its parameters link to.
 
 _GENERATED_MACROS = frozenset(
     """
@@ -354,7 +342,7 @@ def is_block_macro(element: Element) -> bool:
     return macro_kind(element) not in _GENERATED_MACROS and find_child(element, *_BODY_ELEMENTS) is not None
 
 
-def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
+def render_macro_blocks(writer: _PageRenderer, element: Element) -> Iterator[str]:
     """A macro as blocks: its title, then its body."""
     kind = macro_kind(element)
     if kind in _GENERATED_MACROS:
@@ -372,7 +360,7 @@ def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
         yield text
 
 
-def render_macro_line(writer: PageWriter, element: Element) -> str:
+def render_macro_line(writer: _PageRenderer, element: Element) -> str:
     """A macro within a line: a status's text, a ticket's key, what it links to."""
     kind = macro_kind(element)
     if kind in _GENERATED_MACROS:
@@ -401,7 +389,7 @@ def _render_plain_body(kind: str, element: Element, text: str) -> str:
     return format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
 
 
-def _render_tickets(writer: PageWriter, element: Element) -> str:
+def _render_tickets(writer: _PageRenderer, element: Element) -> str:
     """The key of one ticket, or the query of a list of them."""
     key = _get_parameter(element, "key", "")
     if _TICKET_KEY.match(key):
@@ -411,7 +399,7 @@ def _render_tickets(writer: PageWriter, element: Element) -> str:
     return f"Jira issues: {query}" if query else key
 
 
-def _add_page(writer: PageWriter, value: str) -> list[str]:
+def _add_page(writer: _PageRenderer, value: str) -> list[str]:
     """A page named in text, as older pages do: "Title" or "SPACE:Title"."""
     space, colon, title = value.partition(":")
     if colon and re.fullmatch(r"~?[\w.-]+", space) and title.strip():
@@ -430,17 +418,15 @@ def _get_parameter(element: Element, *names: str) -> str:
     return next((parameters[name] for name in names if parameters.get(name)), "")
 
 
-# FOLD sources.confluence.tables
-# Tables of a Confluence page as Markdown.
-#
-# A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
-
 _SECTION_ELEMENTS = frozenset({"thead", "tbody", "tfoot"})
 _COLUMN_ELEMENTS = frozenset({"col", "colgroup"})
 
 
-def render_table_blocks(writer: PageWriter, table: Element) -> Iterator[str]:
-    """A table, and before it what it holds outside of its rows: a caption."""
+def render_table_blocks(writer: _PageRenderer, table: Element) -> Iterator[str]:
+    """A table, and before it what it holds outside of its rows: a caption.
+
+    A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
+    """
     elements: list[Element] = []
     for element in table:
         elements += element if name_of(element) in _SECTION_ELEMENTS else (element,)

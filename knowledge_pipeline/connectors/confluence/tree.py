@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape, unescape
 from html.entities import html5
-from typing import Any, Protocol
+from typing import Any
 
 from lxml import etree
 
@@ -24,30 +24,6 @@ _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 _CHARACTER_REFERENCE = re.compile(r"&(#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,40};)?")
 _PREFIX = re.compile(r"[<\s/]([A-Za-z][\w.-]*):[A-Za-z]")
 _NAMESPACE = re.compile(r"^\{(\w[\w.-]*)\}")
-
-
-class PageWriter(Protocol):
-    """What a converter of one kind of element needs of the one that goes through the page."""
-
-    def render_blocks(self, element: Element) -> Iterator[str]:
-        """An element's content as blocks of Markdown."""
-        ...
-
-    def render_line(self, element: Element) -> str:
-        """An element's content as one line of text."""
-        ...
-
-    def format_person(self, account: str) -> str:
-        """How a person is named in text."""
-        ...
-
-    def add_reference(self, target: str) -> None:
-        """Note that the page refers to something."""
-        ...
-
-    def add_page_reference(self, title: str, space: str | None) -> str:
-        """Note that the page refers to a page, and give what it is called."""
-        ...
 
 
 def parse_storage(storage: str) -> Element:

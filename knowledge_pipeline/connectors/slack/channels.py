@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, ApiSource, Sleep
@@ -186,17 +187,9 @@ class SlackChannels(ApiSource):
 
         The messages of a day ascend.
         """
-        messages: list[Json] = []
-        for message in self._iter_history(channel, begin, end):
-            if (
-                messages
-                and parse_timestamp(messages[-1]["ts"]).date() != parse_timestamp(message["ts"]).date()
-            ):
-                yield parse_timestamp(messages[-1]["ts"]).date(), messages[::-1]
-                messages = []
-            messages.append(message)
-        if messages:
-            yield parse_timestamp(messages[-1]["ts"]).date(), messages[::-1]
+        history = self._iter_history(channel, begin, end)
+        for day, messages in groupby(history, key=lambda message: parse_timestamp(message["ts"]).date()):
+            yield day, list(messages)[::-1]
 
     def _iter_history(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[Json]:
         """Descending; with a latest time given, pages begin at it and go back."""
@@ -231,21 +224,19 @@ class SlackChannels(ApiSource):
     def _fetch_thread(self, item: Item) -> Document | DocumentSkipped:
         _, channel_id, thread_ts = item.uri.split("/")
         channel = self._require_channel(channel_id)
-        messages: dict[str, Json] = {}  # every page begins with the root again
+        by_ts: dict[str, Json] = {}  # every page begins with the root again
         try:
             with self._translate_refusals(channel):
                 query: Json = {"channel": channel_id, "ts": thread_ts, "limit": _PAGE_SIZE}
                 for page in self._client.iter_pages("conversations.replies", "messages", **query):
-                    messages |= {
-                        message["ts"]: message for message in page if is_timestamp(message.get("ts"))
-                    }
+                    by_ts |= {message["ts"]: message for message in page if is_timestamp(message.get("ts"))}
         except SlackRefused as refusal:
             if refusal.code in ("thread_not_found", "message_not_found"):
                 return DocumentSkipped(DELETED_REASON)
             raise
-        if not messages.keys() - {thread_ts}:  # all replies were deleted: the message belongs to its day
+        if not by_ts.keys() - {thread_ts}:  # all replies were deleted: the message belongs to its day
             return DocumentSkipped(DELETED_REASON)
-        return self._build_document(item, [messages[ts] for ts in sorted(messages, key=float)])
+        return self._build_document(item, [by_ts[ts] for ts in sorted(by_ts, key=float)])
 
     def _build_document(self, item: Item, messages: Iterable[Json]) -> Document | DocumentSkipped:
         """From messages, ascending; of a day's, those in threads are left out."""
@@ -298,15 +289,15 @@ def _group_days(days: Iterable[date]) -> list[tuple[date, date]]:
     return runs
 
 
-# FOLD sources.slack.workspace
-# Who and what there is in a Slack workspace: its channels, its people by name, its address.
-
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{5,}")
 _WORKSPACE_PAGE_SIZE = 999  # Slack's most
 
 
 class SlackWorkspace:
-    """Names of people and channels (a `NameLookup`); each list is read once, when it is needed."""
+    """A workspace's channels, its people by name (a `NameLookup`), its address.
+
+    Each list is read once, when it is needed.
+    """
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
@@ -322,12 +313,11 @@ class SlackWorkspace:
             SourceRefused: one is not shown to us, or the bot is in none.
             SourceUnavailable: Slack did not answer.
         """
-        is_filtered = bool(filters.channels)
         self._channels, self._is_listed = {}, False
         if len(filters.channels) == 1 and (channel := self._find_channel(filters.channels[0])):
             return [channel]
-        public = self._list_channels_of_kind("public_channel", exclude_archived=not is_filtered)
-        if not is_filtered:
+        public = self._list_channels_of_kind("public_channel", exclude_archived=not filters.channels)
+        if not filters.channels:
             return self._filter_joined(public)
         wanted = [channel for raw in public if filters.accepts(channel := parse_channel(raw))]
         if filters.find_missing(wanted):
@@ -350,15 +340,9 @@ class SlackWorkspace:
             SourceUnavailable: Slack did not answer.
         """
         kinds = ("public_channel", "private_channel") if private else ("public_channel",)
-        channels = [
-            channel for kind in kinds for channel in self._list_channels_of_kind(kind, exclude_archived=False)
-        ]
-        by_id = {to_string(channel.get("id")): channel for channel in channels}
-        return [
-            channel
-            for _, channel in sorted(by_id.items())
-            if channel.get("is_member") or channel.get("is_archived")
-        ]
+        lists = (self._list_channels_of_kind(kind, exclude_archived=False) for kind in kinds)
+        by_id = {to_string(raw.get("id")): raw for channels in lists for raw in channels}
+        return [raw for _, raw in sorted(by_id.items()) if raw.get("is_member") or raw.get("is_archived")]
 
     @property
     def site(self) -> str | None:
@@ -403,9 +387,7 @@ class SlackWorkspace:
         pages = self._client.iter_pages("conversations.list", "channels", **query)
         channels = [channel for page in pages for channel in page]
         self._is_listed = True
-        self._channels |= {
-            to_string(channel.get("id")): to_string(channel.get("name")) for channel in channels
-        }
+        self._channels |= {to_string(raw.get("id")): to_string(raw.get("name")) for raw in channels}
         return channels
 
     def _list_private(self) -> list[Json]:

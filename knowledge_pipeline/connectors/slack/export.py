@@ -198,7 +198,7 @@ def _uri_of(channel: Channel, message: Json) -> str:
 
 def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
     """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
-    for entry in _load_list(files, "channels.json") or ():
+    for entry in _load_list(files, _CHANNELS_FILE) or ():
         channel = parse_channel(entry)
         if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
             raise build_not_export_error(files.path)
@@ -224,11 +224,6 @@ def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> li
         ) from None
 
 
-# FOLD sources.slack.export_files
-# The files of a Slack export, out of its zip file or the folder that it was unpacked to.
-#
-# Nothing is unpacked: a file is read when it is asked for, and none from outside of the export.
-
 MAX_FILE_BYTES = 200_000_000
 """Of one file, unpacked; a larger one is not believed."""
 
@@ -241,7 +236,10 @@ _CHANNELS_FILE = "channels.json"
 
 
 class ExportFiles(ABC):
-    """Read-only; `close` it."""
+    """The files of a Slack export, out of its zip file or the folder that it was unpacked to; `close` it.
+
+    Nothing is unpacked: a file is read when it is requested, and none from outside of the export.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The text of one Slack message: its text or the blocks shown instead, attachments, files.
+"""The text of one Slack message: its text or the blocks shown instead, attachments, files; and its markup.
 
 Nothing is taken for granted of a message, as a day of an export may hold anything: what is not of
 the shape that Slack documents is passed over. https://docs.slack.dev/reference/block-kit/blocks
@@ -19,7 +19,7 @@ from knowledge_pipeline.extraction.markdown import (
     format_quote,
     format_table,
 )
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import is_list, is_object, replace_surrogates
 
 Json = Mapping[str, Any]
 
@@ -97,19 +97,13 @@ def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
 def _render_block(block: Json, names: NameLookup) -> str:
     match block.get("type"):
         case "rich_text":
-            return "\n".join(
-                _render_rich_text(element, names) for element in list_dicts(block.get("elements"))
-            )
+            return "\n".join(_render_rich_text(part, names) for part in list_dicts(block.get("elements")))
         case "section":
             objects = (block.get("text"), *list_dicts(block.get("fields")))
-            return "\n".join(
-                filter(None, (_render_text_object(text_object, names) for text_object in objects))
-            )
+            return "\n".join(filter(None, (_render_text_object(part, names) for part in objects)))
         case "context":
             objects = list_dicts(block.get("elements"))
-            return " ".join(
-                filter(None, (_render_text_object(text_object, names) for text_object in objects))
-            )
+            return " ".join(filter(None, (_render_text_object(part, names) for part in objects)))
         case "markdown":  # Markdown already
             return to_string(block.get("text"))
         case "table":
@@ -132,9 +126,9 @@ def _render_text_object(element: Any, names: NameLookup) -> str:
 
 
 def _render_table(block: Json, names: NameLookup) -> str:
-    given = block.get("rows")
-    rows = given if is_list(given) else []
-    return format_table([[_render_cell(cell, names) for cell in list_dicts(row)] for row in rows])
+    rows = block.get("rows")
+    cells = [list_dicts(row) for row in rows] if is_list(rows) else []
+    return format_table([[_render_cell(cell, names) for cell in row] for row in cells])
 
 
 def _render_cell(cell: Json, names: NameLookup) -> str:
@@ -207,12 +201,6 @@ def _render_element(element: Json, names: NameLookup) -> str:
             return to_string(element.get("text"))
 
 
-# FOLD sources.slack.text
-# Slack's markup as text for readers: who is mentioned by name, links as Markdown, code as it was written.
-#
-# Slack escapes `&`, `<` and `>` in what people write, so that every `<…>` is its own: a mention, a channel,
-# a date, a link. https://docs.slack.dev/messaging/formatting-message-text
-
 UNKNOWN_PERSON, UNKNOWN_CHANNEL = "someone", "unknown-channel"
 
 _TOKEN = re.compile(r"```(?P<block>.+?)```|`(?P<code>[^`\n]+)`|<(?P<control>[^<>\n]+)>", re.DOTALL)
@@ -246,7 +234,11 @@ class RawIds:
 
 
 def render_text(text: str, names: NameLookup) -> str:
-    """The text as people see it; bold, italic and struck words keep Slack's marks."""
+    """The text as people see it; bold, italic and struck words keep Slack's marks.
+
+    Slack escapes `&`, `<` and `>` in what people write, so that every `<…>` is its own: a mention, a channel,
+    a date, a link. https://docs.slack.dev/messaging/formatting-message-text
+    """
     parts: list[str] = []
     end = 0
     for token in _TOKEN.finditer(text):
@@ -271,11 +263,6 @@ def format_mention(account: str, names: NameLookup, label: str = "") -> str:
 def format_channel(channel_id: str, names: NameLookup, label: str = "") -> str:
     """`#general`."""
     return f"#{names.channel_name(channel_id) or label.lstrip('#') or UNKNOWN_CHANNEL}"
-
-
-def replace_surrogates(text: str) -> str:
-    """Text that UTF-8 can hold: JSON may say half of a character."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _render_code_block(content: str, before: str, after: str) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
@@ -21,12 +22,11 @@ from knowledge_pipeline.connectors.slack.text import (
     NameLookup,
     list_dicts,
     render_message,
-    replace_surrogates,
     to_string,
 )
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
-from knowledge_pipeline.text import is_object
+from knowledge_pipeline.text import is_object, replace_surrogates
 
 _FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
@@ -129,9 +129,7 @@ def select_newest(activities: Iterable[ItemActivity], limit: int | None) -> Iter
     """The items, or those where something happened last."""
     if limit is None:
         return (activity.item for activity in activities)
-    newest = heapq.nlargest(
-        limit, activities, key=lambda activity: (activity.last_activity, activity.item.uri)
-    )
+    newest = heapq.nlargest(limit, activities, key=attrgetter("last_activity", "item.uri"))
     return [activity.item for activity in newest]
 
 
