@@ -22,18 +22,13 @@ from lxml import etree
 from knowledge_pipeline.config.connections import AzureConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
 from knowledge_pipeline.connectors.bucket_objects import FetchResult, ObjectInfo
-from knowledge_pipeline.connectors.http_retry import (
-    MAX_ATTEMPTS,
-    compute_backoff_s,
-    mount_retries,
-    read_complete,
-    to_source_error,
-)
+from knowledge_pipeline.connectors.http_bucket import HttpBucket
+from knowledge_pipeline.connectors.http_retry import mount_retries
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 
 _VERSION = "2021-12-02"  # of the protocol; the first ones list no name with U+FFFF
-_PAGE_SIZE = 5000  # the most that a page holds
+_LISTING = {"restype": "container", "comp": "list", "maxresults": "5000"}  # the most that a page holds
 _SETTINGS = "connection.account and connection.endpoint_url"
 _SKIP_REASONS = {
     "BlobArchived": "archived in a tier that has to be rehydrated before it can be read",
@@ -44,16 +39,15 @@ _SKIP_REASONS = {
 _PRIVATE_CODES = {"NoAuthenticationInformation", "PublicAccessNotPermitted", "ResourceNotFound"}
 
 
-class AzureContainer:
+class AzureContainer(HttpBucket):
     """The container that a connection names; nothing is sent before the first call."""
 
     def __init__(self, connection: AzureConnection, *, sleep: Sleep = time.sleep) -> None:
-        self._connection = connection
-        self._sleep = sleep
         endpoint = connection.endpoint_url
-        self.service = f"Blob Storage at {urlsplit(endpoint).netloc}" if endpoint else "Azure Blob Storage"
+        service = f"Blob Storage at {urlsplit(endpoint).netloc}" if endpoint else "Azure Blob Storage"
+        super().__init__(service, _SETTINGS, sleep=sleep)
+        self._connection = connection
         self._address = f"{connection.account_url}/{connection.container}"
-        self._session: requests.Session | None = None
 
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every blob below a prefix, five thousand a call; names come in order, so that none is lost.
@@ -63,14 +57,14 @@ class AzureContainer:
             SourceRefused: the container does not exist or refuses us, or the endpoint is not Blob Storage.
             SourceUnavailable: it did not answer, or limits us.
         """
-        for page in self._iter_pages({"prefix": prefix} if prefix else {}):
+        for page in self._iter_pages("marker", prefix=prefix or None):
             for blob in page.findall("Blobs/Blob"):
                 if blob.findtext("Properties/ResourceType") != "directory":
                     yield self._to_object_info(blob)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """The prefixes of what is below a prefix, each up to the next slash. Raises as `list_objects`."""
-        for page in self._iter_pages({"delimiter": "/"} | ({"prefix": prefix} if prefix else {})):
+        for page in self._iter_pages("marker", prefix=prefix or None, delimiter="/"):
             yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
 
     def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
@@ -80,53 +74,22 @@ class AzureContainer:
             DocumentSkipped: it is gone, archived, or not for us to read.
             SourceRefused, SourceUnavailable: as `list_objects`.
         """
-        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
-        headers = {"Range": wanted, "Accept-Encoding": "gzip"}  # gzip: unpacked by us
-        address = f"{self._address}/{quote(key, safe='')}"
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            with self._request(address, headers=headers, stream=True) as answer:
-                if answer.status_code not in (200, 206):
-                    raise self._to_read_error(answer)
-                payload = read_complete(answer, limit_bytes)
-                if payload is not None:
-                    written = parsedate_to_datetime(answer.headers["Last-Modified"])
-                    return FetchResult(payload, answer.headers.get("Content-Encoding", ""), written)
-            self._sleep(compute_backoff_s(attempt))
-        raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
+        payload, headers = self._read_range(f"{self._address}/{quote(key, safe='')}", limit_bytes, start_byte)
+        written = parsedate_to_datetime(headers["Last-Modified"])
+        return FetchResult(payload, headers.get("Content-Encoding", ""), written)
 
-    def close(self) -> None:
-        """Free the connections."""
-        if self._session is not None:
-            self._session.close()
-        self._session = None
-
-    def _iter_pages(self, narrowed: Mapping[str, str]) -> Iterator[Any]:
-        query = {"restype": "container", "comp": "list", "maxresults": str(_PAGE_SIZE), **narrowed}
-        markers: set[str] = set()
-        while True:
-            page = self._fetch_page(query)
-            yield page
-            marker = page.findtext("NextMarker")
-            if not marker:
-                return
-            if marker in markers:
-                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
-            query["marker"] = marker
-            markers.add(marker)
-
-    def _fetch_page(self, query: Mapping[str, str]) -> Any:
-        answer = self._request(self._address, params=query)
+    def _fetch_page(self, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
+        answer = self._request(self._address, params={**_LISTING, **parameters})
         if answer.status_code != 200:
             raise self._to_error(answer)
         try:
             page: Any = etree.fromstring(answer.content, etree.XMLParser(resolve_entities=False))
         except etree.XMLSyntaxError:
             raise self._build_listing_error() from None
-        # without the checks, any other XML would be an empty container
         container, marker = page.get("ContainerName"), page.find("NextMarker")
         if page.tag != "EnumerationResults" or container != self._connection.container or marker is None:
             raise self._build_listing_error()
-        return page
+        return page, marker.text or None
 
     def _to_object_info(self, blob: Any) -> ObjectInfo:
         etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
@@ -143,12 +106,7 @@ class AzureContainer:
         return unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
 
     def _request(self, address: str, **options: Any) -> requests.Response:
-        if self._session is None:
-            self._session = self._open_session()
-        try:
-            return self._session.get(address, allow_redirects=False, **options)
-        except requests.RequestException as error:
-            raise to_source_error(self.service, error, setting=_SETTINGS) from None
+        return super()._request(address, allow_redirects=False, **options)
 
     def _open_session(self) -> requests.Session:
         session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
@@ -159,13 +117,14 @@ class AzureContainer:
             session.params = dict(parse_qsl(signed))
         return session
 
-    def _to_read_error(self, answer: requests.Response) -> Exception:
-        code = _code_of(answer)
+    def _require_readable(self, response: requests.Response) -> None:
+        status, code = response.status_code, _code_of(response)
         if code in _SKIP_REASONS:
-            return DocumentSkipped(_SKIP_REASONS[code])
-        if answer.status_code == 403 and code.startswith("Authorization"):
-            return DocumentSkipped(f"the service forbids us to read it ({code})")
-        return self._to_error(answer)
+            raise DocumentSkipped(_SKIP_REASONS[code])
+        if status == 403 and code.startswith("Authorization"):
+            raise DocumentSkipped(f"the service forbids us to read it ({code})")
+        if status not in (200, 206):
+            raise self._to_error(response)
 
     def _to_error(self, answer: requests.Response) -> Exception:
         status, code = answer.status_code, _code_of(answer)
@@ -206,12 +165,6 @@ class AzureContainer:
                 "make a new SAS for connection.sas_token: it may have expired, or belong to another container"
             )
         return "log in with `az login`, or set connection.account_key or connection.sas_token"
-
-    def _build_listing_error(self) -> SourceRefused:
-        return SourceRefused(
-            f"{self.service} answered with something other than a listing, as a login page or a proxy does: "
-            "correct connection.endpoint_url"
-        )
 
 
 def _code_of(answer: requests.Response) -> str:
