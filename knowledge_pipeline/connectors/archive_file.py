@@ -92,7 +92,10 @@ class ArchiveTree:
         self._stamp, _ = self._place.read_stamp()
         files = self._kept.load(self._stamp)
         if files is None:
-            files = self._list_files()
+            with self._translate_errors():
+                files = arrange_files(self._open_archive().list_files())
+                if self._has_changed():
+                    raise ChangedArchive
             self._kept.keep(files)
         for file in files:
             if entry := self._to_entry(file):
@@ -125,13 +128,6 @@ class ArchiveTree:
         """Close the archive, and free the connections."""
         self._close_contents()
         self._place.close()
-
-    def _list_files(self) -> Sequence[PackedFile]:
-        with self._translate_errors():
-            files = arrange_files(self._open_archive().list_files())
-            if self._has_changed():
-                raise ChangedArchive
-            return files
 
     def _to_entry(self, file: PackedFile) -> FileEntry | None:
         path, skip = file.path, file.skip

@@ -432,7 +432,9 @@ def load_root_rules(root: Path) -> IgnoreRules | None:
     was asked for by name.
     """
     outer: IgnoreRules | None = None
-    for folder in _list_folders_from_repository(root):
+    folders = [root, *root.parents]
+    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    for folder in folders[repository:0:-1]:  # those above `root` in the same repository, outermost first
         above = f"{root.relative_to(folder).as_posix()}/"
         outer = _add_rules_of(folder, outer, root_prefix=above)
         if outer is not None and outer.ignores(""):
@@ -452,13 +454,6 @@ def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str =
         if (spec := _load_spec(folder / name)) is not None:
             outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
     return outer
-
-
-def _list_folders_from_repository(root: Path) -> list[Path]:
-    """The folders above `root` that lie in the same repository, outermost first; itself not."""
-    folders = [root, *root.parents]
-    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    return folders[repository:0:-1]
 
 
 def _load_spec(file: Path) -> GitIgnoreSpec | None:

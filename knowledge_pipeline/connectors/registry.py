@@ -108,12 +108,11 @@ def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
     else:
         assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
         history = MirrorHistory(Mirror(build_remote(connection), cache), connection.branch)
-    commit_prefix = build_web_location(source).commit_prefix
     return GitHistorySource(
         history,
         depth=source.depth,
         since=source.since,
-        commit_prefix=commit_prefix,
+        commit_prefix=build_web_location(source).commit_prefix,
         changed_paths=build_changed_paths(source),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -37,11 +38,8 @@ def read_page_permissions(connection: ConfluenceConnection, uris: Sequence[str])
     Raises:
         SourceRefused, SourceUnavailable: the site refuses us altogether; it did not answer.
     """
-    client = ConfluenceClient(connection)
-    try:
+    with closing(ConfluenceClient(connection)) as client:
         return _PermissionReader(client).read(uris)
-    finally:
-        client.close()
 
 
 class _PermissionReader:
