@@ -95,9 +95,8 @@ class AzureContainer(HttpBucket):
         etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
         if not etag or not (size or "").isdecimal():
             raise self._build_listing_error()
-        return ObjectInfo(
-            self._name_of(blob), int(size), f"{etag}-{size}"
-        )  # the ETag changes with each write
+        # the ETag changes with each write
+        return ObjectInfo(self._name_of(blob), int(size), f"{etag}-{size}")
 
     def _name_of(self, listed: Any) -> str:
         name = listed.find("Name")

@@ -59,7 +59,7 @@ def _extract_json(name: str, text: str) -> ExtractedText:
         record = parse_record(text)
         header = parse_record_header(record if is_object(record) else {})
         shown, segments = format_record(record, header.title or stem)
-    except InvalidJson as reason:
+    except InvalidRecord as reason:
         return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
     metadata = {**header.metadata, "segments": segments} if segments else header.metadata
     return ExtractedText(shown, header.title or stem, metadata, language="markdown")
@@ -69,7 +69,7 @@ def _extract_text(name: str, text: str) -> ExtractedText:
     language = detect_language(name, text)
     try:
         header = parse_record_header(parse_front_matter(text))
-    except InvalidFrontMatter as reason:
+    except InvalidRecord as reason:
         header = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
     title = header.title or extract_title(name, text, language)
     return ExtractedText(text, title, header.metadata, language=language)
@@ -104,8 +104,8 @@ class RecordHeader:
     metadata: Metadata = field(default_factory=dict[str, Any])
 
 
-class InvalidFrontMatter(Exception):
-    """There is front matter, and it cannot be read; `str(error)` says why."""
+class InvalidRecord(Exception):
+    """A record's front matter or its JSON cannot be read; `str(error)` says why."""
 
 
 def parse_front_matter(text: str) -> Mapping[Any, Any]:
@@ -114,13 +114,13 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
     Values may share parts, as aliases in YAML make them: they are not to be written out whole.
 
     Raises:
-        InvalidFrontMatter: it has no end, or is not YAML or TOML with fields.
+        InvalidRecord: it has no end, or is not YAML or TOML with fields.
     """
     front = locate_front_matter(text)
     if front is None:
         return {}
     if front.end is None and _FRONT_MATTER_FIELD.match(front.inner):
-        raise InvalidFrontMatter(f"its front matter has no end within {MAX_CHARS} characters")
+        raise InvalidRecord(f"its front matter has no end within {MAX_CHARS} characters")
     if front.end is None or not _FRONT_MATTER_FIELD.search(front.inner):
         return {}  # rulers
     language = "TOML" if front.delimiter == "+++" else "YAML"
@@ -128,11 +128,11 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
         value = tomllib.loads(front.inner) if language == "TOML" else yaml.safe_load(front.inner)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise InvalidFrontMatter(f"its front matter is no valid YAML (line {line})") from error
+        raise InvalidRecord(f"its front matter is no valid YAML (line {line})") from error
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidFrontMatter(f"its front matter is no valid {language}") from error
+        raise InvalidRecord(f"its front matter is no valid {language}") from error
     if not is_object(value):
-        raise InvalidFrontMatter("its front matter has no fields")
+        raise InvalidRecord("its front matter has no fields")
     return value
 
 
@@ -213,35 +213,31 @@ _ROLE = re.compile(r"[a-z]+(?: [a-z]+){0,2}")
 _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
-class InvalidJson(Exception):
-    """The text is not JSON, or nested too deep; `str(error)` says which."""
-
-
 def parse_record(text: str) -> Any:
     """The value of a JSON text, or the list of those on the lines of a JSON Lines text.
 
     Numbers stay text, as they are written.
 
     Raises:
-        InvalidJson: it is neither.
+        InvalidRecord: it is neither.
     """
     try:
         return _parse_json(text)
     except json.JSONDecodeError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2:
-            raise InvalidJson(f"no valid JSON (line {error.lineno})") from error
+            raise InvalidRecord(f"no valid JSON (line {error.lineno})") from error
         try:
             return [_parse_json(line) for line in lines]
         except json.JSONDecodeError:
-            raise InvalidJson(f"no valid JSON (line {error.lineno})") from error
+            raise InvalidRecord(f"no valid JSON (line {error.lineno})") from error
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
     """The text of a record, and its segments as in `conversations` if it holds turns.
 
     Raises:
-        InvalidJson: it is nested too deep.
+        InvalidRecord: it is nested too deep.
     """
     try:
         key, turns = _find_turns(record)
@@ -252,14 +248,14 @@ def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
         all_turns = [Turn("description", "\n".join(_iter_sections(rest, title))), *map(_build_turn, turns)]
         return format_conversation(_remove_invalid_characters(title), all_turns)
     except RecursionError as error:
-        raise InvalidJson("JSON nested too deep") from error
+        raise InvalidRecord("JSON nested too deep") from error
 
 
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError as error:
-        raise InvalidJson("JSON nested too deep") from error
+        raise InvalidRecord("JSON nested too deep") from error
 
 
 def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:

@@ -32,7 +32,6 @@ from knowledge_pipeline.connectors.confluence.editions import CloudEdition, Serv
 from knowledge_pipeline.connectors.confluence.search import (
     MAX_IDS_PER_QUERY,
     build_children_query,
-    build_modified_clause,
     build_space_query,
     parse_child_content,
     search,
@@ -140,7 +139,7 @@ class ConfluencePages(ApiSource):
         it: the next whole listing sees them, and what was deleted.
         """
         spaces = self._load_spaces()
-        changed = f"{build_modified_clause(since.astimezone(UTC) - OVERLAP)} and "
+        changed = f'lastmodified >= "{since.astimezone(UTC) - OVERLAP:%Y-%m-%d %H:%M}" and '
         own_kinds = self._own_kinds()
         kinds = (*own_kinds, *self._child_kinds())
         touched: dict[str, str] = {}

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from itertools import groupby
 
 from knowledge_pipeline.config.connections import SlackConnection
@@ -291,6 +292,7 @@ def _group_days(days: Iterable[date]) -> list[tuple[date, date]]:
 
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{5,}")
 _WORKSPACE_PAGE_SIZE = 999  # Slack's most
+_UNKNOWN_USER_CODES = ("user_not_found", "user_not_visible", "users_not_found", "invalid_arguments")
 
 
 class SlackWorkspace:
@@ -304,7 +306,6 @@ class SlackWorkspace:
         self._people: dict[str, str] | None = None
         self._channels: dict[str, str] = {}
         self._is_listed = False
-        self._site: str | None = None
 
     def list_channels(self, filters: ChannelFilters) -> list[Channel]:
         """The wanted channels by id, as they are now.
@@ -344,12 +345,10 @@ class SlackWorkspace:
         by_id = {to_string(raw.get("id")): raw for channels in lists for raw in channels}
         return [raw for _, raw in sorted(by_id.items()) if raw.get("is_member") or raw.get("is_archived")]
 
-    @property
+    @cached_property
     def site(self) -> str | None:
         """The workspace's address for people."""
-        if self._site is None:
-            self._site = to_string(self._client.call("auth.test").get("url"))
-        return self._site or None
+        return to_string(self._client.call("auth.test").get("url")) or None
 
     def person_name(self, account: str) -> str | None:
         """The name of a person or bot; people of other workspaces are looked up one by one."""
@@ -357,7 +356,8 @@ class SlackWorkspace:
             pages = self._client.iter_pages("users.list", "members", limit=_WORKSPACE_PAGE_SIZE)
             self._people = {to_string(user.get("id")): account_name(user) for page in pages for user in page}
         if account not in self._people:
-            self._people[account] = self._fetch_person_name(account)
+            user = self._client.find("users.info", "user", _UNKNOWN_USER_CODES, user=account)
+            self._people[account] = account_name(user) if is_object(user) else ""
         return self._people[account] or None
 
     def channel_name(self, channel_id: str) -> str | None:
@@ -370,12 +370,8 @@ class SlackWorkspace:
         """A channel by its id; None where it is not one, or not shown to us."""
         if not _CHANNEL_ID.fullmatch(channel_id):
             return None
-        try:
-            raw = self._client.call("conversations.info", channel=channel_id).get("channel")
-        except SlackRefused as refusal:
-            if refusal.code in ("channel_not_found", "missing_scope"):
-                return None
-            raise
+        codes = ("channel_not_found", "missing_scope")
+        raw = self._client.find("conversations.info", "channel", codes, channel=channel_id)
         if not is_object(raw) or raw.get("id") != channel_id:
             return None
         channel = parse_channel(raw)
@@ -406,12 +402,3 @@ class SlackWorkspace:
                 "with /invite in each channel to read, or name channels under the source's channels"
             )
         return sorted(joined, key=lambda channel: channel.id)
-
-    def _fetch_person_name(self, account: str) -> str:
-        try:
-            user = self._client.call("users.info", user=account).get("user")
-        except SlackRefused as refusal:
-            if refusal.code in ("user_not_found", "user_not_visible", "users_not_found", "invalid_arguments"):
-                return ""
-            raise
-        return account_name(user) if is_object(user) else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -129,6 +129,15 @@ class SlackClient:
             else:
                 raise self._to_source_error(method, answer, code)
         raise SourceUnavailable(f"{self.service} failed at {method} at every attempt: try again later")
+
+    def find(self, method: str, key: str, missing_codes: Container[str], **parameters: Any) -> Any:
+        """What a response has under a key; None where Slack refuses with such a code. Raises as `call`."""
+        try:
+            return self.call(method, **parameters).get(key)
+        except SlackRefused as refusal:
+            if refusal.code in missing_codes:
+                return None
+            raise
 
     def _call_once(self, method: str, parameters: Json) -> Json:
         """The response, or the error that Slack reports in it."""

@@ -99,12 +99,8 @@ class _ChannelReader:
 
     def _fetch_stranger(self, account: str) -> Member | None:
         """Somebody of another workspace, who may have no address for us."""
-        try:
-            person = self._client.call("users.info", user=account).get("user")
-        except SlackRefused as refusal:
-            if refusal.code in ("user_not_found", "user_not_visible", "users_not_found"):
-                return None
-            raise
+        codes = ("user_not_found", "user_not_visible", "users_not_found")
+        person = self._client.find("users.info", "user", codes, user=account)
         return _to_member(person) if is_object(person) else None
 
 
