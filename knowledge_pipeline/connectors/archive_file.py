@@ -1,4 +1,8 @@
-"""The files of an archive as a tree, as if it had been unpacked; one that did not change is not read."""
+"""The files of a ZIP or TAR archive as a tree, as if it had been unpacked.
+
+An archive is a file of this machine or an object of a bucket, read by ranges. Its last listing is kept, so
+that an archive which did not change is not read.
+"""
 
 from __future__ import annotations
 
@@ -49,138 +53,223 @@ from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import is_object
 
-# FOLD sources.archive_file.tar_contents
-# Files of a TAR archive, as it is or packed by gzip: listed by one reading of the whole.
-#
-# TAR has no checksums of contents, so that all are read to be compared. A listing that ends without the
-# end's mark is an error: the rest is missing.
+NESTED_REASON = "an archive inside of the archive, which is not unpacked"
 
-TAR_BLOCK_BYTES = 8 << 20  # read at once
-HARD_LINK_REASON = "hard link, not followed"
-SPARSE_REASON = "packed with its holes left out (tar --sparse), which is not read"
-
-_HASHED_BYTES = 1 << 20  # at once
-_MAX_HEADER_BYTES = 1 << 20  # which is read into memory
-_NO_DIGEST = "0"
-_EXTENSIONS = frozenset(
-    (
-        *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-        *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-    )
-)
-_BROKEN_TAR = (tarfile.TarError, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError)
+_NESTED = re.compile(r"\.(?:zip|tar|tgz|tar\.\w+|7z|rar)$", re.IGNORECASE)
 
 
-class TarContents:
-    """A TAR archive that is open."""
+class ArchiveTree:
+    """The files of the archive that a connection names, by their paths without a folder that holds them all.
 
-    def __init__(self, raw: io.RawIOBase, packed_bytes: int, *, is_gzip: bool) -> None:
-        self._packed_bytes = packed_bytes
-        self._bytes = io.BufferedReader(raw, TAR_BLOCK_BYTES)
-        # a position behind the last one is reached by reading on: documents are read in their order
-        self._unpacked = gzip.GzipFile(fileobj=self._bytes) if is_gzip else self._bytes
+    A file's revision is of its content alone, so that packing the same files again changes nothing; their
+    times, which packing may set, are not told.
+    """
 
-    def list_files(self) -> Iterator[PackedFile]:
-        """Every file and link; each file is read, and the archive up to its end."""
-        count = total = 0
-        with translate_damage(*_BROKEN_TAR):
-            self._unpacked.seek(0)
-            stream = cast(BinaryIO, self._unpacked)
-            with tarfile.TarFile(
-                fileobj=stream, tarinfo=_Header, encoding="utf-8", errors="surrogateescape"
-            ) as opened:
-                kept: list[tarfile.TarInfo] = vars(opened)["members"]
-                while (header := opened.next()) is not None:
-                    kept.clear()  # which has every header
-                    count, total = count + 1, total + header.size
-                    require_bounded(count, total, self._packed_bytes)
-                    if not header.isdir():
-                        yield self._to_file(header)
-            self._require_whole_rest(total)
+    def __init__(
+        self,
+        connection: ArchiveFileConnection,
+        selection: FileSelection,
+        *,
+        cache: Path,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        """`cache`: a folder for the listing."""
+        self._location = connection.location
+        self._selection = selection
+        self._place = open_place(connection, sleep=sleep)
+        self._kept = KeptListing(cache, connection)
+        self._stamp = ""
+        self._open_contents: ArchiveContents | None = None
 
-    def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
-        """The first bytes of a file; all of them are compared with its digest."""
-        size = min(size_of(digest), limit_bytes)
-        with translate_damage(*_BROKEN_TAR):
-            self._unpacked.seek(position)
-            content = self._unpacked.read(size)
-        is_whole = size == size_of(digest)
-        if len(content) < size or (is_whole and _format_digest(sha256(content).hexdigest(), size) != digest):
-            raise ChangedArchive
-        return content
+    def list_entries(self) -> Iterator[FileEntry]:
+        """Every wanted file, in the archive's order; it is read if it changed since it was listed last.
+
+        Raises:
+            SourceRefused: the archive does not exist, refuses us, is damaged, or unpacks to too much.
+            SourceUnavailable: its place did not answer, or it changed meanwhile.
+        """
+        self._close_contents()
+        self._stamp, _ = self._place.read_stamp()
+        files = self._kept.load(self._stamp)
+        if files is None:
+            with self._translate_errors():
+                files = arrange_files(self._open_archive().list_files())
+                if self._has_changed():
+                    raise ChangedArchive
+            self._kept.keep(files)
+        for file in files:
+            if entry := self._to_entry(file):
+                yield entry
+        self._kept.save()
+
+    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
+        """The first bytes of a file, kept as long as the archive has it."""
+        size = min(limit_bytes, entry.size_bytes)
+        head = self._kept.find_head(entry.revision, size)
+        if head is None:
+            head = self._read_member(entry.locator, size)
+            self._kept.keep_head(entry.revision, head)
+        return head
+
+    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
+        """A whole file; neither its author nor its last change are known.
+
+        Raises:
+            DocumentSkipped: it is too large.
+            SourceRefused, SourceUnavailable: as `list_entries`.
+        """
+        del path  # the position says it all
+        size = size_of(locator)
+        if size > limit_bytes:
+            raise DocumentSkipped(format_too_large(size, limit_bytes))
+        return FileContent(self._read_member(locator, size), None, None)
 
     def close(self) -> None:
-        """Free the archive's bytes."""
-        self._unpacked.close()
-        self._bytes.close()
+        """Close the archive, and free the connections."""
+        self._close_contents()
+        self._place.close()
 
-    def _to_file(self, header: tarfile.TarInfo) -> PackedFile:
-        skip, digest = _find_tar_reason(header), _NO_DIGEST
-        if skip is None:
-            digest = self._hash_content(header.size)
-        return build_file(
-            header.name,
-            _format_digest(digest, header.size),
-            header.size,
-            header.offset_data,
-            executable=bool(header.mode & 0o111),
-            skip=skip,
-        )
+    def _to_entry(self, file: PackedFile) -> FileEntry | None:
+        path, skip = file.path, file.skip
+        if self._selection.is_pruned(path.rpartition("/")[0]):
+            return None
+        if skip is None and _NESTED.search(path):
+            if self._selection.is_pruned(path):
+                return None
+            skip = NESTED_REASON
+        elif not self._selection.accepts(path, executable=file.executable):
+            return None
+        return FileEntry(path, file.size_bytes, file.digest, f"{file.position}:{file.digest}", skip)
 
-    def _hash_content(self, size: int) -> str:
-        """The digest of what follows."""
-        hashed, left = sha256(), size
-        while left:
-            block = self._unpacked.read(min(left, _HASHED_BYTES))
-            if not block:
-                raise EOFError("it breaks off within a file")
-            hashed.update(block)
-            left -= len(block)
-        return hashed.hexdigest()
+    def _read_member(self, locator: str, size: int) -> bytes:
+        position, _, digest = locator.partition(":")
+        with self._translate_errors():
+            return self._open_archive().read(int(position), digest, size)
 
-    def _require_whole_rest(self, total: int) -> None:
-        """Read what follows the end's mark: gzip has its checksum there."""
-        while block := self._unpacked.read(_HASHED_BYTES):
-            total += len(block)
-            require_bounded(0, total, self._packed_bytes)
+    def _open_archive(self) -> ArchiveContents:
+        if self._open_contents is None:
+            stamp, size_bytes = self._place.read_stamp()
+            self._stamp = self._stamp or stamp
+            self._open_contents = _open_contents(self._place.open(), size_bytes)
+        return self._open_contents
 
+    def _close_contents(self) -> None:
+        if self._open_contents is not None:
+            self._open_contents.close()
+        self._open_contents = None
 
-class _Header(tarfile.TarInfo):
-    """A header that is whole and of a sensible size, or an error: tarfile takes others for the end."""
+    def _has_changed(self) -> bool:
+        return self._place.read_stamp()[0] != self._stamp
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+    @contextmanager
+    def _translate_errors(self) -> Generator[None]:
         try:
-            header = super().frombuf(buf, encoding, errors)
-        except tarfile.EOFHeaderError:  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]  # typeshed lacks it
-            raise
-        except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"it breaks off, or is no TAR file: {error}") from None
-        if header.size < 0 or (header.type in _EXTENSIONS and header.size > _MAX_HEADER_BYTES):
-            raise tarfile.ReadError(f"a header of {header.size} bytes")
-        return header
+            yield
+        except (DamagedArchive, ChangedArchive) as error:
+            if isinstance(error, DamagedArchive) and not self._has_changed():
+                raise SourceRefused(
+                    f"{self._location} is damaged, or no ZIP or TAR archive that "
+                    f"can be read ({error}): replace it"
+                ) from None
+            raise SourceUnavailable(
+                f"the archive {self._location} changed while it was read: refresh again"
+            ) from None
 
 
-def _find_tar_reason(header: tarfile.TarInfo) -> str | None:
-    if header.issym():
-        return SYMLINK_REASON
-    if header.islnk():
-        return HARD_LINK_REASON
-    if header.issparse():
-        return SPARSE_REASON
-    return None if header.isreg() else NOT_REGULAR_REASON
+def _open_contents(raw: io.RawIOBase, size_bytes: int) -> ArchiveContents:
+    """What an archive holds, by its first bytes; closed where it is none."""
+    try:
+        start = raw.read(2)
+        raw.seek(0)
+        if start == b"PK":
+            return ZipContents(raw, size_bytes)
+        return TarContents(raw, size_bytes, is_gzip=start == b"\x1f\x8b")
+    except BaseException:
+        raw.close()
+        raise
 
 
-def _format_digest(hashed: str, size: int) -> str:
-    return f"{hashed[:32]}-{size}"
+ARCHIVE_LISTINGS = "archives"
+"""The folder, below that of what can be made again."""
+
+_VERSION = 1  # of what a listing has: one of another version is made again
+_MAX_HEAD_CHARS = 32_000_000  # of all beginnings together; others are read each time
 
 
-# FOLD sources.archive_file.place
-# Where an archive lies, and its bytes: those alone that are asked for, of an object by ranges.
+class KeptListing:
+    """The last listing of one archive, a cache that the archive's stamp makes exact.
+
+    It also has the beginnings of files that had to be looked into, by digest: they outlive a change of
+    other files. Nothing is read before `load`.
+    """
+
+    def __init__(self, cache: Path, connection: ArchiveFileConnection) -> None:
+        self._file = cache / ARCHIVE_LISTINGS / build_listing_name(connection)
+        self._stamp = ""
+        self._files: Sequence[PackedFile] = ()
+        self._heads: dict[str, str] = {}
+        self._room = _MAX_HEAD_CHARS
+        self._is_saved = True
+
+    def load(self, stamp: str) -> Sequence[PackedFile] | None:
+        """The files at a stamp; None where they are not known."""
+        self._stamp = stamp
+        try:
+            kept: Any = json.loads(self._file.read_bytes())
+            if not is_object(kept) or kept.get("version") != _VERSION:
+                return None
+            self._heads = {str(digest): str(head) for digest, head in kept["heads"].items()}
+            self._room = _MAX_HEAD_CHARS - sum(map(len, self._heads.values()))
+            self._files = [PackedFile(*fields) for fields in kept["files"]]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+        return self._files if kept["stamp"] == stamp else None
+
+    def keep(self, files: Sequence[PackedFile]) -> None:
+        """The files at the stamp that was asked for."""
+        digests = {file.digest for file in files}
+        self._heads = {digest: head for digest, head in self._heads.items() if digest in digests}
+        self._files, self._is_saved = files, False
+
+    def find_head(self, digest: str, size: int) -> bytes | None:
+        """The first bytes of a file, if so many are kept."""
+        head = self._heads.get(digest)
+        if head is None:
+            return None
+        content = zlib.decompress(b64decode(head))
+        return content[:size] if len(content) >= size else None
+
+    def keep_head(self, digest: str, head: bytes) -> None:
+        """Keep the first bytes of a file, as long as there is room."""
+        packed = b64encode(zlib.compress(head)).decode("ascii")
+        if len(packed) <= self._room:
+            self._heads[digest], self._room = packed, self._room - len(packed)
+            self._is_saved = False
+
+    def save(self) -> None:
+        """Write what is new, in one step; without it, the archive is read again."""
+        if self._is_saved:
+            return
+        kept = {"version": _VERSION, "stamp": self._stamp, "heads": self._heads}
+        text = json.dumps({**kept, "files": [astuple(file) for file in self._files]})
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", dir=self._file.parent, delete=False) as written:
+                written.write(text)
+            Path(written.name).replace(self._file)
+        self._is_saved = True
+
+
+def build_listing_name(connection: ArchiveFileConnection) -> str:
+    """The name of the file that holds the listing of an archive."""
+    location = f"{connection.host or ''} {connection.location}"
+    if connection.object and connection.object.endpoint_url:
+        location += f" {connection.object.endpoint_url}"
+    return f"{sha256(location.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
 class ArchivePlace(ABC):
-    """A file or an object. Methods raise SourceRefused or SourceUnavailable."""
+    """The file or the object that an archive is. Methods raise SourceRefused or SourceUnavailable."""
 
     @abstractmethod
     def read_stamp(self) -> tuple[str, int]:
@@ -209,14 +298,14 @@ class _File(ArchivePlace):
 
     def read_stamp(self) -> tuple[str, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             raise self._to_error(error) from None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise SourceRefused(
                 f"{self._path} is no file: correct connection.path, or set type local for a folder"
             )
-        return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ctime_ns}", found.st_size
+        return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}", status.st_size
 
     def open(self) -> io.RawIOBase:
         try:
@@ -236,13 +325,13 @@ class _Object(ArchivePlace):
         self._locator, self._size_bytes = "", 0
 
     def read_stamp(self) -> tuple[str, int]:
-        found = next(iter(self._bucket.list_objects(self._key)), None)  # keys come in order: itself first
-        if found is None or found.key != self._key:
+        info = next(iter(self._bucket.list_objects(self._key)), None)  # keys come in order: itself first
+        if info is None or info.key != self._key:
             raise SourceRefused(
                 f"the archive {self._location} does not exist: correct connection.object.prefix"
             )
-        self._locator, self._size_bytes = found.locator, found.size_bytes
-        return found.revision, found.size_bytes
+        self._locator, self._size_bytes = info.locator, info.size_bytes
+        return info.revision, info.size_bytes
 
     def open(self) -> io.RawIOBase:
         if not self._size_bytes:
@@ -281,20 +370,15 @@ class _ObjectBytes(io.RawIOBase):
         if wanted <= 0:
             return 0
         try:
-            found = self._bucket.read(self._key, self._locator, wanted - 1, self._position).payload
+            payload = self._bucket.read(self._key, self._locator, wanted - 1, self._position).payload
         except DocumentSkipped as reason:
             raise SourceRefused(f"the archive {self._location} cannot be read: {reason}") from None
-        if not found:
+        if not payload:
             raise SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
-        buffer[: len(found)] = found
-        self._position += len(found)
-        return len(found)
+        buffer[: len(payload)] = payload
+        self._position += len(payload)
+        return len(payload)
 
-
-# FOLD sources.archive_file.zip_contents
-# Files of a ZIP archive, by its directory: only what is asked for is read and unpacked.
-#
-# Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 
 ZIP_BLOCK_BYTES = 1 << 20  # read at once
 ENCRYPTED_REASON = "encrypted in its archive"
@@ -310,7 +394,10 @@ _BROKEN_ZIP = (
 
 
 class ZipContents:
-    """A ZIP archive that is open."""
+    """A ZIP archive that is open; only its directory and the requested files are read.
+
+    Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+    """
 
     def __init__(self, raw: io.RawIOBase, packed_bytes: int) -> None:
         """Read its directory; raises as `ArchiveContents`."""
@@ -321,9 +408,9 @@ class ZipContents:
 
     def list_files(self) -> Iterator[PackedFile]:
         """Every file and link, by the directory alone."""
-        found = self._zip.infolist()
-        require_bounded(len(found), sum(info.file_size for info in found), self._packed_bytes)
-        for position, info in enumerate(found):
+        infos = self._zip.infolist()
+        require_bounded(len(infos), sum(info.file_size for info in infos), self._packed_bytes)
+        for position, info in enumerate(infos):
             name = _decode_name(info)
             if not name.endswith("/"):
                 mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
@@ -338,10 +425,10 @@ class ZipContents:
 
     def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
         """The first bytes of a file; all of them are compared with the directory's checksum."""
-        found = self._zip.infolist()
-        if position >= len(found) or _digest(found[position]) != digest:
+        infos = self._zip.infolist()
+        if position >= len(infos) or _digest(infos[position]) != digest:
             raise ChangedArchive
-        with translate_damage(*_BROKEN_ZIP), self._zip.open(found[position]) as file:
+        with translate_damage(*_BROKEN_ZIP), self._zip.open(infos[position]) as file:
             return file.read(limit_bytes)
 
     def close(self) -> None:
@@ -385,225 +472,119 @@ def _digest(info: ZipInfo) -> str:
     return f"{info.CRC:08x}-{info.file_size}"
 
 
-# FOLD sources.archive_file.kept_listing
-# The last listing of an archive, kept so that one which did not change is not read again.
-#
-# A cache that the archive's stamp makes exact, in the folder of what can be made again. Beside the files it
-# has the beginnings of those that had to be looked into, by their digests: they outlive a change of others.
+TAR_BLOCK_BYTES = 8 << 20  # read at once
+HARD_LINK_REASON = "hard link, not followed"
+SPARSE_REASON = "packed with its holes left out (tar --sparse), which is not read"
 
-ARCHIVE_LISTINGS = "archives"
-"""The folder, below that of what can be made again."""
-
-_VERSION = 1  # of what a listing has: one of another version is made again
-_MAX_HEAD_CHARS = 32_000_000  # of all beginnings together; others are read each time
-
-
-class KeptListing:
-    """The listing of one archive; nothing is read before `load`."""
-
-    def __init__(self, cache: Path, connection: ArchiveFileConnection) -> None:
-        self._file = cache / ARCHIVE_LISTINGS / build_listing_name(connection)
-        self._stamp = ""
-        self._files: Sequence[PackedFile] = ()
-        self._heads: dict[str, str] = {}
-        self._room = _MAX_HEAD_CHARS
-        self._is_saved = True
-
-    def load(self, stamp: str) -> Sequence[PackedFile] | None:
-        """The files at a stamp; None where they are not known."""
-        self._stamp = stamp
-        try:
-            kept: Any = json.loads(self._file.read_bytes())
-            if not is_object(kept) or kept.get("version") != _VERSION:
-                return None
-            self._heads = {str(digest): str(head) for digest, head in kept["heads"].items()}
-            self._room = _MAX_HEAD_CHARS - sum(map(len, self._heads.values()))
-            self._files = [PackedFile(*each) for each in kept["files"]]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return None
-        return self._files if kept["stamp"] == stamp else None
-
-    def keep(self, files: Sequence[PackedFile]) -> None:
-        """The files at the stamp that was asked for."""
-        held = {file.digest for file in files}
-        self._heads = {digest: head for digest, head in self._heads.items() if digest in held}
-        self._files, self._is_saved = files, False
-
-    def find_head(self, digest: str, size: int) -> bytes | None:
-        """The first bytes of a file, if so many are kept."""
-        head = self._heads.get(digest)
-        if head is None:
-            return None
-        found = zlib.decompress(b64decode(head))
-        return found[:size] if len(found) >= size else None
-
-    def keep_head(self, digest: str, head: bytes) -> None:
-        """Keep the first bytes of a file, as long as there is room."""
-        packed = b64encode(zlib.compress(head)).decode("ascii")
-        if len(packed) <= self._room:
-            self._heads[digest], self._room = packed, self._room - len(packed)
-            self._is_saved = False
-
-    def save(self) -> None:
-        """Write what is new, in one step; without it, the archive is read again."""
-        if self._is_saved:
-            return
-        kept = {"version": _VERSION, "stamp": self._stamp, "heads": self._heads}
-        text = json.dumps({**kept, "files": [astuple(file) for file in self._files]})
-        with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile("w", dir=self._file.parent, delete=False) as written:
-                written.write(text)
-            Path(written.name).replace(self._file)
-        self._is_saved = True
+_HASHED_BYTES = 1 << 20  # at once
+_MAX_HEADER_BYTES = 1 << 20  # which is read into memory
+_EXTENSIONS = frozenset(
+    (
+        *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+        *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    )
+)
+_BROKEN_TAR = (tarfile.TarError, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError)
 
 
-def build_listing_name(connection: ArchiveFileConnection) -> str:
-    """The name of the file that holds the listing of an archive."""
-    place = f"{connection.host or ''} {connection.location}"
-    if connection.object and connection.object.endpoint_url:
-        place += f" {connection.object.endpoint_url}"
-    return f"{sha256(place.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+class TarContents:
+    """A TAR archive that is open, as it is or packed by gzip.
 
-
-NESTED_REASON = "an archive inside of the archive, which is not unpacked"
-
-_NESTED = re.compile(r"\.(?:zip|tar|tgz|tar\.\w+|7z|rar)$", re.IGNORECASE)
-
-
-class ArchiveTree:
-    """The files of the archive that a connection names, by their paths without a folder that holds them all.
-
-    A file's revision is of its content alone, so that packing the same files again changes nothing; their
-    times, which packing may set, are not told.
+    TAR has no checksums of contents, so that listing reads all of them. A listing that ends without the
+    end's mark is an error: the rest is missing.
     """
 
-    def __init__(
-        self,
-        connection: ArchiveFileConnection,
-        selection: FileSelection,
-        *,
-        cache: Path,
-        sleep: Sleep = time.sleep,
-    ) -> None:
-        """`cache`: a folder for the listing."""
-        self._location = connection.location
-        self._selection = selection
-        self._place = open_place(connection, sleep=sleep)
-        self._kept = KeptListing(cache, connection)
-        self._stamp = ""
-        self._open_contents: ArchiveContents | None = None
+    def __init__(self, raw: io.RawIOBase, packed_bytes: int, *, is_gzip: bool) -> None:
+        self._packed_bytes = packed_bytes
+        self._bytes = io.BufferedReader(raw, TAR_BLOCK_BYTES)
+        # a position behind the last one is reached by reading on: documents are read in their order
+        self._unpacked = gzip.GzipFile(fileobj=self._bytes) if is_gzip else self._bytes
 
-    def list_entries(self) -> Iterator[FileEntry]:
-        """Every wanted file, in the archive's order; it is read if it changed since it was listed last.
+    def list_files(self) -> Iterator[PackedFile]:
+        """Every file and link; each file is read, and the archive up to its end."""
+        count = total = 0
+        with translate_damage(*_BROKEN_TAR):
+            self._unpacked.seek(0)
+            stream = cast(BinaryIO, self._unpacked)
+            with tarfile.TarFile(
+                fileobj=stream, tarinfo=_Header, encoding="utf-8", errors="surrogateescape"
+            ) as opened:
+                kept: list[tarfile.TarInfo] = vars(opened)["members"]
+                while (header := opened.next()) is not None:
+                    kept.clear()  # which has every header
+                    count, total = count + 1, total + header.size
+                    require_bounded(count, total, self._packed_bytes)
+                    if not header.isdir():
+                        yield self._to_file(header)
+            while block := self._unpacked.read(_HASHED_BYTES):  # gzip's checksum follows the end's mark
+                total += len(block)
+                require_bounded(0, total, self._packed_bytes)
 
-        Raises:
-            SourceRefused: the archive does not exist, refuses us, is damaged, or unpacks to too much.
-            SourceUnavailable: its place did not answer, or it changed meanwhile.
-        """
-        self._close_contents()
-        self._stamp, _ = self._place.read_stamp()
-        files = self._kept.load(self._stamp)
-        if files is None:
-            files = self._list_files()
-            self._kept.keep(files)
-        for file in files:
-            if entry := self._to_entry(file):
-                yield entry
-        self._kept.save()
-
-    def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
-        """The first bytes of a file, kept as long as the archive has it."""
-        size = min(limit_bytes, entry.size_bytes)
-        head = self._kept.find_head(entry.revision, size)
-        if head is None:
-            head = self._read_member(entry.locator, size)
-            self._kept.keep_head(entry.revision, head)
-        return head
-
-    def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
-        """A whole file; neither its author nor its last change are known.
-
-        Raises:
-            DocumentSkipped: it is too large.
-            SourceRefused, SourceUnavailable: as `list_entries`.
-        """
-        del path  # the position says it all
-        size = size_of(locator)
-        if size > limit_bytes:
-            raise DocumentSkipped(format_too_large(size, limit_bytes))
-        return FileContent(self._read_member(locator, size), None, None)
+    def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
+        """The first bytes of a file; all of them are compared with its digest."""
+        size = min(size_of(digest), limit_bytes)
+        with translate_damage(*_BROKEN_TAR):
+            self._unpacked.seek(position)
+            content = self._unpacked.read(size)
+        is_whole = size == size_of(digest)
+        if len(content) < size or (is_whole and _format_digest(sha256(content).hexdigest(), size) != digest):
+            raise ChangedArchive
+        return content
 
     def close(self) -> None:
-        """Close the archive, and free the connections."""
-        self._close_contents()
-        self._place.close()
+        """Free the archive's bytes."""
+        self._unpacked.close()
+        self._bytes.close()
 
-    def _list_files(self) -> Sequence[PackedFile]:
-        with self._translate_errors():
-            files = arrange_files(self._open_archive().list_files())
-            if self._has_changed():
-                raise ChangedArchive
-            return files
+    def _to_file(self, header: tarfile.TarInfo) -> PackedFile:
+        skip = _find_tar_reason(header)
+        digest = "0" if skip else self._hash_content(header.size)
+        return build_file(
+            header.name,
+            _format_digest(digest, header.size),
+            header.size,
+            header.offset_data,
+            executable=bool(header.mode & 0o111),
+            skip=skip,
+        )
 
-    def _to_entry(self, file: PackedFile) -> FileEntry | None:
-        path, skip = file.path, file.skip
-        if self._selection.is_pruned(path.rpartition("/")[0]):
-            return None
-        if skip is None and _NESTED.search(path):
-            if self._selection.is_pruned(path):
-                return None
-            skip = NESTED_REASON
-        elif not self._selection.accepts(path, executable=file.executable):
-            return None
-        return FileEntry(path, file.size_bytes, file.digest, f"{file.position}:{file.digest}", skip)
+    def _hash_content(self, size: int) -> str:
+        """The digest of what follows."""
+        hashed, left = sha256(), size
+        while left:
+            block = self._unpacked.read(min(left, _HASHED_BYTES))
+            if not block:
+                raise EOFError("it breaks off within a file")
+            hashed.update(block)
+            left -= len(block)
+        return hashed.hexdigest()
 
-    def _read_member(self, locator: str, size: int) -> bytes:
-        position, _, digest = locator.partition(":")
-        with self._translate_errors():
-            return self._open_archive().read(int(position), digest, size)
 
-    def _open_archive(self) -> ArchiveContents:
-        if self._open_contents is None:
-            stamp, size_bytes = self._place.read_stamp()
-            self._stamp = self._stamp or stamp
-            self._open_contents = _open_contents(self._place.open(), size_bytes)
-        return self._open_contents
+class _Header(tarfile.TarInfo):
+    """A header that is whole and of a sensible size, or an error: tarfile takes others for the end."""
 
-    def _close_contents(self) -> None:
-        if self._open_contents is not None:
-            self._open_contents.close()
-        self._open_contents = None
-
-    def _has_changed(self) -> bool:
-        return self._place.read_stamp()[0] != self._stamp
-
-    @contextmanager
-    def _translate_errors(self) -> Generator[None]:
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         try:
-            yield
-        except DamagedArchive as error:
-            if not self._has_changed():
-                raise SourceRefused(
-                    f"{self._location} is damaged, or no ZIP or TAR archive that "
-                    f"can be read ({error}): replace it"
-                ) from None
-            raise self._build_changed_error() from None
-        except ChangedArchive:
-            raise self._build_changed_error() from None
-
-    def _build_changed_error(self) -> SourceUnavailable:
-        return SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.EOFHeaderError:  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]  # typeshed lacks it
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"it breaks off, or is no TAR file: {error}") from None
+        if header.size < 0 or (header.type in _EXTENSIONS and header.size > _MAX_HEADER_BYTES):
+            raise tarfile.ReadError(f"a header of {header.size} bytes")
+        return header
 
 
-def _open_contents(raw: io.RawIOBase, size_bytes: int) -> ArchiveContents:
-    """What an archive holds, by its first bytes; closed where it is none."""
-    try:
-        start = raw.read(2)
-        raw.seek(0)
-        if start == b"PK":
-            return ZipContents(raw, size_bytes)
-        return TarContents(raw, size_bytes, is_gzip=start == b"\x1f\x8b")
-    except BaseException:
-        raw.close()
-        raise
+def _find_tar_reason(header: tarfile.TarInfo) -> str | None:
+    if header.issym():
+        return SYMLINK_REASON
+    if header.islnk():
+        return HARD_LINK_REASON
+    if header.issparse():
+        return SPARSE_REASON
+    return None if header.isreg() else NOT_REGULAR_REASON
+
+
+def _format_digest(hashed: str, size: int) -> str:
+    return f"{hashed[:32]}-{size}"

@@ -7,7 +7,7 @@ filters read of it are its document's too, so that it is found where the documen
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
@@ -63,7 +63,7 @@ class AttachmentReader:
     @property
     def version(self) -> str:
         """Changes whenever the same files may give other documents."""
-        formats = (extraction_version(f"file.{each}") for each in _PROBES)
+        formats = (extraction_version(f"file.{extension}") for extension in _PROBES)
         return hash_strings(_FORMAT_VERSION, self._settings.model_dump_json(), *formats, self._own)[:12]
 
     def close(self) -> None:
@@ -84,15 +84,9 @@ class AttachmentReader:
                 skip = format_too_large(size, settings.max_bytes)
             if len(seen) > settings.max_count:
                 skip = f"more than {settings.max_count} attachments at one document"
-            facts = (
-                attachment.revision,
-                name,
-                str(attachment.url),
-                str(attachment.author),
-                str(attachment.created),
-            )
+            shown = map(str, (attachment.url, attachment.author, attachment.created))
             version = hash_strings(_FORMAT_VERSION, extraction_version(name), self._own)[:12]
-            revision = f"{hash_strings(*facts)[:16]}:{version}"
+            revision = f"{hash_strings(attachment.revision, name, *shown)[:16]}:{version}"
             yield Item(uri, revision, skip=skip), attachment
 
     def read(self, source: ApiSource, item: Item, attachment: Attachment) -> Document:
@@ -123,7 +117,7 @@ class AttachmentReader:
 
 
 def attach(document: Document, parent: Document) -> Document:
-    """An attachment's document as it hangs on another; the same again for one that hangs already."""
+    """An attachment's document as it hangs on another. Idempotent."""
     name = _base_name(document.path)
     own = {key: value for key, value in document.metadata.items() if key not in _INHERITED_KEYS}
     inherited = {key: parent.metadata[key] for key in _INHERITED_KEYS if key in parent.metadata}
@@ -154,10 +148,8 @@ def open_attachment_reader(source: SourceConfig) -> Generator[AttachmentReader |
     Raises:
         ConfigError: a pattern is not one that gitignore knows, or an extractor cannot be loaded.
     """
-    wanted, extractor = source.attachments, source.files.extractor
-    reader = AttachmentReader(source.id, wanted, extractor) if wanted else None
-    try:
+    if not source.attachments:
+        yield None
+        return
+    with closing(AttachmentReader(source.id, source.attachments, source.files.extractor)) as reader:
         yield reader
-    finally:
-        if reader is not None:
-            reader.close()

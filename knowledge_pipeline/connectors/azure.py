@@ -22,20 +22,154 @@ from lxml import etree
 from knowledge_pipeline.config.connections import AzureConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
 from knowledge_pipeline.connectors.bucket_objects import FetchResult, ObjectInfo
-from knowledge_pipeline.connectors.http_retry import (
-    MAX_ATTEMPTS,
-    compute_backoff_s,
-    mount_retries,
-    read_complete,
-    to_source_error,
-)
+from knowledge_pipeline.connectors.http_bucket import HttpBucket
+from knowledge_pipeline.connectors.http_retry import mount_retries
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 
-# FOLD sources.bucket.azure_identity
-# Who asks Azure Blob Storage: an account's key, or a token of this machine's identity.
-#
-# API: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+_VERSION = "2021-12-02"  # of the protocol; the first ones list no name with U+FFFF
+_LISTING = {"restype": "container", "comp": "list", "maxresults": "5000"}  # the most that a page holds
+_SETTINGS = "connection.account and connection.endpoint_url"
+_SKIP_REASONS = {
+    "BlobArchived": "archived in a tier that has to be rehydrated before it can be read",
+    "BlobNotFound": DELETED_REASON,
+    "BlobUsesCustomerSpecifiedEncryption": "encrypted with a key that each request must carry",
+    "InvalidRange": "empty",
+}
+_PRIVATE_CODES = {"NoAuthenticationInformation", "PublicAccessNotPermitted", "ResourceNotFound"}
+
+
+class AzureContainer(HttpBucket):
+    """The container that a connection names; nothing is sent before the first call."""
+
+    def __init__(self, connection: AzureConnection, *, sleep: Sleep = time.sleep) -> None:
+        endpoint = connection.endpoint_url
+        service = f"Blob Storage at {urlsplit(endpoint).netloc}" if endpoint else "Azure Blob Storage"
+        super().__init__(service, _SETTINGS, sleep=sleep)
+        self._connection = connection
+        self._address = f"{connection.account_url}/{connection.container}"
+
+    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Every blob below a prefix, five thousand a call; names come in order, so that none is lost.
+
+        Raises:
+            ConfigError: the identity library is needed and not installed.
+            SourceRefused: the container does not exist or refuses us, or the endpoint is not Blob Storage.
+            SourceUnavailable: it did not answer, or limits us.
+        """
+        for page in self._iter_pages("marker", prefix=prefix or None):
+            for blob in page.findall("Blobs/Blob"):
+                if blob.findtext("Properties/ResourceType") != "directory":
+                    yield self._to_object_info(blob)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """The prefixes of what is below a prefix, each up to the next slash. Raises as `list_objects`."""
+        for page in self._iter_pages("marker", prefix=prefix or None, delimiter="/"):
+            yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
+
+    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
+        """The bytes of one blob from one on, as they are stored.
+
+        Raises:
+            DocumentSkipped: it is gone, archived, or not for us to read.
+            SourceRefused, SourceUnavailable: as `list_objects`.
+        """
+        payload, headers = self._read_range(f"{self._address}/{quote(key, safe='')}", limit_bytes, start_byte)
+        written = parsedate_to_datetime(headers["Last-Modified"])
+        return FetchResult(payload, headers.get("Content-Encoding", ""), written)
+
+    def _fetch_page(self, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
+        answer = self._request(self._address, params={**_LISTING, **parameters})
+        if answer.status_code != 200:
+            raise self._to_error(answer)
+        try:
+            page: Any = etree.fromstring(answer.content, etree.XMLParser(resolve_entities=False))
+        except etree.XMLSyntaxError:
+            raise self._build_listing_error() from None
+        container, marker = page.get("ContainerName"), page.find("NextMarker")
+        if page.tag != "EnumerationResults" or container != self._connection.container or marker is None:
+            raise self._build_listing_error()
+        return page, marker.text or None
+
+    def _to_object_info(self, blob: Any) -> ObjectInfo:
+        etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
+        if not etag or not (size or "").isdecimal():
+            raise self._build_listing_error()
+        # the ETag changes with each write
+        return ObjectInfo(self._name_of(blob), int(size), f"{etag}-{size}")
+
+    def _name_of(self, listed: Any) -> str:
+        name = listed.find("Name")
+        if name is None:
+            raise self._build_listing_error()
+        return unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
+
+    def _request(self, address: str, **options: Any) -> requests.Response:
+        return super()._request(address, allow_redirects=False, **options)
+
+    def _open_session(self) -> requests.Session:
+        session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
+        session.headers["x-ms-version"] = _VERSION
+        session.auth = build_auth(self._connection, self.service)
+        if self._connection.sas_token:
+            signed = self._connection.sas_token.get_secret_value().removeprefix("?")
+            session.params = dict(parse_qsl(signed))
+        return session
+
+    def _require_readable(self, response: requests.Response) -> None:
+        status, code = response.status_code, _code_of(response)
+        if code in _SKIP_REASONS:
+            raise DocumentSkipped(_SKIP_REASONS[code])
+        if status == 403 and code.startswith("Authorization"):
+            raise DocumentSkipped(f"the service forbids us to read it ({code})")
+        if status not in (200, 206):
+            raise self._to_error(response)
+
+    def _to_error(self, answer: requests.Response) -> Exception:
+        status, code = answer.status_code, _code_of(answer)
+        container = repr(self._connection.container)
+        if status in (408, 429) or status >= 500:
+            limits = "limits our calls" if status in (429, 503) else "failed"
+            return SourceUnavailable(f"{self.service} {limits} ({code}): try again later")
+        if self._connection.anonymous and (status in (401, 403) or code in _PRIVATE_CODES):
+            return SourceRefused(
+                f"{self.service} does not let anonymous callers list the container {container}: "
+                "leave out connection.anonymous and give connection.account_key or connection.sas_token"
+            )
+        if code == "KeyBasedAuthenticationNotPermitted":
+            return SourceRefused(
+                f"{self.service} takes no account keys: leave out connection.account_key and "
+                "connection.sas_token, and log in with `az login` or use the machine's identity"
+            )
+        if status == 401 or code == "AuthenticationFailed":
+            return SourceRefused(f"{self.service} does not accept the identity ({code}): {self._remedy}")
+        if status == 403:
+            return SourceRefused(
+                f"{self.service} does not let us list the container {container} ({code}): give the identity "
+                "the role Storage Blob Data Reader on it, a SAS the permissions read and list, and let "
+                "this machine through the account's firewall"
+            )
+        if status == 404:
+            return SourceRefused(f"{self.service} has no container {container}: correct connection.container")
+        return SourceRefused(
+            f"{self.service} refuses to answer ({code}): correct connection.container or {_SETTINGS}"
+        )
+
+    @property
+    def _remedy(self) -> str:
+        if self._connection.account_key:
+            return "correct connection.account and connection.account_key, and the clock of this machine"
+        if self._connection.sas_token:
+            return (
+                "make a new SAS for connection.sas_token: it may have expired, or belong to another container"
+            )
+        return "log in with `az login`, or set connection.account_key or connection.sas_token"
+
+
+def _code_of(answer: requests.Response) -> str:
+    """What went wrong, in the service's own words for programs."""
+    return answer.headers.get("x-ms-error-code") or str(answer.status_code)
+
 
 _SCOPE = "https://storage.azure.com/.default"
 _SIGNED_HEADERS = (
@@ -93,7 +227,10 @@ class _IdentityAuth:
 
 
 def _sign(request: requests.PreparedRequest, account: str, key: bytes) -> requests.PreparedRequest:
-    """Add the signature of a request that has no content."""
+    """Add the signature of a request that has no content.
+
+    API: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+    """
     request.headers["x-ms-date"] = formatdate(usegmt=True)
     address = urlsplit(str(request.url))
     headers = {name.lower(): str(value) for name, value in request.headers.items()}
@@ -108,190 +245,3 @@ def _sign(request: requests.PreparedRequest, account: str, key: bytes) -> reques
     signature = base64.b64encode(hmac.digest(key, "\n".join(lines).encode(), hashlib.sha256)).decode()
     request.headers["Authorization"] = f"SharedKey {account}:{signature}"
     return request
-
-
-_VERSION = "2021-12-02"  # of the protocol; the first ones list no name with U+FFFF
-_PAGE_SIZE = 5000  # the most that a page holds
-_SETTINGS = "connection.account and connection.endpoint_url"
-_SKIP_REASONS = {
-    "BlobArchived": "archived in a tier that has to be rehydrated before it can be read",
-    "BlobNotFound": DELETED_REASON,
-    "BlobUsesCustomerSpecifiedEncryption": "encrypted with a key that each request must carry",
-    "InvalidRange": "empty",
-}
-_PRIVATE_CODES = {"NoAuthenticationInformation", "PublicAccessNotPermitted", "ResourceNotFound"}
-
-
-class AzureContainer:
-    """The container that a connection names; nothing is sent before the first call."""
-
-    def __init__(self, connection: AzureConnection, *, sleep: Sleep = time.sleep) -> None:
-        self._connection = connection
-        self._sleep = sleep
-        endpoint = connection.endpoint_url
-        self.service = f"Blob Storage at {urlsplit(endpoint).netloc}" if endpoint else "Azure Blob Storage"
-        self._address = f"{connection.account_url}/{connection.container}"
-        self._session: requests.Session | None = None
-
-    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every blob below a prefix, five thousand a call; names come in order, so that none is lost.
-
-        Raises:
-            ConfigError: the identity library is needed and not installed.
-            SourceRefused: the container does not exist or refuses us, or the endpoint is not Blob Storage.
-            SourceUnavailable: it did not answer, or limits us.
-        """
-        for page in self._iter_pages({"prefix": prefix} if prefix else {}):
-            for blob in page.findall("Blobs/Blob"):
-                if blob.findtext("Properties/ResourceType") != "directory":
-                    yield self._to_object_info(blob)
-
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """The prefixes of what is below a prefix, each up to the next slash. Raises as `list_objects`."""
-        for page in self._iter_pages({"delimiter": "/"} | ({"prefix": prefix} if prefix else {})):
-            yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
-
-    def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
-        """The bytes of one blob from one on, as they are stored.
-
-        Raises:
-            DocumentSkipped: it is gone, archived, or not for us to read.
-            SourceRefused, SourceUnavailable: as `list_objects`.
-        """
-        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
-        headers = {"Range": wanted, "Accept-Encoding": "gzip"}  # gzip: unpacked by us
-        address = f"{self._address}/{quote(key, safe='')}"
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            with self._request(address, headers=headers, stream=True) as answer:
-                if answer.status_code not in (200, 206):
-                    raise self._to_read_error(answer)
-                payload = read_complete(answer, limit_bytes)
-                if payload is not None:
-                    written = parsedate_to_datetime(answer.headers["Last-Modified"])
-                    return FetchResult(payload, answer.headers.get("Content-Encoding", ""), written)
-            self._sleep(compute_backoff_s(attempt))
-        raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
-
-    def close(self) -> None:
-        """Free the connections."""
-        if self._session is not None:
-            self._session.close()
-        self._session = None
-
-    def _iter_pages(self, narrowed: Mapping[str, str]) -> Iterator[Any]:
-        query = {"restype": "container", "comp": "list", "maxresults": str(_PAGE_SIZE), **narrowed}
-        markers: set[str] = set()
-        while True:
-            page = self._fetch_page(query)
-            yield page
-            marker = page.findtext("NextMarker")
-            if not marker:
-                return
-            if marker in markers:
-                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
-            query["marker"] = marker
-            markers.add(marker)
-
-    def _fetch_page(self, query: Mapping[str, str]) -> Any:
-        answer = self._request(self._address, params=query)
-        if answer.status_code != 200:
-            raise self._to_error(answer)
-        try:
-            page: Any = etree.fromstring(answer.content, etree.XMLParser(resolve_entities=False))
-        except etree.XMLSyntaxError:
-            raise self._build_listing_error() from None
-        # without the checks, any other XML would be an empty container
-        container, marker = page.get("ContainerName"), page.find("NextMarker")
-        if page.tag != "EnumerationResults" or container != self._connection.container or marker is None:
-            raise self._build_listing_error()
-        return page
-
-    def _to_object_info(self, blob: Any) -> ObjectInfo:
-        etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
-        if not etag or not (size or "").isdecimal():
-            raise self._build_listing_error()
-        return ObjectInfo(
-            self._name_of(blob), int(size), f"{etag}-{size}"
-        )  # the ETag changes with each write
-
-    def _name_of(self, listed: Any) -> str:
-        name = listed.find("Name")
-        if name is None:
-            raise self._build_listing_error()
-        return unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
-
-    def _request(self, address: str, **options: Any) -> requests.Response:
-        if self._session is None:
-            self._session = self._open_session()
-        try:
-            return self._session.get(address, allow_redirects=False, **options)
-        except requests.RequestException as error:
-            raise to_source_error(self.service, error, setting=_SETTINGS) from None
-
-    def _open_session(self) -> requests.Session:
-        session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
-        session.headers["x-ms-version"] = _VERSION
-        session.auth = build_auth(self._connection, self.service)
-        if self._connection.sas_token:
-            signed = self._connection.sas_token.get_secret_value().removeprefix("?")
-            session.params = dict(parse_qsl(signed))
-        return session
-
-    def _to_read_error(self, answer: requests.Response) -> Exception:
-        code = _code_of(answer)
-        if code in _SKIP_REASONS:
-            return DocumentSkipped(_SKIP_REASONS[code])
-        if answer.status_code == 403 and code.startswith("Authorization"):
-            return DocumentSkipped(f"the service forbids us to read it ({code})")
-        return self._to_error(answer)
-
-    def _to_error(self, answer: requests.Response) -> Exception:
-        status, code = answer.status_code, _code_of(answer)
-        container = repr(self._connection.container)
-        if status in (408, 429) or status >= 500:
-            limits = "limits our calls" if status in (429, 503) else "failed"
-            return SourceUnavailable(f"{self.service} {limits} ({code}): try again later")
-        if self._connection.anonymous and (status in (401, 403) or code in _PRIVATE_CODES):
-            return SourceRefused(
-                f"{self.service} does not let anonymous callers list the container {container}: "
-                "leave out connection.anonymous and give connection.account_key or connection.sas_token"
-            )
-        if code == "KeyBasedAuthenticationNotPermitted":
-            return SourceRefused(
-                f"{self.service} takes no account keys: leave out connection.account_key and "
-                "connection.sas_token, and log in with `az login` or use the machine's identity"
-            )
-        if status == 401 or code == "AuthenticationFailed":
-            return SourceRefused(f"{self.service} does not accept the identity ({code}): {self._remedy}")
-        if status == 403:
-            return SourceRefused(
-                f"{self.service} does not let us list the container {container} ({code}): give the identity "
-                "the role Storage Blob Data Reader on it, a SAS the permissions read and list, and let "
-                "this machine through the account's firewall"
-            )
-        if status == 404:
-            return SourceRefused(f"{self.service} has no container {container}: correct connection.container")
-        return SourceRefused(
-            f"{self.service} refuses to answer ({code}): correct connection.container or {_SETTINGS}"
-        )
-
-    @property
-    def _remedy(self) -> str:
-        if self._connection.account_key:
-            return "correct connection.account and connection.account_key, and the clock of this machine"
-        if self._connection.sas_token:
-            return (
-                "make a new SAS for connection.sas_token: it may have expired, or belong to another container"
-            )
-        return "log in with `az login`, or set connection.account_key or connection.sas_token"
-
-    def _build_listing_error(self) -> SourceRefused:
-        return SourceRefused(
-            f"{self.service} answered with something other than a listing, as a login page or a proxy does: "
-            "correct connection.endpoint_url"
-        )
-
-
-def _code_of(answer: requests.Response) -> str:
-    """What went wrong, in the service's own words for programs."""
-    return answer.headers.get("x-ms-error-code") or str(answer.status_code)

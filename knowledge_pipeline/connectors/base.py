@@ -1,4 +1,4 @@
-"""The interface of every source: list items cheaply, and read one.
+"""The interfaces of sources: list items cheaply, and read one.
 
 A source knows nothing of the store. Its listing is complete or an exception: a listing that
 comes back short must raise, because documents that are not listed are archived.
@@ -124,18 +124,15 @@ class ApiSource(BatchSource):
         raise DocumentSkipped("a source that cannot download what its documents attach")
 
 
-# FOLD sources.listed
-# Sources whose every listing brings the text: what they list is complete, and compared as it is.
-#
-# They suit what a service has few of and gives no time of change for. A refresh lists all, so that what is
-# gone is archived at once; only where something changed, the list is read again, up to the last that
-# changed.
-
 Node = dict[str, Any]
 
 
 class ListedSource(BatchSource):
-    """A source that reads documents by listing them; nothing is sent before the first call of a method."""
+    """A source whose listings bring the text; nothing is sent before the first call of a method.
+
+    It suits what a service has few of and gives no time of change for. A refresh lists all, so that what is
+    gone is archived at once; where something changed, the list is read again, up to the last change.
+    """
 
     @abstractmethod
     def iter_entries(self) -> Iterator[tuple[Item, Node]]:
@@ -168,17 +165,14 @@ def build_revision(version: str, node: Node) -> str:
     return f"{version}:{hash_strings(json.dumps(node, sort_keys=True))[:32]}"
 
 
-# FOLD sources.path_encoding
-# File paths as bytes, as text, and as uris that are always valid UTF-8.
-#
-# Inside `sources` a path is text in which bytes that are not UTF-8 are lone surrogates ("surrogateescape"),
-# whatever the locale. It leaves this folder as a uri or as shown text.
-
 _TO_ESCAPE = re.compile("[%\udc80-\udcff]")
 
 
 def decode_path(raw: bytes) -> str:
-    """A path that the system or git gave."""
+    """A path of the system or of git as text, in which bytes that are not UTF-8 are lone surrogates.
+
+    Whatever the locale, paths are such text inside of this folder; they leave it as uris or as shown text.
+    """
     return raw.decode("utf-8", "surrogateescape")
 
 

@@ -15,7 +15,6 @@ from knowledge_pipeline.config.organisations import (
     OrganisationMember,
 )
 from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.bucket_objects import Bucket
 from knowledge_pipeline.connectors.buckets import build_bucket_web_prefix, folder_of, open_bucket
 from knowledge_pipeline.errors import SourceRefused
 
@@ -36,11 +35,14 @@ def list_members(
         SourceUnavailable: it did not answer, or not to the end.
     """
     folder = folder_of(connection.prefix)
-    place = connection.at(folder)
-    web_prefix, is_empty = build_bucket_web_prefix(place), True
+    searched = connection.at(folder)
+    web_prefix, is_empty = build_bucket_web_prefix(searched), True
     is_packed = isinstance(connection, BucketArchivesConnection)
-    with closing(open_bucket(place, sleep=sleep)) as bucket:
-        for key in _list_archives(bucket, folder) if is_packed else bucket.list_folders(folder):
+    with closing(open_bucket(searched, sleep=sleep)) as bucket:
+        keys = bucket.list_folders(folder)
+        if is_packed:
+            keys = (info.key for info in bucket.list_objects(folder) if ARCHIVE_NAME.search(info.key))
+        for key in keys:
             name = key.removeprefix(folder)
             if name != "/" and not _NOT_UTF8.search(key):
                 is_empty = False
@@ -49,9 +51,5 @@ def list_members(
     if is_empty:
         what = "archive (.zip, .tar, .tar.gz, .tgz)" if is_packed else "folder"
         raise SourceRefused(
-            f"{place.location} holds no {what}: correct connection.prefix, below which each member has one"
+            f"{searched.location} holds no {what}: correct connection.prefix, below which each member has one"
         )
-
-
-def _list_archives(bucket: Bucket, folder: str) -> Iterator[str]:
-    return (each.key for each in bucket.list_objects(folder) if ARCHIVE_NAME.search(each.key))

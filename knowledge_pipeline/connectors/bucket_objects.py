@@ -12,7 +12,7 @@ from typing import Protocol
 class ObjectInfo:
     """One object as its bucket lists it."""
 
-    key: str  # bytes that are not UTF-8 as in `path_encoding`
+    key: str  # bytes that are not UTF-8 as in `decode_path`
     size_bytes: int
     revision: str
     locator: str = ""

@@ -55,8 +55,8 @@ class BucketTree:
         """The first bytes of a file; DocumentSkipped where it cannot be read."""
         if not entry.size_bytes:
             return b""  # there is no first byte to ask for
-        found = self._bucket.read(self._folder + entry.path, entry.locator, limit_bytes)
-        return _decompress(found, limit_bytes)[:limit_bytes]
+        result = self._bucket.read(self._folder + entry.path, entry.locator, limit_bytes)
+        return _decompress(result, limit_bytes)[:limit_bytes]
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file and when it was last written; its author is not known.
@@ -65,13 +65,13 @@ class BucketTree:
             DocumentSkipped: it is gone, too large, archived, or not for us to read.
             SourceRefused, SourceUnavailable: as `list_entries`.
         """
-        found = self._bucket.read(self._folder + path, locator, limit_bytes)
-        payload = found.payload
+        result = self._bucket.read(self._folder + path, locator, limit_bytes)
+        payload = result.payload
         if len(payload) <= limit_bytes:
-            payload = _decompress(found, limit_bytes)
+            payload = _decompress(result, limit_bytes)
         if len(payload) > limit_bytes:
             raise DocumentSkipped(format_too_large(len(payload), limit_bytes))
-        return FileContent(payload, None, found.last_modified)
+        return FileContent(payload, None, result.last_modified)
 
     def close(self) -> None:
         """Free the connections."""

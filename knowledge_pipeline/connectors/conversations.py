@@ -1,8 +1,7 @@
-"""Pull requests, issues and discussions of GitHub and GitLab: listed, then read in batches.
+"""Conversations as text, and what GitHub and GitLab have in common of them.
 
-A subclass lists and reads them, and writes the turns of one. The GraphQL nodes of both use the same
-names, by aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`,
-`updatedAt`, `mergedAt`.
+A conversation is a ticket, a pull request, an issue, a thread: its text, its turns, its diffs. Subclasses of
+`ConversationSource` and `ReleaseSource` list and read those of one service.
 """
 
 from __future__ import annotations
@@ -24,12 +23,6 @@ from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefuse
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since, parse_time
 
-# FOLD sources.conversation
-# The text of a conversation: a ticket, a pull request, a thread.
-#
-# Each turn but the first begins with a line that names its author and day. The document's metadata lists
-# the turns under `segments`; the chunker keeps them whole.
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -46,7 +39,8 @@ class Turn:
 def format_conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[dict[str, Any]]]:
     """The text of a conversation, and its segments: `start_char`, `kind`; where known `author`, `at`, `url`.
 
-    The title is the first line and belongs to the first segment. Turns without text are left out.
+    The title is the first line and belongs to the first segment. Turns without text are left out. Each turn
+    but the first begins with a line that names its author and day. The chunker keeps segments whole.
     """
     parts = [title.strip() or "(no title)"]
     segments: list[dict[str, Any]] = []
@@ -61,8 +55,8 @@ def format_conversation(title: str, turns: Iterable[Turn]) -> tuple[str, list[di
         if not segments and not first:  # a title without a description is a segment of its own
             segments.append({"start_char": 0, "kind": "title"})
             start = length + 2
-        known = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
-        segment = {name: value for name, value in known.items() if value}
+        optional = {"author": turn.author, "at": turn.at.isoformat() if turn.at else None, "url": turn.url}
+        segment = {name: value for name, value in optional.items() if value}
         segments.append({"start_char": start, "kind": turn.kind, **segment})
         parts.append(part)
         length += 2 + len(part)
@@ -76,9 +70,6 @@ def _format_turn_header(turn: Turn) -> str:
     day = f", {turn.at.date().isoformat()}" if turn.at else ""
     return f"{turn.kind[:1].upper()}{turn.kind[1:]}{by}{on}{day}:"
 
-
-# FOLD sources.diffs
-# The diff of a pull request or a merge request: a turn for each hunk, with the place that it changes.
 
 MAX_DIFF_CHARS = 100_000  # of one pull request
 MAX_HUNK_LINES = 200  # a new file is one hunk
@@ -120,7 +111,9 @@ def iter_diff_turns(
     length = left_out = 0
     for file in files:
         for hunk in _split_hunks(file.patch):
-            text = _format_bounded(hunk)
+            text = fence_diff(hunk[: MAX_HUNK_LINES + 1], "\n".join(hunk))
+            if (more := len(hunk) - 1 - MAX_HUNK_LINES) > 0:
+                text += f"\n{more} more lines are left out."
             length += len(text)
             if length > MAX_DIFF_CHARS:
                 left_out += 1
@@ -151,21 +144,14 @@ def _split_hunks(patch: str) -> Iterator[list[str]]:
         yield hunk
 
 
-def _format_bounded(hunk: list[str]) -> str:
-    heading, *lines = hunk
-    text = fence_diff([heading, *lines[:MAX_HUNK_LINES]], "\n".join(hunk))
-    more = len(lines) - MAX_HUNK_LINES
-    return f"{text}\n{more} more lines are left out." if more > 0 else text
-
-
 def _format_location(path: str, heading: str) -> str:
     """ "src/auth.py lines 10-24 in def pay(order)": lines of the new file, of the old one if none is left."""
-    found = _HEADING.match(heading)
-    assert found is not None, heading
-    old, old_count, new, new_count = found.groups()
+    match = _HEADING.match(heading)
+    assert match is not None, heading
+    old, old_count, new, new_count = match.groups()
     start, count = (int(old), int(old_count or 1)) if new_count == "0" else (int(new), int(new_count or 1))
     lines = f"lines {start}-{start + count - 1}" if count > 1 else f"line {start}"
-    function = heading[found.end() :].strip()[:_FUNCTION_CHARS].rstrip(" :{")
+    function = heading[match.end() :].strip()[:_FUNCTION_CHARS].rstrip(" :{")
     short = path if len(path) <= _PATH_CHARS else f"…{path[-_PATH_CHARS:]}"
     return " ".join(f"{short} {lines}{f' in {function}' if function else ''}".split())
 
@@ -260,7 +246,12 @@ class ChangedFiles:
 
 
 class ConversationSource(ApiSource, Generic[BatchT]):
-    """Pull requests or issues of one repository. `BatchT` is the response to a query about several."""
+    """Pull requests, issues or discussions of one repository: listed, then read in batches.
+
+    `BatchT` is the response to a query about several. The nodes of both services use the same names, by
+    aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`, `updatedAt`,
+    `mergedAt`.
+    """
 
     full_listing_interval = timedelta(days=1)
 
@@ -358,7 +349,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         turns = [description, *self.iter_reply_turns(node)]
         wanted = [turn for turn in turns if _PARTS.get(turn.kind) in (None, *self._filters.parts)]
         text, segments = format_conversation(title, [*wanted, *self._iter_diff_turns(uri, node)])
-        known = {name: value for name, value in self.build_metadata(node).items() if value is not None}
+        metadata = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
             text=text,
@@ -368,7 +359,7 @@ class ConversationSource(ApiSource, Generic[BatchT]):
             url=node["url"],
             author=author_name(node),
             last_modified=parse_time(node["listedAt"]),
-            metadata={**known, "segments": segments},
+            metadata={**metadata, "segments": segments},
             attachments=tuple(self.find_attachments(text)),
         )
 
@@ -382,9 +373,9 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         """Those of the documents that are there and wanted, by their numbers, fifty a call."""
-        named = (uri.partition("/") for uri in uris)
+        parts = (uri.partition("/") for uri in uris)
         numbers = [
-            int(number) for kind, _, number in named if kind == self.kind and _NUMBER.fullmatch(number)
+            int(number) for kind, _, number in parts if kind == self.kind and _NUMBER.fullmatch(number)
         ]
         for start in range(0, len(numbers), _NAMED_BATCH_SIZE):
             yield from self.list_by_number(numbers[start : start + _NAMED_BATCH_SIZE])
@@ -413,8 +404,8 @@ class ConversationSource(ApiSource, Generic[BatchT]):
             return
         paths, at = self._filters.changed_paths, node.get("mergedAt") or node["createdAt"]
         files = self.list_file_diffs(uri, node)
-        taken = [file for file in files if paths is None or paths.accepts([file.path])]
-        yield from iter_diff_turns(taken, author_name(node), parse_time(at))
+        wanted = [file for file in files if paths is None or paths.accepts([file.path])]
+        yield from iter_diff_turns(wanted, author_name(node), parse_time(at))
 
     def _oldest_update(self) -> datetime:
         return parse_since(self._filters.since or self.default_since)
@@ -450,19 +441,15 @@ def build_mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
     return [{"kind": kind, "target": target} for target in sorted(set(targets))]
 
 
-# FOLD sources.releases
-# Releases of GitHub and GitLab: their notes, and the names of their assets.
-#
-# A subclass lists them; the nodes of both use the same names: `tag`, `name`, `notes`, `publishedAt`,
-# `updatedAt`, `author`, `commit`, `status`, `assets` (their first `names`, and whether there are `more`).
-
-"""Changes whenever the same responses may make another document."""
-
 MAX_ASSETS = 100  # named in the text and in the metadata
 
 
 class ReleaseSource(ListedSource):
-    """One document per release: "release/v1.2"."""
+    """One document per release: "release/v1.2".
+
+    The nodes of both services use the same names: `tag`, `name`, `notes`, `publishedAt`, `updatedAt`,
+    `author`, `commit`, `status`, `assets` (their first `names`, and whether there are `more`).
+    """
 
     def __init__(self, filters: ConversationFilters, project: str) -> None:
         """Raises ConfigError where `since` is not a date."""

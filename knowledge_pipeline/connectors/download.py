@@ -162,9 +162,7 @@ def _read_body(response: requests.Response, name: str, max_bytes: int) -> bytes:
         if len(payload) > max_bytes:
             raise DocumentSkipped(f"larger than {max_bytes} bytes, whatever the service says of its size")
     head = bytes(payload[:1024]).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if not is_page and head.startswith((b"<!doctype html", b"<html")):
-        raise DocumentSkipped(_SIGN_IN_REASON)
-    if is_page and b'type="password"' in payload:
+    if b'type="password"' in payload if is_page else head.startswith((b"<!doctype html", b"<html")):
         raise DocumentSkipped(_SIGN_IN_REASON)
     return bytes(payload)
 

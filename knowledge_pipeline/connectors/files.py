@@ -1,4 +1,7 @@
-"""Sources whose documents are files of a tree: code, markdown, openapi, files."""
+"""Sources whose documents are files of a tree (code, markdown, openapi, files), and the tree of a folder.
+
+Symbolic links are never followed, and a repository inside of a folder is a source of its own.
+"""
 
 from __future__ import annotations
 
@@ -41,81 +44,12 @@ from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, Extrac
 from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
 from knowledge_pipeline.text import detect_language, is_code
 
-# FOLD sources.files.titles
-# The title of a text document: its front matter's, its first heading, or its file name.
-
-_TITLE_FIELD = re.compile(
-    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
-)
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
-_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
-_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
-_SCANNED_CHARS = 65_536
-_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
-
-
-def extract_title(path: str, text: str, language: str | None) -> str:
-    """The title that a document gives itself, else its file name."""
-    found = ""
-    if language == "markdown":
-        found = _extract_markdown_title(text[:_SCANNED_CHARS])
-    elif language == "rst":
-        found = _extract_rst_title(text[:_SCANNED_CHARS])
-    return found or path.rpartition("/")[2]
-
-
-def _extract_markdown_title(text: str) -> str:
-    front = locate_front_matter(text)
-    if front is not None and front.end is not None and front.delimiter == "---":
-        if (named := _TITLE_FIELD.search(front.inner)) and (title := named["title"].strip()):
-            return title
-        text = text[front.end :]
-    fence, above = "", ""
-    for line in _split_lines(text):
-        mark = _FENCE.match(line)
-        if fence:
-            fence = "" if mark and mark[1].startswith(fence) else fence
-        elif mark:
-            fence, above = mark[1], ""
-        elif heading := _ATX.match(line):
-            if title := _strip_markup(heading["title"]):
-                return title
-        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
-            return title
-        else:
-            above = line
-    return ""
-
-
-def _extract_rst_title(text: str) -> str:
-    above = ""
-    for line in _split_lines(text):
-        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
-        if may_be_title and _UNDERLINE.match(line):
-            return _strip_markup(above)
-        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
-    return ""
-
-
-def _split_lines(text: str) -> list[str]:
-    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
-
-
-def _strip_markup(heading: str) -> str:
-    return " ".join(_INLINE_MARKUP.sub("", heading).split())
-
-
-# FOLD sources.files.trees
-# A tree of files, wherever it lies: what a folder and a commit have in common.
-
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """One file that the source's selection wants, as its tree lists it."""
 
-    path: str  # POSIX, relative to the tree's root; see `path_encoding`
+    path: str  # POSIX, relative to the tree's root; see `decode_path`
     size_bytes: int
     revision: str
     locator: str
@@ -227,12 +161,12 @@ class FileSource(Source):
         with _listed_items_lock:
             earlier, listed = _listed_items.get(self.memory, {}), dict[int, _ListedItem]()
         for entry in self.tree.list_entries():
-            known = earlier.get(id(entry))
-            if known is None or known.entry is not entry:
-                known = _ListedItem(entry, self._list_entry(entry))
-            listed[id(entry)] = known
-            if known.item is not None:
-                yield known.item
+            listing = earlier.get(id(entry))
+            if listing is None or listing.entry is not entry:
+                listing = _ListedItem(entry, self._list_entry(entry))
+            listed[id(entry)] = listing
+            if listing.item is not None:
+                yield listing.item
         if len(listed) <= _MAX_REMEMBERED_ITEMS:
             with _listed_items_lock:
                 _listed_items[self.memory] = listed
@@ -333,98 +267,6 @@ def build_openapi_filter(tree: FileTree) -> EntryFilter:
     return is_listed
 
 
-# FOLD sources.files.gitignore
-# `.gitignore` files of a folder, at every level, as git applies them.
-#
-# A rule in a deeper folder wins over one above; nothing below an ignored folder can be brought back. Unlike
-# git, a file that is tracked although a rule names it is left out: the index of git is not read.
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """The rules that hold in one folder of a walk: its own before those from above it."""
-
-    spec: GitIgnoreSpec
-    folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
-    root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
-    parent: IgnoreRules | None = None
-
-    def ignores(self, path: str) -> bool:
-        """Whether a file, or a folder (with a slash at its end), is ignored."""
-        rules: IgnoreRules | None = self
-        while rules is not None:
-            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
-            if (verdict := rules.spec.check_file(seen).include) is not None:
-                return verdict
-            rules = rules.parent
-        return False
-
-
-def load_root_rules(root: Path) -> IgnoreRules | None:
-    """The rules that hold in the folder where a walk begins.
-
-    Those of the repository around it hold too, unless they ignore the folder itself: it
-    was asked for by name.
-    """
-    outer: IgnoreRules | None = None
-    for folder in _list_folders_from_repository(root):
-        above = f"{root.relative_to(folder).as_posix()}/"
-        outer = _add_rules_of(folder, outer, root_prefix=above)
-        if outer is not None and outer.ignores(""):
-            outer = None
-            break
-    return _add_rules_of(root, outer)
-
-
-def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
-    """The rules that hold in a folder of the walk, given those of the folder above."""
-    spec = _load_spec(folder / ".gitignore")
-    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
-
-
-def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
-    for name in (".git/info/exclude", ".gitignore"):
-        if (spec := _load_spec(folder / name)) is not None:
-            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
-    return outer
-
-
-def _list_folders_from_repository(root: Path) -> list[Path]:
-    """The folders above `root` that lie in the same repository, outermost first; itself not."""
-    folders = [root, *root.parents]
-    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    return folders[repository:0:-1]
-
-
-def _load_spec(file: Path) -> GitIgnoreSpec | None:
-    """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
-    try:
-        if file.is_symlink() or not file.is_file():
-            return None
-        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError as error:
-        raise SourceRefused(
-            f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
-        ) from error
-    return GitIgnoreSpec.from_lines(_iter_valid_lines(text))
-
-
-def _iter_valid_lines(text: str) -> Iterator[str]:
-    """The lines that are patterns; git passes over the others without a word."""
-    for line in text.split("\n"):
-        try:
-            GitIgnoreSpec.from_lines([line.removesuffix("\r")])
-        except ValueError:
-            continue
-        yield line.removesuffix("\r")
-
-
-# FOLD sources.files.local
-# Files of a folder of this machine, as they lie there now.
-#
-# Nothing is followed out of the folder: symbolic links are not, and a repository inside the folder is a
-# source of its own.
-
 SUBMODULE_REASON = "git submodule; declare it as a source of its own"
 NOT_REGULAR_REASON = "not a regular file"
 SYMLINK_REASON = "symbolic link, not followed"
@@ -432,7 +274,7 @@ _PERMANENT_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, er
 
 
 class LocalTree:
-    """The files of a folder; `.gitignore` files are honoured, and nothing is cached."""
+    """The files of a folder as they are now; `.gitignore` files are honoured, and nothing is cached."""
 
     def __init__(self, root: Path, selection: FileSelection) -> None:
         self._root = root.expanduser().absolute()
@@ -446,16 +288,16 @@ class LocalTree:
             SourceUnavailable: reading the folder failed otherwise, or it changed meanwhile.
         """
         if not self._root.is_dir():
-            found = "is not a folder" if self._root.exists() else "does not exist"
-            raise SourceRefused(f"the folder {self._root} {found}: correct connection.path")
+            entries = "is not a folder" if self._root.exists() else "does not exist"
+            raise SourceRefused(f"the folder {self._root} {entries}: correct connection.path")
         pending: list[tuple[str, IgnoreRules | None]] = [("", load_root_rules(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
-            found = self._scan_folder(folder)
-            if folder and any(entry.name == b".gitignore" for entry in found):
+            entries = self._scan_folder(folder)
+            if folder and any(entry.name == b".gitignore" for entry in entries):
                 rules = load_folder_rules(Path(os.fsdecode(self._encode_location(folder))), folder, rules)
             below: list[tuple[str, IgnoreRules | None]] = []
-            for entry in found:
+            for entry in entries:
                 path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._to_entries(entry, path, rules)
@@ -499,16 +341,16 @@ class LocalTree:
     def _scan_folder(self, folder: str) -> list[os.DirEntry[bytes]]:
         location = self._encode_location(folder)
         try:
-            with os.scandir(location) as found:
-                return sorted(found, key=lambda entry: entry.name)
+            with os.scandir(location) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            place = os.fsencode(self._root / folder).decode("utf-8", "replace")
+            shown = os.fsencode(self._root / folder).decode("utf-8", "replace")
             why = error.strerror or "input/output error"
             if error.errno in _PERMANENT_ERRNOS:
                 raise SourceRefused(
-                    f"the folder {place} cannot be listed ({why}): make it readable, or exclude it"
+                    f"the folder {shown} cannot be listed ({why}): make it readable, or exclude it"
                 ) from error
-            raise SourceUnavailable(f"listing the folder {place} failed ({why}): try again later") from error
+            raise SourceUnavailable(f"listing the folder {shown} failed ({why}): try again later") from error
 
     def _to_entries(
         self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
@@ -559,11 +401,83 @@ def _unreadable_reason(error: OSError) -> str:
     return f"cannot be read ({error.strerror or 'input/output error'})"
 
 
-# FOLD sources.files.folder_changes
-# Which changes of a folder can concern a source, by their paths alone.
-#
-# Cheap and generous: nothing is read but `.gitignore` files, and what is let through only asks for a
-# refresh, which knows what really changed.
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules of `.gitignore` files that hold in one folder of a walk: its own before those from above it.
+
+    Nothing below an ignored folder can be brought back. Unlike with git, a tracked file that a rule names is
+    left out: the index of git is not read.
+    """
+
+    spec: GitIgnoreSpec
+    folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
+    root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
+    parent: IgnoreRules | None = None
+
+    def ignores(self, path: str) -> bool:
+        """Whether a file, or a folder (with a slash at its end), is ignored."""
+        rules: IgnoreRules | None = self
+        while rules is not None:
+            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
+            if (verdict := rules.spec.check_file(seen).include) is not None:
+                return verdict
+            rules = rules.parent
+        return False
+
+
+def load_root_rules(root: Path) -> IgnoreRules | None:
+    """The rules that hold in the folder where a walk begins.
+
+    Those of the repository around it hold too, unless they ignore the folder itself: it
+    was asked for by name.
+    """
+    outer: IgnoreRules | None = None
+    folders = [root, *root.parents]
+    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    for folder in folders[repository:0:-1]:  # those above `root` in the same repository, outermost first
+        above = f"{root.relative_to(folder).as_posix()}/"
+        outer = _add_rules_of(folder, outer, root_prefix=above)
+        if outer is not None and outer.ignores(""):
+            outer = None
+            break
+    return _add_rules_of(root, outer)
+
+
+def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
+    """The rules that hold in a folder of the walk, given those of the folder above."""
+    spec = _load_spec(folder / ".gitignore")
+    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
+
+
+def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
+    for name in (".git/info/exclude", ".gitignore"):
+        if (spec := _load_spec(folder / name)) is not None:
+            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
+    return outer
+
+
+def _load_spec(file: Path) -> GitIgnoreSpec | None:
+    """The rules of one file; None if there is none, or a symbolic link, which git passes over too."""
+    try:
+        if file.is_symlink() or not file.is_file():
+            return None
+        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise SourceRefused(
+            f"{file} cannot be read ({error.strerror}), so what it ignores is not known: make it readable"
+        ) from error
+    return GitIgnoreSpec.from_lines(_iter_valid_lines(text))
+
+
+def _iter_valid_lines(text: str) -> Iterator[str]:
+    """The lines that are patterns; git passes over the others without a word."""
+    for line in text.split("\n"):
+        try:
+            GitIgnoreSpec.from_lines([line.removesuffix("\r")])
+        except ValueError:
+            continue
+        yield line.removesuffix("\r")
+
 
 _REF_ENTRIES = frozenset({"HEAD", "packed-refs", "refs", "reftable", "worktrees"})
 
@@ -589,8 +503,10 @@ def is_affected_by(
 ) -> bool:
     """Whether any of the changed paths may change what a source lists.
 
+    Cheap and generous: only `.gitignore` files are read, and a refresh knows what really changed.
+
     Args:
-        source: one with a `watched_folder`.
+        source: one for which `find_watched_folder` has a folder.
         folder: that folder.
         changed: absolute paths of files and folders in it that came, changed or went.
         store: a folder that never concerns it: our own tables may lie inside.
@@ -655,10 +571,10 @@ def _find_git_folder(checkout: Path) -> Path:
     """Where the branches of a checkout are kept; the checkout itself where there is no repository yet."""
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        found = run_git(arguments, repository=git_folder_of(checkout))
+        output = run_git(arguments, repository=git_folder_of(checkout))
     except (GitError, SourceRefused, OSError):
         return checkout
-    return Path(found.decode("utf-8", "surrogateescape").strip())
+    return Path(output.decode("utf-8", "surrogateescape").strip())
 
 
 def _is_ref_change(path: Path) -> bool:
@@ -666,12 +582,68 @@ def _is_ref_change(path: Path) -> bool:
     return not parts or (parts[0] in _REF_ENTRIES and not path.name.endswith(".lock"))
 
 
-# FOLD sources.files.original
-# From a document back to the bytes of the file that it was read from.
-#
-# A document is text: its byte order mark is gone, and its line ends are one character. What that cannot
-# tell is kept in the document's metadata, under `original`: nothing for the usual file (UTF-8, no mark,
-# "\n"), a few words for a file that is regular in another way, else the file itself.
+_TITLE_FIELD = re.compile(
+    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
+)
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
+_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
+_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
+_SCANNED_CHARS = 65_536
+_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
+
+
+def extract_title(path: str, text: str, language: str | None) -> str:
+    """The title that a document gives itself, else its file name."""
+    title = ""
+    if language == "markdown":
+        title = _extract_markdown_title(text[:_SCANNED_CHARS])
+    elif language == "rst":
+        title = _extract_rst_title(text[:_SCANNED_CHARS])
+    return title or path.rpartition("/")[2]
+
+
+def _extract_markdown_title(text: str) -> str:
+    front = locate_front_matter(text)
+    if front is not None and front.end is not None and front.delimiter == "---":
+        if (match := _TITLE_FIELD.search(front.inner)) and (title := match["title"].strip()):
+            return title
+        text = text[front.end :]
+    fence, above = "", ""
+    for line in _split_lines(text):
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence, above = mark[1], ""
+        elif heading := _ATX.match(line):
+            if title := _strip_markup(heading["title"]):
+                return title
+        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
+            return title
+        else:
+            above = line
+    return ""
+
+
+def _extract_rst_title(text: str) -> str:
+    above = ""
+    for line in _split_lines(text):
+        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
+        if may_be_title and _UNDERLINE.match(line):
+            return _strip_markup(above)
+        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
+    return ""
+
+
+def _split_lines(text: str) -> list[str]:
+    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
+
+
+def _strip_markup(heading: str) -> str:
+    return " ".join(_INLINE_MARKUP.sub("", heading).split())
+
 
 ORIGINAL_KEY = "original"
 """Key of a document's metadata. It may hold what a sanitizer would take out: not for chunks."""
@@ -686,7 +658,11 @@ _BYTE_ORDER_MARKS = {
 
 
 def build_original_metadata(text: str, payload: bytes) -> dict[str, Any]:
-    """Metadata from which `original_bytes` makes `payload` of `text`; empty for the usual file."""
+    """Metadata from which `restore_original_bytes` makes `payload` of `text`.
+
+    Empty for the usual file (UTF-8, no mark, "\\n"), a few words for a file that is regular in another way,
+    else the file itself.
+    """
     ways: list[dict[str, Any]] = [{}, {ORIGINAL_KEY: {"newlines": "crlf"}}]
     for encoding, mark in _BYTE_ORDER_MARKS.items():
         if payload.startswith(mark):

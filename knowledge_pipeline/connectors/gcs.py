@@ -16,13 +16,8 @@ import requests
 from knowledge_pipeline.config.connections import GcsConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
 from knowledge_pipeline.connectors.bucket_objects import FetchResult, ObjectInfo
-from knowledge_pipeline.connectors.http_retry import (
-    MAX_ATTEMPTS,
-    compute_backoff_s,
-    mount_retries,
-    read_complete,
-    to_source_error,
-)
+from knowledge_pipeline.connectors.http_bucket import HttpBucket
+from knowledge_pipeline.connectors.http_retry import mount_retries, to_source_error
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.text import is_object
@@ -32,21 +27,19 @@ _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
 _LISTING_FIELDS = "kind,nextPageToken,items(name,size,etag,updated,contentEncoding)"
 _FOLDER_FIELDS = "kind,nextPageToken,prefixes"
-_PAGE_SIZE = 1000
 _SKIP_REASONS = {403: "the service forbids us to read it (403)", 404: DELETED_REASON, 416: "empty"}
 
 
-class GcsBucket:
+class GcsBucket(HttpBucket):
     """The bucket that a connection names; nothing is sent before the first call."""
 
     def __init__(self, connection: GcsConnection, *, sleep: Sleep = time.sleep) -> None:
-        self._connection = connection
-        self._sleep = sleep
         endpoint = connection.endpoint_url
-        self.service = f"Cloud Storage at {urlsplit(endpoint).netloc}" if endpoint else "Google Cloud Storage"
+        service = f"Cloud Storage at {urlsplit(endpoint).netloc}" if endpoint else "Google Cloud Storage"
+        super().__init__(service, "connection.endpoint_url", sleep=sleep)
+        self._connection = connection
         self._base = (endpoint or _API).rstrip("/")
         self._objects = f"storage/v1/b/{quote(connection.bucket, safe='')}/o"
-        self._session: requests.Session | None = None
 
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         """Every object below a prefix, a thousand a call; names come in order, so that none is lost.
@@ -56,33 +49,19 @@ class GcsBucket:
             SourceRefused: the bucket does not exist or refuses us, or the endpoint is not Cloud Storage.
             SourceUnavailable: it did not answer, or limits us.
         """
-        for page in self._iter_pages(prefix, fields=_LISTING_FIELDS):
-            for found in page.get("items", ()):
+        for page in self._iter_pages("pageToken", prefix=prefix, fields=_LISTING_FIELDS):
+            for listed in page.get("items", ()):
                 try:  # the ETag changes with the object's content and with its metadata
-                    size = int(found["size"])
-                    info = ObjectInfo(found["name"], size, f"{found['etag']}-{size}", found["updated"])
+                    size = int(listed["size"])
+                    info = ObjectInfo(listed["name"], size, f"{listed['etag']}-{size}", listed["updated"])
                 except (KeyError, TypeError, ValueError):
                     raise self._build_listing_error() from None
                 yield info
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """What names below a prefix begin with, up to the next slash. Errors as `list_objects`."""
-        for page in self._iter_pages(prefix, fields=_FOLDER_FIELDS, delimiter="/"):
+        for page in self._iter_pages("pageToken", prefix=prefix, fields=_FOLDER_FIELDS, delimiter="/"):
             yield from page.get("prefixes", ())
-
-    def _iter_pages(self, prefix: str, **options: str) -> Iterator[dict[str, Any]]:
-        parameters: dict[str, Any] = {"prefix": prefix, "maxResults": _PAGE_SIZE, **options}
-        tokens: set[str] = set()
-        while True:
-            page = self._fetch_page(parameters)
-            yield page
-            token = page.get("nextPageToken")
-            if token is None:
-                return
-            if token in tokens:
-                raise SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
-            parameters["pageToken"] = token
-            tokens.add(token)
 
     def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
         """The bytes of one object from one on, as they are stored.
@@ -92,36 +71,25 @@ class GcsBucket:
             SourceRefused, SourceUnavailable: as `list_objects`.
         """
         address = f"{self._base}/download/{self._objects}/{quote(key, safe='')}?alt=media"
-        wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
-        headers = {"Range": wanted, "Accept-Encoding": "gzip"}  # gzip: unpacked by us
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            with self._request(address, headers=headers, stream=True) as answer:
-                if answer.status_code in _SKIP_REASONS:
-                    raise DocumentSkipped(_SKIP_REASONS[answer.status_code])
-                self._require_success(answer.status_code)
-                payload = read_complete(answer, limit_bytes)
-                if payload is not None:
-                    written = parse_time(locator) if locator else None
-                    return FetchResult(payload, answer.headers.get("Content-Encoding", ""), written)
-            self._sleep(compute_backoff_s(attempt))
-        raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
+        payload, headers = self._read_range(address, limit_bytes, start_byte)
+        written = parse_time(locator) if locator else None
+        return FetchResult(payload, headers.get("Content-Encoding", ""), written)
 
-    def close(self) -> None:
-        """Free the connections."""
-        if self._session is not None:
-            self._session.close()
-        self._session = None
-
-    def _fetch_page(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        answer = self._request(f"{self._base}/{self._objects}", params=params)
+    def _fetch_page(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+        answer = self._request(f"{self._base}/{self._objects}", params={"maxResults": 1000, **parameters})
         self._require_success(answer.status_code)
         try:
             page = answer.json()
         except requests.JSONDecodeError:
             raise self._build_listing_error() from None
         if not is_object(page) or page.get("kind") != "storage#objects":
-            raise self._build_listing_error()  # without the check, any other JSON would be an empty bucket
-        return page
+            raise self._build_listing_error()
+        return page, page.get("nextPageToken")
+
+    def _require_readable(self, response: requests.Response) -> None:
+        if response.status_code in _SKIP_REASONS:
+            raise DocumentSkipped(_SKIP_REASONS[response.status_code])
+        self._require_success(response.status_code)
 
     def _request(self, address: str, **options: Any) -> requests.Response:
         try:
@@ -129,17 +97,23 @@ class GcsBucket:
         except ImportError:
             raise ConfigError(describe_missing("reading a bucket of Google Cloud Storage", "gcs")) from None
         try:
-            if self._session is None:
-                self._session = _open_session(self._connection, self.service, self._sleep)
-            return self._session.get(address, **options)
-        except (requests.RequestException, identity.TransportError) as error:
-            raise to_source_error(self.service, error, setting="connection.endpoint_url") from None
+            return super()._request(address, **options)
         except identity.GoogleAuthError as error:
-            if error.retryable:  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
-                raise to_source_error(self.service, error, setting="connection.endpoint_url") from None
+            if isinstance(error, identity.TransportError) or error.retryable:  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
+                raise to_source_error(self.service, error, setting=self._setting) from None
             raise SourceRefused(
                 f"{self.service} does not accept the identity ({type(error).__name__}): {self._identity_hint}"
             ) from None
+
+    def _open_session(self) -> requests.Session:
+        session = requests.Session()
+        if not self._connection.anonymous:
+            from google.auth.transport.requests import AuthorizedSession, Request
+
+            identity_service = f"{self.service}'s identity service"
+            asking = Request(mount_retries(requests.Session(), identity_service, sleep=self._sleep))
+            session = AuthorizedSession(_load_credentials(self._connection), auth_request=asking)
+        return mount_retries(session, self.service, sleep=self._sleep)
 
     def _require_success(self, status: int) -> None:
         bucket = repr(self._connection.bucket)
@@ -168,27 +142,11 @@ class GcsBucket:
             "connection.endpoint_url"
         )
 
-    def _build_listing_error(self) -> SourceRefused:
-        return SourceRefused(
-            f"{self.service} answered with something other than a listing, as a login page or a proxy does: "
-            "correct connection.endpoint_url"
-        )
-
     @property
     def _identity_hint(self) -> str:
         if self._connection.credentials:
             return "make a new key of the service account and name its file in connection.credentials"
         return "log in with `gcloud auth application-default login`, or set connection.credentials"
-
-
-def _open_session(connection: GcsConnection, service: str, sleep: Sleep) -> requests.Session:
-    if connection.anonymous:
-        return mount_retries(requests.Session(), service, sleep=sleep)
-    from google.auth.transport.requests import AuthorizedSession, Request
-
-    asking = Request(mount_retries(requests.Session(), f"{service}'s identity service", sleep=sleep))
-    session = AuthorizedSession(_load_credentials(connection), auth_request=asking)
-    return mount_retries(session, service, sleep=sleep)
 
 
 def _load_credentials(connection: GcsConnection) -> Any:
@@ -204,11 +162,11 @@ def _load_credentials(connection: GcsConnection) -> Any:
             "Google Cloud Storage needs an identity: set connection.credentials, log in with `gcloud "
             "auth application-default login`, or set connection.anonymous for a public bucket"
         )
-    place = connection.credentials.expanduser()
+    path = connection.credentials.expanduser()
     try:
-        return Credentials.from_service_account_file(str(place), scopes=[_SCOPE])  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
+        return Credentials.from_service_account_file(str(path), scopes=[_SCOPE])  # pyright: ignore[reportUnknownMemberType]  # google-auth leaves it untyped
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except ValueError:
         why = "it is not the key of a service account"
-    raise SourceRefused(f"connection.credentials names {place}, and {why}: correct it") from None
+    raise SourceRefused(f"connection.credentials names {path}, and {why}: correct it") from None

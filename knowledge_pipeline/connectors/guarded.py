@@ -1,4 +1,7 @@
-"""Sources of other packages, so that what they do wrong is one sentence that names the package."""
+"""Sources of other packages: a class that `connection.use` names, with settings of its own.
+
+What such a class does wrong is one sentence that names its package.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,48 @@ from knowledge_pipeline.errors import ConfigError, DocumentSkipped, KnowledgeErr
 from knowledge_pipeline.plugins import load_plugin, validate_settings
 from knowledge_pipeline.records import Document, Item
 
+_DEFAULT_MAX_BYTES = 5_000_000
+
+
+class CustomSource(Protocol):
+    """What a class must be that `connection.use` names: a maker of a `Source` from its settings.
+
+    A `Source`, `BatchSource` or `ApiSource` whose `__init__` takes one argument fits.
+    """
+
+    settings_model: type[BaseModel]
+    """The keys of `connection.settings`; a model that forbids extra keys refuses mistyped ones."""
+
+    def __call__(self, settings: Any, /) -> Source:
+        """Build the source; nothing is read or sent before `discover`."""
+        ...
+
+
+def open_custom_source(connection: CustomConnection, max_bytes: int | None = None) -> Source:
+    """The source that a connection names; documents with more than `max_bytes` of text are skipped.
+
+    Raises:
+        ConfigError: it is not installed, is no source, or refuses its settings.
+    """
+    plugin = load_plugin("source", connection.use, key="connection.use")
+    settings = validate_settings(plugin, connection.settings)
+    try:
+        source = plugin.value(settings)
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a foreign class does
+        raise ConfigError(
+            f"the source {plugin.name!r} of {plugin.package} cannot be opened "
+            f"({type(error).__name__}: {error}): correct connection.settings, or its package"
+        ) from error
+    if not isinstance(source, Source):
+        raise ConfigError(
+            f"{plugin.name!r} of {plugin.package} is no knowledge_pipeline.extending.Source: "
+            "correct connection.use"
+        )
+    return guard_source(source, f"{plugin.name!r} of {plugin.package}", max_bytes or _DEFAULT_MAX_BYTES)
+
+
 _TEXT_FIELDS = ("uri", "text", "path", "title")
 _OPTIONAL_FIELDS = ("language", "url", "author")
 _RESERVED_KEYS = frozenset({"page", "page_starts", "section", "segments", "symbol", "symbol_kind", "title"})
@@ -31,11 +76,9 @@ def guard_source(source: Source, name: str, max_bytes: int) -> Source:
     """
     if isinstance(source, ApiSource):
         return _GuardedApiSource(source, name, max_bytes)
-    return (
-        _GuardedBatchSource(source, name, max_bytes)
-        if isinstance(source, BatchSource)
-        else _GuardedSource(source, name, max_bytes)
-    )
+    if isinstance(source, BatchSource):
+        return _GuardedBatchSource(source, name, max_bytes)
+    return _GuardedSource(source, name, max_bytes)
 
 
 class _Guard:
@@ -97,18 +140,18 @@ class _Guard:
 class _GuardedSource(_Guard, Source):
     def fetch(self, item: Item) -> Document:
         with self._translate_errors("fetch"):
-            found = self._check_document(item, self._source.fetch(item))
-            if isinstance(found, DocumentSkipped):
-                raise found
-            return found
+            document = self._check_document(item, self._source.fetch(item))
+            if isinstance(document, DocumentSkipped):
+                raise document
+            return document
 
 
 class _GuardedBatchSource(_Guard, BatchSource):
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         with self._translate_errors("fetch_many"):
-            for item, found in self._source.fetch_many(items):
-                is_skipped = isinstance(found, DocumentSkipped)
-                yield item, found if is_skipped else self._check_document(item, found)
+            for item, document in self._source.fetch_many(items):
+                is_skipped = isinstance(document, DocumentSkipped)
+                yield item, document if is_skipped else self._check_document(item, document)
 
 
 class _GuardedApiSource(_GuardedBatchSource, ApiSource):
@@ -123,48 +166,3 @@ class _GuardedApiSource(_GuardedBatchSource, ApiSource):
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         with self._translate_errors("discover_named"):
             yield from self._check_items(self._source.discover_named(uris))
-
-
-# FOLD sources.custom
-# Sources of other packages: a class, found by `connection.use`, with settings of its own.
-
-_DEFAULT_MAX_BYTES = 5_000_000
-
-
-class CustomSource(Protocol):
-    """What a class must be that `connection.use` names: a maker of a `Source` from its settings.
-
-    A `Source`, `BatchSource` or `ApiSource` whose `__init__` takes one argument fits.
-    """
-
-    settings_model: type[BaseModel]
-    """The keys of `connection.settings`; a model that forbids extra keys refuses mistyped ones."""
-
-    def __call__(self, settings: Any, /) -> Source:
-        """Build the source; nothing is read or sent before `discover`."""
-        ...
-
-
-def open_custom_source(connection: CustomConnection, max_bytes: int | None = None) -> Source:
-    """The source that a connection names; documents with more than `max_bytes` of text are skipped.
-
-    Raises:
-        ConfigError: it is not installed, is no source, or refuses its settings.
-    """
-    plugin = load_plugin("source", connection.use, key="connection.use")
-    settings = validate_settings(plugin, connection.settings)
-    try:
-        source = plugin.value(settings)
-    except ConfigError:
-        raise
-    except Exception as error:  # whatever a foreign class does
-        raise ConfigError(
-            f"the source {plugin.name!r} of {plugin.package} cannot be opened "
-            f"({type(error).__name__}: {error}): correct connection.settings, or its package"
-        ) from error
-    if not isinstance(source, Source):
-        raise ConfigError(
-            f"{plugin.name!r} of {plugin.package} is no knowledge_pipeline.extending.Source: "
-            "correct connection.use"
-        )
-    return guard_source(source, f"{plugin.name!r} of {plugin.package}", max_bytes or _DEFAULT_MAX_BYTES)

@@ -32,8 +32,6 @@ _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _BASE_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
 _RESET_HEADERS = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
 _REMAINING_HEADERS = ("x-ratelimit-remaining", "ratelimit-remaining", "x-rate-limit-remaining")
-
-
 _CONNECTION_ERRORS = (
     requests.ConnectionError,
     requests.Timeout,
@@ -128,16 +126,16 @@ def wait_or_raise(service: str, wait_s: float, sleep: Sleep = time.sleep) -> Non
 
 def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
     """Seconds to wait before the next attempt; None: this response is final."""
-    known = {name.lower(): value for name, value in headers.items()}
-    is_quota_spent = any(known.get(name, "").strip() in ("0", "0.0") for name in _REMAINING_HEADERS)
-    limited = status == 403 and (is_quota_spent or "retry-after" in known)
+    lowered = {name.lower(): value for name, value in headers.items()}
+    is_quota_spent = any(lowered.get(name, "").strip() in ("0", "0.0") for name in _REMAINING_HEADERS)
+    limited = status == 403 and (is_quota_spent or "retry-after" in lowered)
     if status not in _RETRY_STATUSES and not limited:
         return None
-    requested = known.get("retry-after")
+    requested = lowered.get("retry-after")
     # where calls remain, another limit was hit, which has no reset time
-    other_limit = not is_quota_spent and any(name in known for name in _REMAINING_HEADERS)
+    other_limit = not is_quota_spent and any(name in lowered for name in _REMAINING_HEADERS)
     if not requested and (limited or status == 429) and not other_limit:
-        requested = next((known[name] for name in _RESET_HEADERS if name in known), None)
+        requested = next((lowered[name] for name in _RESET_HEADERS if name in lowered), None)
     # 0 counts as no wait given: all attempts would be spent
     return parse_retry_after(requested) or compute_backoff_s(attempt)
 

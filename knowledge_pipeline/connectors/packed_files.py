@@ -33,7 +33,7 @@ class ChangedArchive(Exception):
 class PackedFile:
     """One file of an archive."""
 
-    path: str  # POSIX, relative to the archive's root; see `path_encoding`
+    path: str  # POSIX, relative to the archive's root; see `decode_path`
     digest: str  # of the content, then "-" and its size
     size_bytes: int
     position: int  # where its archive finds it
@@ -99,8 +99,8 @@ def build_file(
 
 def arrange_files(listed: Iterable[PackedFile]) -> Sequence[PackedFile]:
     """Each path once; without the folder that all of them are in, whose name tells a version or a day."""
-    files = {each.path: each for each in listed if each.path.partition("/")[0] != _NOT_CONTENT}
-    inside = [path for path, each in files.items() if each.skip != OUTSIDE_REASON]
+    files = {file.path: file for file in listed if file.path.partition("/")[0] != _NOT_CONTENT}
+    inside = [path for path, file in files.items() if file.skip != OUTSIDE_REASON]
     tops = {path.partition("/")[0] if "/" in path else "" for path in inside}
     if len(tops) != 1 or "" in tops:
         return list(files.values())

@@ -119,13 +119,13 @@ class FileSelection:
 
     def is_pruned(self, folder: str) -> bool:
         """Whether nothing below this folder, or below one that holds it, is taken."""
-        known = self._pruned_by_folder.get(folder)
-        if known is None:
-            known, end = False, 0
-            while not known and end >= 0:
+        pruned = self._pruned_by_folder.get(folder)
+        if pruned is None:
+            pruned, end = False, 0
+            while not pruned and end >= 0:
                 end = folder.find("/", end + 1)
-                known = self._is_folder_pruned(folder if end < 0 else folder[:end])
-        return known
+                pruned = self._is_folder_pruned(folder if end < 0 else folder[:end])
+        return pruned
 
     def accepts(self, path: str, *, executable: bool = False) -> bool:
         """Whether the file is taken, its folders not looked at.
@@ -134,12 +134,12 @@ class FileSelection:
         file of documentation where markup may be: its first lines have to tell
         (`is_script_candidate`, `is_markup_candidate`).
         """
-        known = self._accepted.get((path, executable))
-        if known is None:
+        accepted = self._accepted.get((path, executable))
+        if accepted is None:
             if len(self._accepted) >= MAX_JUDGED_PATHS:
                 self._accepted.clear()
-            known = self._accepted[path, executable] = self._judge(path, executable=executable)
-        return known
+            accepted = self._accepted[path, executable] = self._judge(path, executable=executable)
+        return accepted
 
     def _judge(self, path: str, *, executable: bool) -> bool:
         name = path.rpartition("/")[2]
@@ -161,12 +161,12 @@ class FileSelection:
         return is_text and not self.defaults.accepts(path.rpartition("/")[2])
 
     def _is_folder_pruned(self, folder: str) -> bool:
-        known = self._pruned_by_folder.get(folder)
-        if known is None:
+        pruned = self._pruned_by_folder.get(folder)
+        if pruned is None:
             name = folder.rpartition("/")[2]
-            known = name in ALWAYS_EXCLUDED or self._is_excluded(f"{folder}/", name)
-            self._pruned_by_folder[folder] = known
-        return known
+            pruned = name in ALWAYS_EXCLUDED or self._is_excluded(f"{folder}/", name)
+            self._pruned_by_folder[folder] = pruned
+        return pruned
 
     def _is_included(self, path: str, name: str, *, executable: bool) -> bool:
         if self.include is not None:
@@ -244,11 +244,10 @@ class ChangedPaths:
 
     def accepts(self, paths: Iterable[str]) -> bool:
         """Whether any of the changed files is wanted."""
-        return any(self._is_wanted(path) for path in paths)
-
-    def _is_wanted(self, path: str) -> bool:
-        included = self.include is None or self.include.match_file(path)
-        return included and not self.exclude.match_file(path)
+        return any(
+            (self.include is None or self.include.match_file(path)) and not self.exclude.match_file(path)
+            for path in paths
+        )
 
 
 def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:

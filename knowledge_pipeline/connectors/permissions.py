@@ -1,4 +1,4 @@
-"""What GitHub and GitLab have in common where they say who may read a repository.
+"""Who may read the documents of a source, and what GitHub and GitLab have in common of it.
 
 A repository is one audience, whatever the number of its documents. Its name stays where its readers cannot
 be read: nobody belongs to it then, and no row has to change.
@@ -13,9 +13,6 @@ from typing import Any, Protocol
 
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.text import is_list, is_object
-
-# FOLD sources.permissions
-# What a source says of who may read its documents.
 
 GROUP_PREFIX = "group:"
 """Begins the account of a group: "group:wiki-editors"."""
@@ -107,16 +104,16 @@ def list_pages(
         SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
             would say that the others may not read.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for page in range(1, _MAX_PAGES):
         answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})
         if isinstance(answer, int):
             return None
         if not is_list(answer):
             break
-        found += filter(is_object, answer)
-        if len(answer) < _PAGE_SIZE or (max_count is not None and len(found) >= max_count):
-            return found[:max_count]
+        entries += filter(is_object, answer)
+        if len(answer) < _PAGE_SIZE or (max_count is not None and len(entries) >= max_count):
+            return entries[:max_count]
     what = path.partition("/")[2].rpartition("/")[2] or path
     raise SourceUnavailable(f"{client.errors.service} does not end the list of {what}: try again later")
 

@@ -1,4 +1,8 @@
-"""The text of a JSON record: its title, its fields as lines and sections, and its turns."""
+"""Project records as files: sessions, plans, discussions, decisions, specifications.
+
+A Markdown record keeps its text, front matter included, so that line numbers are the file's. A JSON record
+becomes text that a person can read. What a record says of itself becomes metadata.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,56 @@ from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, Extrac
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
 from knowledge_pipeline.text import detect_language, is_list, is_object
 
-# FOLD sources.archive.record_header
-# Metadata of a record, from its front matter or the fields of its JSON object.
+ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
+"""Changes whenever the same bytes may give another document."""
+
+_JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
+
+
+def read_record(name: str, payload: bytes) -> ExtractedText:
+    """One record: its text, its title, and its metadata, author and time included.
+
+    A record that is not what its name or its first line promises is plain text, with the reason in
+    metadata, under `note`.
+
+    Raises:
+        DocumentSkipped: it is binary, empty, or in an unknown encoding.
+    """
+    text = decode_text(payload)
+    extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
+    header = extracted.metadata
+    kind = header.get("kind") or infer_kind(name)
+    updated = header.get("updated_at") or header.get("created_at")
+    metadata = {
+        **header,
+        **build_original_metadata(extracted.text, payload),
+        **({"kind": kind} if kind else {}),
+    }
+    author = ", ".join(header.get("authors", ())) or None
+    return replace(extracted, author=author, last_modified=parse_time(updated), metadata=metadata)
+
+
+def _extract_json(name: str, text: str) -> ExtractedText:
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    try:
+        record = parse_record(text)
+        header = parse_record_header(record if is_object(record) else {})
+        shown, segments = format_record(record, header.title or stem)
+    except InvalidRecord as reason:
+        return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
+    metadata = {**header.metadata, "segments": segments} if segments else header.metadata
+    return ExtractedText(shown, header.title or stem, metadata, language="markdown")
+
+
+def _extract_text(name: str, text: str) -> ExtractedText:
+    language = detect_language(name, text)
+    try:
+        header = parse_record_header(parse_front_matter(text))
+    except InvalidRecord as reason:
+        header = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
+    title = header.title or extract_title(name, text, language)
+    return ExtractedText(text, title, header.metadata, language=language)
+
 
 _FRONT_MATTER_FIELD = re.compile(r"(?<![\w-])[\w-]++[ \t]*[:=]")
 _MAX_VALUES = 200  # of one field
@@ -52,8 +104,8 @@ class RecordHeader:
     metadata: Metadata = field(default_factory=dict[str, Any])
 
 
-class InvalidFrontMatter(Exception):
-    """There is front matter, and it cannot be read; `str(error)` says why."""
+class InvalidRecord(Exception):
+    """A record's front matter or its JSON cannot be read; `str(error)` says why."""
 
 
 def parse_front_matter(text: str) -> Mapping[Any, Any]:
@@ -62,44 +114,44 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
     Values may share parts, as aliases in YAML make them: they are not to be written out whole.
 
     Raises:
-        InvalidFrontMatter: it has no end, or is not YAML or TOML with fields.
+        InvalidRecord: it has no end, or is not YAML or TOML with fields.
     """
-    found = locate_front_matter(text)
-    if found is None:
+    front = locate_front_matter(text)
+    if front is None:
         return {}
-    if found.end is None and _FRONT_MATTER_FIELD.match(found.inner):
-        raise InvalidFrontMatter(f"its front matter has no end within {MAX_CHARS} characters")
-    if found.end is None or not _FRONT_MATTER_FIELD.search(found.inner):
+    if front.end is None and _FRONT_MATTER_FIELD.match(front.inner):
+        raise InvalidRecord(f"its front matter has no end within {MAX_CHARS} characters")
+    if front.end is None or not _FRONT_MATTER_FIELD.search(front.inner):
         return {}  # rulers
-    language = "TOML" if found.delimiter == "+++" else "YAML"
+    language = "TOML" if front.delimiter == "+++" else "YAML"
     try:
-        value = tomllib.loads(found.inner) if language == "TOML" else yaml.safe_load(found.inner)
+        value = tomllib.loads(front.inner) if language == "TOML" else yaml.safe_load(front.inner)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise InvalidFrontMatter(f"its front matter is no valid YAML (line {line})") from error
+        raise InvalidRecord(f"its front matter is no valid YAML (line {line})") from error
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidFrontMatter(f"its front matter is no valid {language}") from error
+        raise InvalidRecord(f"its front matter is no valid {language}") from error
     if not is_object(value):
-        raise InvalidFrontMatter("its front matter has no fields")
+        raise InvalidRecord("its front matter has no fields")
     return value
 
 
 def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     """The header in a mapping that may hold anything; names are compared without case, with `-` as `_`."""
-    known = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
-    found: dict[str, Any] = {
-        **{name: next(_iter_texts(known, keys), "") for name, keys in _SINGLE_FIELDS.items()},
-        **{name: list(dict.fromkeys(_split_values(known, keys))) for name, keys in _LIST_FIELDS.items()},
+    normalized = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
+    metadata: dict[str, Any] = {
+        **{name: next(_iter_texts(normalized, keys), "") for name, keys in _SINGLE_FIELDS.items()},
+        **{name: list(dict.fromkeys(_split_values(normalized, keys))) for name, keys in _LIST_FIELDS.items()},
     }
-    found["kind"] = found["kind"].lower()
-    found["authors"] = [_EMAIL_SUFFIX.sub("", author) or author for author in found["authors"]]
+    metadata["kind"] = metadata["kind"].lower()
+    metadata["authors"] = [_EMAIL_SUFFIX.sub("", author) or author for author in metadata["authors"]]
     for name, keys in _TIME_FIELDS.items():
-        moments = (parse_time(known[key]) for key in keys if key in known)
-        found[name] = next((moment.isoformat() for moment in moments if moment), "")
-    mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(known, (kind,))}
-    found["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
-    title = next(_iter_texts(known, ("title", "name", "subject")), "")
-    return RecordHeader(title, {name: value for name, value in found.items() if value})
+        moments = (parse_time(normalized[key]) for key in keys if key in normalized)
+        metadata[name] = next((moment.isoformat() for moment in moments if moment), "")
+    mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(normalized, (kind,))}
+    metadata["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
+    title = next(_iter_texts(normalized, _TITLE_KEYS), "")
+    return RecordHeader(title, {name: value for name, value in metadata.items() if value})
 
 
 def infer_kind(path: str) -> str | None:
@@ -126,19 +178,19 @@ def parse_time(value: Any) -> datetime | None:
 def _split_values(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     """The texts of the first field that has any; a single text may list them with commas."""
     for key in keys:
-        found = [*_iter_texts(fields, (key,))]
-        if isinstance(fields.get(key), str) and found:
-            found = [part for part in (part.strip() for part in found[0].split(",")) if part]
-        if found:
-            yield from found
+        texts = [*_iter_texts(fields, (key,))]
+        if isinstance(fields.get(key), str) and texts:
+            texts = [part for part in (part.strip() for part in texts[0].split(",")) if part]
+        if texts:
+            yield from texts
             return
 
 
 def _iter_texts(fields: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
         value = fields.get(key)
-        for each in value[:_MAX_VALUES] if is_list(value) else [value]:
-            if text := _to_text(each):
+        for entry in value[:_MAX_VALUES] if is_list(value) else [value]:
+            if text := _to_text(entry):
                 yield text
 
 
@@ -161,35 +213,31 @@ _ROLE = re.compile(r"[a-z]+(?: [a-z]+){0,2}")
 _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
-class InvalidJson(Exception):
-    """The text is not JSON, or nested too deep; `str(error)` says which."""
-
-
 def parse_record(text: str) -> Any:
     """The value of a JSON text, or the list of those on the lines of a JSON Lines text.
 
     Numbers stay text, as they are written.
 
     Raises:
-        InvalidJson: it is neither.
+        InvalidRecord: it is neither.
     """
     try:
         return _parse_json(text)
     except json.JSONDecodeError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2:
-            raise InvalidJson(f"no valid JSON (line {error.lineno})") from error
+            raise InvalidRecord(f"no valid JSON (line {error.lineno})") from error
         try:
             return [_parse_json(line) for line in lines]
         except json.JSONDecodeError:
-            raise InvalidJson(f"no valid JSON (line {error.lineno})") from error
+            raise InvalidRecord(f"no valid JSON (line {error.lineno})") from error
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments as in `conversation` if it holds turns.
+    """The text of a record, and its segments as in `conversations` if it holds turns.
 
     Raises:
-        InvalidJson: it is nested too deep.
+        InvalidRecord: it is nested too deep.
     """
     try:
         key, turns = _find_turns(record)
@@ -200,14 +248,14 @@ def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
         all_turns = [Turn("description", "\n".join(_iter_sections(rest, title))), *map(_build_turn, turns)]
         return format_conversation(_remove_invalid_characters(title), all_turns)
     except RecursionError as error:
-        raise InvalidJson("JSON nested too deep") from error
+        raise InvalidRecord("JSON nested too deep") from error
 
 
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError as error:
-        raise InvalidJson("JSON nested too deep") from error
+        raise InvalidRecord("JSON nested too deep") from error
 
 
 def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
@@ -222,7 +270,7 @@ def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
 
 
 def _is_turn_list(value: Any) -> bool:
-    return is_list(value) and bool(value) and all(_is_turn(each) for each in value)
+    return is_list(value) and bool(value) and all(_is_turn(entry) for entry in value)
 
 
 def _is_turn(value: Any) -> bool:
@@ -237,7 +285,7 @@ def _build_turn(value: Mapping[str, Any]) -> Turn:
     time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
     author = _person_name(value.get(author_key)) if author_key else ""
     used_keys = {"role", author_key if author else None, content_key, time_key}
-    rest = {name: each for name, each in value.items() if name not in used_keys and each not in (None, "")}
+    rest = {name: inner for name, inner in value.items() if name not in used_keys and inner not in (None, "")}
     if not _ROLE.fullmatch(role):
         role, rest = "message", {"role": value["role"], **rest}
     parts = [*_iter_content_lines(value[content_key] if content_key else None), *_iter_lines(rest, 0)]
@@ -250,7 +298,7 @@ def _iter_content_lines(content: Any) -> Iterator[str]:
     for part in content if is_list(content) else [content]:
         if is_object(part) and isinstance(part.get("text"), str):
             yield part["text"]
-            rest = {name: each for name, each in part.items() if name not in ("type", "text")}
+            rest = {name: value for name, value in part.items() if name not in ("type", "text")}
             yield from _iter_lines(rest, 0)
         elif isinstance(part, str):
             yield part
@@ -320,60 +368,3 @@ def _format_scalar(value: Any) -> str:
 def _remove_invalid_characters(text: str) -> str:
     """The text without NUL and lone surrogates, which JSON escapes can make and a table cannot hold."""
     return text.replace("\0", "\ufffd").replace("\r\n", "\n").encode("utf-8", "replace").decode()
-
-
-# FOLD sources.archive.records
-# Project records as files: sessions, plans, discussions, decisions, specifications.
-#
-# A Markdown record keeps its text, front matter included, so that line numbers are the file's. A JSON
-# record becomes text that a person can read. What a record says of itself becomes metadata.
-
-ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
-"""Changes whenever the same bytes may give another document."""
-
-_JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
-
-
-def read_record(name: str, payload: bytes) -> ExtractedText:
-    """One record: its text, its title, and its metadata, author and time included.
-
-    A record that is not what its name or its first line promises is plain text, with the reason in
-    metadata, under `note`.
-
-    Raises:
-        DocumentSkipped: it is binary, empty, or in an unknown encoding.
-    """
-    text = decode_text(payload)
-    extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
-    header = extracted.metadata
-    kind = header.get("kind") or infer_kind(name)
-    updated = header.get("updated_at") or header.get("created_at")
-    metadata = {
-        **header,
-        **build_original_metadata(extracted.text, payload),
-        **({"kind": kind} if kind else {}),
-    }
-    author = ", ".join(header.get("authors", ())) or None
-    return replace(extracted, author=author, last_modified=parse_time(updated), metadata=metadata)
-
-
-def _extract_json(name: str, text: str) -> ExtractedText:
-    stem = name.rpartition("/")[2].rpartition(".")[0]
-    try:
-        record = parse_record(text)
-        header = parse_record_header(record if is_object(record) else {})
-        shown, segments = format_record(record, header.title or stem)
-    except InvalidJson as reason:
-        return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
-    metadata = {**header.metadata, "segments": segments} if segments else header.metadata
-    return ExtractedText(shown, header.title or stem, metadata, language="markdown")
-
-
-def _extract_text(name: str, text: str) -> ExtractedText:
-    language = detect_language(name, text)
-    try:
-        header = parse_record_header(parse_front_matter(text))
-    except InvalidFrontMatter as reason:
-        header = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
-    title = header.title or extract_title(name, text, language)
-    return ExtractedText(text, title, header.metadata, language=language)

@@ -1,6 +1,7 @@
-"""From a source's configuration to the source: the one list of source types.
+"""From a source's or organisation's configuration to what reads it: the one list of their types.
 
-What only some types need is imported for these: most projects have files and repositories alone.
+What only some types need, such as the client of a service, is imported for these: most projects have files
+and repositories alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from knowledge_pipeline.config import organisations as connections
+from knowledge_pipeline.config import organisations
 from knowledge_pipeline.config.connections import (
     ARCHIVE_NAME,
     ArchiveFileConnection,
@@ -29,7 +30,7 @@ from knowledge_pipeline.config.connections import (
     SlackExportConnection,
     WikiConnection,
 )
-from knowledge_pipeline.config.organisations import CheckoutsConnection, OrganisationMember
+from knowledge_pipeline.config.organisations import OrganisationMember
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.base import BatchSource, Sleep, Source
 from knowledge_pipeline.connectors.buckets import BucketConnection, BucketTree, build_bucket_web_prefix
@@ -62,56 +63,6 @@ from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook
 from knowledge_pipeline.extraction.worker import ExtractionWorker
-
-# FOLD sources.web_location
-# Where people see a source's files, from its configuration alone.
-
-
-@dataclass(frozen=True, slots=True)
-class WebLocation:
-    """Names of a source's repository; a bucket has only pages.
-
-    `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
-    by a commit's id is the commit's.
-    """
-
-    repo: str | None = None  # "owner/name" where it is hosted, else the folder's name
-    branch: str | None = None  # only a configured one
-    web_prefix: str | None = None
-    commit_prefix: str | None = None
-
-
-def build_web_location(source: SourceConfig) -> WebLocation:
-    """The web location of a source; opens nothing."""
-    connection = source.connection
-    if isinstance(connection, GithubConnection):
-        return WebLocation(repo=connection.repository)
-    if isinstance(connection, WikiConnection):  # its pages know their addresses
-        return WebLocation(connection.repository, connection.branch)
-    if isinstance(connection, GitlabConnection):
-        return WebLocation(repo=connection.project)
-    if isinstance(connection, BucketConnection):
-        return WebLocation(web_prefix=build_bucket_web_prefix(connection))
-    if isinstance(connection, LocalConnection):
-        return WebLocation(repo=connection.path.expanduser().absolute().name or None)
-    if isinstance(connection, ArchiveFileConnection):
-        return WebLocation(repo=ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None)
-    if not isinstance(connection, GitConnection):
-        return WebLocation()
-    host, path = connection.host_and_path
-    if not host:
-        return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
-    web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")
-    return WebLocation(path or None, connection.branch, web, commits)
-
-
-def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
-    site = f"https://{host}/{quote(path)}"
-    if host == "github.com" or host.startswith("github."):
-        return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"
-    if host == "gitlab.com" or host.startswith("gitlab."):
-        return f"{site}/-/blob/{quote(branch)}/", f"{site}/-/commit/"
-    return None, None
 
 
 def open_source(source: SourceConfig, *, cache: Path) -> Source:
@@ -157,12 +108,11 @@ def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
     else:
         assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
         history = MirrorHistory(Mirror(build_remote(connection), cache), connection.branch)
-    commit_prefix = build_web_location(source).commit_prefix
     return GitHistorySource(
         history,
         depth=source.depth,
         since=source.since,
-        commit_prefix=commit_prefix,
+        commit_prefix=build_web_location(source).commit_prefix,
         changed_paths=build_changed_paths(source),
     )
 
@@ -213,10 +163,6 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
     assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
     mirror = Mirror(build_remote(connection), cache)
     return GitTree(mirror, connection.branch, selection, source.branches, find_pull_lister(source))
-
-
-# FOLD sources.api_sources
-# From a source's configuration to the service that it is read from; clients are imported when needed.
 
 
 def open_api_source(source: SourceConfig) -> BatchSource:
@@ -308,16 +254,58 @@ def build_ticket_criteria(source: SourceConfig) -> TicketCriteria:
     )
 
 
-# FOLD sources.permission_readers
-# From a source's configuration to the permissions of its documents.
+@dataclass(frozen=True, slots=True)
+class WebLocation:
+    """Where people see a source's files: names of its repository; a bucket has only pages.
+
+    `web_prefix` followed by a file's quoted path is its page; `commit_prefix` followed
+    by a commit's id is the commit's.
+    """
+
+    repo: str | None = None  # "owner/name" where it is hosted, else the folder's name
+    branch: str | None = None  # only a configured one
+    web_prefix: str | None = None
+    commit_prefix: str | None = None
+
+
+def build_web_location(source: SourceConfig) -> WebLocation:
+    """The web location of a source; opens nothing."""
+    connection = source.connection
+    if isinstance(connection, GithubConnection):
+        return WebLocation(repo=connection.repository)
+    if isinstance(connection, WikiConnection):  # its pages know their addresses
+        return WebLocation(connection.repository, connection.branch)
+    if isinstance(connection, GitlabConnection):
+        return WebLocation(repo=connection.project)
+    if isinstance(connection, BucketConnection):
+        return WebLocation(web_prefix=build_bucket_web_prefix(connection))
+    if isinstance(connection, LocalConnection):
+        return WebLocation(repo=connection.path.expanduser().absolute().name or None)
+    if isinstance(connection, ArchiveFileConnection):
+        return WebLocation(repo=ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None)
+    if not isinstance(connection, GitConnection):
+        return WebLocation()
+    host, path = connection.host_and_path
+    if not host:
+        return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
+    web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")
+    return WebLocation(path or None, connection.branch, web, commits)
+
+
+def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
+    site = f"https://{host}/{quote(path)}"
+    if host == "github.com" or host.startswith("github."):
+        return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"
+    if host == "gitlab.com" or host.startswith("gitlab."):
+        return f"{site}/-/blob/{quote(branch)}/", f"{site}/-/commit/"
+    return None, None
 
 
 def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool = False) -> Permissions:
     """Who may read some documents of a source, as it says now.
 
-    With `by_name` they are few, and were found by their names a moment ago.
-
-    What cannot be read makes documents closed, and is one of the result's problems.
+    With `by_name` they are few, and were found by their names a moment ago. What cannot be read makes
+    documents closed, and is one of the result's problems.
 
     Raises:
         SourceRefused: the source refuses us altogether.
@@ -359,63 +347,48 @@ def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
 
 
-# FOLD sources.organisations.registry
-# From the connection of an organisation to its listing: the one list of services.
-
-
 def list_members(
-    connection: connections.AnyOrganisationConnection, *, sleep: Sleep = time.sleep
+    connection: organisations.AnyOrganisationConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """The members, complete, or an exception: who is not listed is taken for gone.
+    """The members of an organisation, complete, or an exception: who is not listed is taken for gone.
+
+    Each service has a module with a `list_members` of its own, which reads page by page while it is consumed.
 
     Raises:
         SourceRefused: the service shows no such organisation, or refuses us; a retry cannot help.
         SourceUnavailable: it did not answer, or not to the end; a retry may help.
     """
-    # Imported here: each brings its service's client.
     match connection:
-        case connections.GithubOrganisationConnection():
+        case organisations.GithubOrganisationConnection():
             from knowledge_pipeline.connectors.github import members as github
 
             return github.list_members(connection, sleep=sleep)
-        case connections.GitlabGroupConnection():
+        case organisations.GitlabGroupConnection():
             from knowledge_pipeline.connectors.gitlab import members as gitlab
 
             return gitlab.list_members(connection, sleep=sleep)
-        case connections.ConfluenceSpacesConnection():
+        case organisations.ConfluenceSpacesConnection():
             from knowledge_pipeline.connectors.confluence import members as confluence
 
             return confluence.list_members(connection)
-        case connections.JiraProjectsConnection():
+        case organisations.JiraProjectsConnection():
             from knowledge_pipeline.connectors.jira import members as jira
 
             return jira.list_members(connection)
-        case connections.SlackChannelsConnection():
+        case organisations.SlackChannelsConnection():
             from knowledge_pipeline.connectors.slack import members as slack
 
             return slack.list_members(connection, sleep=sleep)
-        case connections.CheckoutsConnection():
-            return list_checkouts(connection)
-        case connections.BucketFoldersConnection():
+        case organisations.CheckoutsConnection():
+            return _list_checkouts(connection.path.expanduser().absolute(), "", connection.depth)
+        case organisations.BucketFoldersConnection():
             from knowledge_pipeline.connectors import bucket_members as bucket
 
             return bucket.list_members(connection)
 
 
-# FOLD sources.organisations.checkouts
-# Git checkouts in a folder of this machine, found by their `.git`.
-
-
-def list_checkouts(connection: CheckoutsConnection) -> Iterator[OrganisationMember]:
-    """The checkouts, by name; nothing below one is looked at, and no link is followed.
-
-    Raises:
-        SourceRefused: the folder, or one in it, cannot be read.
-    """
-    yield from _search(connection.path.expanduser().absolute(), "", connection.depth)
-
-
-def _search(folder: Path, prefix: str, depth: int) -> Iterator[OrganisationMember]:
+def _list_checkouts(folder: Path, prefix: str, depth: int) -> Iterator[OrganisationMember]:
+    """Git checkouts in a folder, by name; nothing below one is looked at, and no link is followed."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(
@@ -432,4 +405,4 @@ def _search(folder: Path, prefix: str, depth: int) -> Iterator[OrganisationMembe
         if (folder / name / ".git").exists():
             yield OrganisationMember(f"{prefix}{name}")
         elif depth > 1:
-            yield from _search(folder / name, f"{prefix}{name}/", depth - 1)
+            yield from _list_checkouts(folder / name, f"{prefix}{name}/", depth - 1)

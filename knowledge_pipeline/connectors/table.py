@@ -1,4 +1,8 @@
-"""From the settings of a table source to the source."""
+"""Rows of a table as documents: of files, of a query to PostgreSQL, or to a file of DuckDB.
+
+Where the table says when a row was updated, a listing reads ids and that column alone; else it reads every
+column and compares whole rows.
+"""
 
 # psycopg2 has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -30,9 +34,6 @@ from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.store.duckdb import open_duckdb_file
 from knowledge_pipeline.text import LANGUAGES, is_list
-
-# FOLD sources.table.base
-# What a table source needs of a table, whatever holds it.
 
 Row = tuple[Any, ...]
 
@@ -73,153 +74,27 @@ class TableReader(Protocol):
         ...
 
 
-# FOLD sources.table.row_documents
-# From a row to a document, by the columns that the configuration names.
-
-_SINGLE_KEYS = ("title", "url", "author", "updated", "created", "language", "labels", "project", "status")
-_MAX_TAGS = 50  # of one column
-_MAX_TAG_CHARS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """The columns to read, the id first, and what each is read for."""
-
-    id: str
-    texts: tuple[str, ...]
-    singles: Mapping[str, str]  # key of `TableColumns` -> column
-    filters: tuple[str, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """Every column that is read, the id first, each once."""
-        return list(dict.fromkeys((self.id, *self.texts, *self.singles.values(), *self.filters)))
+def open_table(source: SourceConfig) -> TableRows:
+    """The rows that a configuration names; nothing is opened before `discover`."""
+    connection = source.connection
+    if isinstance(connection, TableFilesConnection):
+        reader: TableReader = FileRows(connection.path)
+    elif isinstance(connection, DuckdbConnection):
+        reader = DuckdbQuery(connection)
+    else:
+        assert isinstance(connection, PostgresConnection)  # `SourceConfig` allows no other
+        reader = PostgresQuery(connection)
+    return TableRows(reader, source.columns, source.max_bytes)
 
 
-def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) -> ColumnPlan:
-    """Which columns of a table to read; a key without a column of its own name is not read.
-
-    Raises:
-        SourceRefused: a column that is named, the id or the text is missing.
-    """
-    named = {key: getattr(wanted, key) or key for key in _SINGLE_KEYS}
-    singles = {
-        key: name for key, name in named.items() if getattr(wanted, key) is not None or name in present
-    }
-    required = (wanted.id, *wanted.text, *singles.values(), *wanted.filters)
-    missing = [name for name in dict.fromkeys(required) if name not in present]
-    if missing:
-        raise SourceRefused(
-            f"{table} has no column {', '.join(map(repr, missing))}: name another one in columns; "
-            f"it has {', '.join(map(repr, present)) or 'none'}"
-        )
-    return ColumnPlan(wanted.id, wanted.text, singles, wanted.filters)
-
-
-def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> Document:
-    """The document of a row that has the columns of `plan.names`.
-
-    Raises:
-        DocumentSkipped: it has no text, too much of it, or a value that is none.
-    """
-    values = dict(zip(plan.names, row, strict=True))
-    texts = {key: format_value(values[name], name) for key, name in plan.singles.items()}
-    text = "\n\n".join(found for name in plan.texts if (found := format_value(values[name], name).strip()))
-    if not text:
-        raise DocumentSkipped("empty")
-    if (size := len(text.encode())) > max_bytes:
-        raise DocumentSkipped(format_too_large(size, max_bytes))
-    language = texts.get("language", "").lower() or "markdown"
-    if language not in LANGUAGES:
-        raise DocumentSkipped(f"the language {language[:40]!r} is not known")
-    return Document(
-        uri=uri,
-        text=text,
-        path=str(row[0]),
-        title=" ".join(texts.get("title", "").split()) or str(row[0]),
-        language=language,
-        url=_web_url(texts.get("url", "")),
-        author=texts.get("author") or None,
-        last_modified=parse_moment(values.get(plan.singles.get("updated", ""))),
-        metadata=_build_metadata(values, texts, plan),
-    )
-
-
-def format_value(value: Any, column: str) -> str:
-    """A value as text; lists and objects as JSON.
-
-    Raises:
-        DocumentSkipped: it is bytes.
-    """
-    match value:
-        case None:
-            return ""
-        case str():
-            return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-        case bool():
-            return "true" if value else "false"
-        case datetime():
-            return _in_utc(value).isoformat()
-        case date() | time():
-            return value.isoformat()
-        case int() | float() | Decimal() | UUID():
-            return str(value)
-        case bytes() | bytearray() | memoryview():
-            raise DocumentSkipped(f"the column {column!r} holds bytes, not text")
-        case _:
-            return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str).replace("\0", "\ufffd")
-
-
-def parse_moment(value: Any) -> datetime | None:
-    """A time in UTC; None for what is none, such as a number of a version."""
-    return _in_utc(value) if isinstance(value, datetime) else parse_time(value)
-
-
-def _in_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _web_url(text: str) -> str | None:
-    """The address, if it leads to the web: what a row says is shown as a link."""
-    return text if text.startswith(("https://", "http://")) else None
-
-
-def _build_metadata(values: Mapping[str, Any], texts: Mapping[str, str], plan: ColumnPlan) -> dict[str, Any]:
-    created = parse_moment(values.get(plan.singles.get("created", "")))
-    labels = plan.singles.get("labels")
-    found: dict[str, Any] = {
-        "project": texts.get("project"),
-        "status": texts.get("status"),
-        "labels": _split_values(values[labels], labels, ",") if labels else [],
-        "created_at": created.isoformat() if created else None,
-        "columns": {name: text for name in plan.filters if (text := format_value(values[name], name))},
-        "tags": [f"{name}:{each}" for name in plan.filters for each in _split_values(values[name], name)],
-    }
-    return {key: value for key, value in found.items() if value}
-
-
-def _split_values(value: Any, column: str, separator: str | None = None) -> list[str]:
-    """The values of a list, of a text that is cut at a separator, or the one value."""
-    if separator and isinstance(value, str):
-        value = value.split(separator)
-    texts = (format_value(each, column).strip() for each in (value if is_list(value) else [value]))
-    return list(dict.fromkeys(text[:_MAX_TAG_CHARS] for text in texts if text))[:_MAX_TAGS]
-
-
-# FOLD sources.table.rows
-# Rows of a table as documents: one document a row.
-#
-# Where the table says when a row was updated, a listing reads ids and that column alone; else it reads
-# every column and compares whole rows.
-
-_FORMAT_VERSION = "1"  # of the documents that `row_documents` makes
+_FORMAT_VERSION = "1"  # of the documents that `build_row_document` makes
 _MAX_ID_CHARS = 1000
 _NO_ID_URI = "rows-without-id"
 _DEFAULT_MAX_BYTES = 1_000_000
 
 
 class TableRows(BatchSource):
-    """The rows of one table that have an id of their own."""
+    """The rows of one table that have an id of their own, one document each."""
 
     def __init__(self, reader: TableReader, columns: TableColumns, max_bytes: int | None = None) -> None:
         self._reader = reader
@@ -311,23 +186,130 @@ def _find_id_problem(id_: str) -> str | None:
     return "its id has a NUL character" if "\0" in id_ else None
 
 
-def open_table(source: SourceConfig) -> TableRows:
-    """The rows that a configuration names; nothing is opened before `discover`."""
-    return TableRows(_build_reader(source), source.columns, source.max_bytes)
+_SINGLE_KEYS = ("title", "url", "author", "updated", "created", "language", "labels", "project", "status")
+_MAX_TAGS = 50  # of one column
+_MAX_TAG_CHARS = 200
 
 
-def _build_reader(source: SourceConfig) -> TableReader:
-    connection = source.connection
-    if isinstance(connection, TableFilesConnection):
-        return FileRows(connection.path)
-    if isinstance(connection, DuckdbConnection):
-        return DuckdbQuery(connection)
-    assert isinstance(connection, PostgresConnection)  # `SourceConfig` allows no other
-    return PostgresQuery(connection)
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """The columns to read, the id first, and what each is read for."""
+
+    id: str
+    texts: tuple[str, ...]
+    singles: Mapping[str, str]  # key of `TableColumns` -> column
+    filters: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Every column that is read, the id first, each once."""
+        return list(dict.fromkeys((self.id, *self.texts, *self.singles.values(), *self.filters)))
 
 
-# FOLD sources.table.files
-# Rows of Parquet, Arrow, JSON Lines and CSV files; one after the other, in bounded memory.
+def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) -> ColumnPlan:
+    """Which columns of a table to read; a key without a column of its own name is not read.
+
+    Raises:
+        SourceRefused: a column that is named, the id or the text is missing.
+    """
+    columns = {key: getattr(wanted, key) or key for key in _SINGLE_KEYS}
+    singles = {
+        key: name for key, name in columns.items() if getattr(wanted, key) is not None or name in present
+    }
+    required = (wanted.id, *wanted.text, *singles.values(), *wanted.filters)
+    missing = [name for name in dict.fromkeys(required) if name not in present]
+    if missing:
+        raise SourceRefused(
+            f"{table} has no column {', '.join(map(repr, missing))}: name another one in columns; "
+            f"it has {', '.join(map(repr, present)) or 'none'}"
+        )
+    return ColumnPlan(wanted.id, wanted.text, singles, wanted.filters)
+
+
+def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> Document:
+    """The document of a row that has the columns of `plan.names`.
+
+    Raises:
+        DocumentSkipped: it has no text, too much of it, or a value that is none.
+    """
+    values = dict(zip(plan.names, row, strict=True))
+    texts = {key: format_value(values[name], name) for key, name in plan.singles.items()}
+    text = "\n\n".join(part for name in plan.texts if (part := format_value(values[name], name).strip()))
+    if not text:
+        raise DocumentSkipped("empty")
+    if (size := len(text.encode())) > max_bytes:
+        raise DocumentSkipped(format_too_large(size, max_bytes))
+    url, language = texts.get("url", ""), texts.get("language", "").lower() or "markdown"
+    if language not in LANGUAGES:
+        raise DocumentSkipped(f"the language {language[:40]!r} is not known")
+    return Document(
+        uri=uri,
+        text=text,
+        path=str(row[0]),
+        title=" ".join(texts.get("title", "").split()) or str(row[0]),
+        language=language,
+        url=url if url.startswith(("https://", "http://")) else None,  # it is shown as a link
+        author=texts.get("author") or None,
+        last_modified=parse_moment(values.get(plan.singles.get("updated", ""))),
+        metadata=_build_metadata(values, texts, plan),
+    )
+
+
+def format_value(value: Any, column: str) -> str:
+    """A value as text; lists and objects as JSON.
+
+    Raises:
+        DocumentSkipped: it is bytes.
+    """
+    match value:
+        case None:
+            return ""
+        case str():
+            return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return _in_utc(value).isoformat()
+        case date() | time():
+            return value.isoformat()
+        case int() | float() | Decimal() | UUID():
+            return str(value)
+        case bytes() | bytearray() | memoryview():
+            raise DocumentSkipped(f"the column {column!r} holds bytes, not text")
+        case _:
+            return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str).replace("\0", "\ufffd")
+
+
+def parse_moment(value: Any) -> datetime | None:
+    """A time in UTC; None for what is none, such as a number of a version."""
+    return _in_utc(value) if isinstance(value, datetime) else parse_time(value)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _build_metadata(values: Mapping[str, Any], texts: Mapping[str, str], plan: ColumnPlan) -> dict[str, Any]:
+    created = parse_moment(values.get(plan.singles.get("created", "")))
+    labels = plan.singles.get("labels")
+    metadata: dict[str, Any] = {
+        "project": texts.get("project"),
+        "status": texts.get("status"),
+        "labels": _split_values(values[labels], labels, ",") if labels else [],
+        "created_at": created.isoformat() if created else None,
+        "columns": {name: text for name in plan.filters if (text := format_value(values[name], name))},
+        "tags": [f"{name}:{tag}" for name in plan.filters for tag in _split_values(values[name], name)],
+    }
+    return {key: value for key, value in metadata.items() if value}
+
+
+def _split_values(value: Any, column: str, separator: str | None = None) -> list[str]:
+    """The values of a list, of a text that is cut at a separator, or the one value."""
+    if separator and isinstance(value, str):
+        value = value.split(separator)
+    texts = (format_value(part, column).strip() for part in (value if is_list(value) else [value]))
+    return list(dict.fromkeys(text[:_MAX_TAG_CHARS] for text in texts if text))[:_MAX_TAGS]
+
 
 _FORMATS: dict[str, Literal["parquet", "ipc", "json", "csv"]] = {
     ".parquet": "parquet",
@@ -339,7 +321,10 @@ _BATCH_ROWS = 4096
 
 
 class FileRows:
-    """The rows of a file, of those in a folder, or of those that a pattern matches."""
+    """The rows of a file, of those in a folder, or of those that a pattern matches.
+
+    Parquet, Arrow, JSON Lines and CSV; one after the other, in bounded memory.
+    """
 
     definition = ""
 
@@ -373,14 +358,14 @@ class FileRows:
     def _list_files(self) -> list[Path]:
         path = self._path
         if path.is_dir():
-            found = [each for each in path.rglob("*") if each.suffix.lower() in _FORMATS and each.is_file()]
+            files = [file for file in path.rglob("*") if file.suffix.lower() in _FORMATS and file.is_file()]
         elif path.is_file():
-            found = [path]
+            files = [path]
         else:
-            found = [each for each in _match_pattern(path) if each.is_file()]
-        if not found:
+            files = [file for file in _match_pattern(path) if file.is_file()]
+        if not files:
             raise SourceRefused(f"no file of rows is at {path}: correct connection.path")
-        return sorted(found)
+        return sorted(files)
 
 
 def _match_pattern(path: Path) -> Iterator[Path]:
@@ -447,17 +432,15 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-# FOLD sources.table.postgres_query
-# Rows of a query to PostgreSQL: read-only transactions, and cursors that the server holds.
-#
-# The address is in no message: what a driver says of a wrong one quotes it.
-
 _CONNECT_TIMEOUT_S = 10
 _CURSOR_BATCH_ROWS = 2000
 
 
 class PostgresQuery:
-    """The rows of `connection.query`; each listing and each read is a transaction of its own."""
+    """The rows of `connection.query`; each listing and each read is a transaction of its own.
+
+    The server holds the cursors. The address is in no message: what a driver says of a wrong one quotes it.
+    """
 
     description = "the query of connection.query"
 
@@ -473,7 +456,7 @@ class PostgresQuery:
 
     def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
         """The rows of the query, or those with some ids."""
-        first, *others = [_quote(name) for name in columns]
+        first, *others = ['"' + name.replace('"', '""') + '"' for name in columns]
         selected = ", ".join([f"{first}::text", *others])
         statement = f"select {selected} from (\n{self._query}\n) as rows"  # noqa: S608
         with self._open_cursor("documents") as cursor:
@@ -531,20 +514,12 @@ class PostgresQuery:
             ) from None
 
 
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _to_source_error(error: Any) -> SourceRefused | SourceUnavailable:
     """What PostgreSQL says of the query; its message quotes no address."""
     code, said = error.pgcode, error.diag.message_primary
     if code is None or code.startswith(("08", "57P", "53", "40")):
         return SourceUnavailable("the database ended the query before its last row: try again later")
     return SourceRefused(f"connection.query cannot be run: {said} ({code})")
-
-
-# FOLD sources.table.duckdb_query
-# Rows of a query to a database file of DuckDB, through the store's own interface to DuckDB.
 
 
 class DuckdbQuery:

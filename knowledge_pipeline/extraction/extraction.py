@@ -1,7 +1,8 @@
 """From the bytes of one file to text: PDF, office files, HTML, e-mail, CSV, notebooks, and plain text.
 
-`extract` is a pure function; `extraction_worker` runs it where a broken or hostile file
-can do no harm. All but PDF and plain text become Markdown, so that headings, tables and code survive.
+`extract` is a pure function; `ExtractionWorker` runs it where a broken or hostile file can do no harm. All
+but PDF and plain text become Markdown, so that headings, tables and code survive. A project's own reader of
+files (OCR, a converter of layouts), named in `files.extractor`, runs in the same process.
 """
 
 from __future__ import annotations
@@ -76,14 +77,17 @@ def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
         DocumentSkipped: it has no text.
     """
     text, title, author = (
-        _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", each)
-        for each in (extracted.text, extracted.title, extracted.author or "")
+        _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", value)
+        for value in (extracted.text, extracted.title, extracted.author or "")
     )
-    cleaned = replace(extracted, text=text, title=title, author=author or None)
-    extracted = _limit_text(cleaned, limit_chars(len(payload)))
-    if not extracted.text or extracted.text.isspace():
+    metadata, max_chars = extracted.metadata, limit_chars(len(payload))
+    if len(text) > max_chars:
+        text = text[:max_chars]
+        note = f"cut after {max_chars:,} characters: its text is out of proportion to its size"
+        metadata = {**metadata, "note": note}
+    if not text or text.isspace():
         raise DocumentSkipped("empty")
-    return extracted
+    return replace(extracted, text=text, title=title, author=author or None, metadata=metadata)
 
 
 def _load_reader(kind: str) -> Callable[[bytes], ExtractedText]:
@@ -109,13 +113,6 @@ def _load_reader(kind: str) -> Callable[[bytes], ExtractedText]:
     return read
 
 
-def _limit_text(extracted: ExtractedText, max_chars: int) -> ExtractedText:
-    if len(extracted.text) <= max_chars:
-        return extracted
-    note = f"cut after {max_chars:,} characters: its text is out of proportion to its size"
-    return replace(extracted, text=extracted.text[:max_chars], metadata={**extracted.metadata, "note": note})
-
-
 def is_plain_text(name: str) -> bool:
     """Whether reading the file takes no parser."""
     return _format_of(name) not in _PARSED
@@ -124,11 +121,6 @@ def is_plain_text(name: str) -> bool:
 def _format_of(name: str) -> str:
     return name.rpartition(".")[2].lower()
 
-
-# FOLD sources.files.custom_extractor
-# A project's own reader of files (OCR, a converter of layouts), named in `files.extractor`.
-#
-# It runs in the process that parses files, where a crash, a hang or a bloat costs one file.
 
 FileExtractor = Callable[[str, bytes], str | None]
 """From a file's name and its bytes to its text, as Markdown; None leaves it to what reads it otherwise."""

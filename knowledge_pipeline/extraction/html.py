@@ -24,53 +24,6 @@ from knowledge_pipeline.extraction.markdown import (
 )
 from knowledge_pipeline.extraction.text_decoding import ExtractedText, decode_text
 
-# FOLD sources.files.html_tables
-# Tables of an HTML page: which are data and which only lay a page out, and their cells as a grid.
-
-_CELL_TAGS = ("td", "th")
-_TABLE_TAGS = ("caption", "colgroup", "tr", "thead", "tbody", "tfoot", *_CELL_TAGS)
-_LAYOUT_ROLE = re.compile(r"^(?:presentation|none)$", re.IGNORECASE)
-
-
-def unwrap_layout_tables(page: BeautifulSoup) -> None:
-    """Make blocks of the tables that do not fit in lines: of one cell a row, with tables or code in them."""
-    for element in [table for table in page.find_all("table") if _is_layout(table)]:
-        for part in [element, *element.find_all(_TABLE_TAGS)]:
-            if part is element or part.find_parent("table") is None:
-                part.name = "div"
-
-
-def render_table(element: Tag, texts: Mapping[int, str]) -> str:
-    """A pipe table; a cell that spans rows is repeated in each of them.
-
-    Args:
-        element: the table.
-        texts: the text of each cell, by the id of its element.
-    """
-
-    def to_cell(cell: Tag) -> TableCell:
-        rows, columns = (parse_span(str(cell.get(name, ""))) for name in ("rowspan", "colspan"))
-        return TableCell(texts.get(id(cell), ""), rows, columns)
-
-    return format_table(expand_spans([to_cell(cell) for cell in row] for row in _group_cells(element)))
-
-
-def _is_layout(element: Tag) -> bool:
-    if _LAYOUT_ROLE.match(str(element.get("role", ""))):
-        return True
-    if element.find("table") or any("\n" in code.get_text().strip() for code in element.find_all("pre")):
-        return True
-    return all(len(row) < 2 for row in _group_cells(element))
-
-
-def _group_cells(element: Tag) -> list[list[Tag]]:
-    """The cells by the row that each is in, however a page wraps them: in forms, or in no row."""
-    rows: dict[int, list[Tag]] = {}
-    for cell in element.find_all(_CELL_TAGS):
-        rows.setdefault(id(cell.find_parent(("tr", "table"))), []).append(cell)
-    return list(rows.values())
-
-
 _EMBEDDED_TAGS = {"svg", "canvas", "iframe", "object", "embed", "audio", "video"}
 _CONTROL_TAGS = {"nav", "button", "input", "select", "textarea", "dialog"}
 _SKIPPED_TAGS = _EMBEDDED_TAGS | _CONTROL_TAGS | {"script", "style", "noscript", "template", "link", "meta"}
@@ -248,7 +201,7 @@ def _link_text(text: str, address: str) -> str:
     for at, line in enumerate(lines):
         if len(lines) > 1 and line.startswith(("```", "|")):  # code or a table
             break
-        marks = found[0] if len(lines) > 1 and (found := _LINE_MARKERS.match(line)) else ""
+        marks = match[0] if len(lines) > 1 and (match := _LINE_MARKERS.match(line)) else ""
         if _WORD.search(line, len(marks)):
             lines[at] = marks + format_link(line[len(marks) :], address)
             return before + "\n".join(lines) + after
@@ -293,3 +246,47 @@ def _language_of_block(block: Tag) -> str:
             if match := _LANGUAGE_CLASS.match(name):
                 return match["name"]
     return ""
+
+
+_CELL_TAGS = ("td", "th")
+_TABLE_TAGS = ("caption", "colgroup", "tr", "thead", "tbody", "tfoot", *_CELL_TAGS)
+_LAYOUT_ROLE = re.compile(r"^(?:presentation|none)$", re.IGNORECASE)
+
+
+def unwrap_layout_tables(page: BeautifulSoup) -> None:
+    """Make blocks of the tables that do not fit in lines: of one cell a row, with tables or code in them."""
+    for element in [table for table in page.find_all("table") if _is_layout(table)]:
+        for part in [element, *element.find_all(_TABLE_TAGS)]:
+            if part is element or part.find_parent("table") is None:
+                part.name = "div"
+
+
+def render_table(element: Tag, texts: Mapping[int, str]) -> str:
+    """A pipe table; a cell that spans rows is repeated in each of them.
+
+    Args:
+        element: the table.
+        texts: the text of each cell, by the id of its element.
+    """
+
+    def to_cell(cell: Tag) -> TableCell:
+        rows, columns = (parse_span(str(cell.get(name, ""))) for name in ("rowspan", "colspan"))
+        return TableCell(texts.get(id(cell), ""), rows, columns)
+
+    return format_table(expand_spans([to_cell(cell) for cell in row] for row in _group_cells(element)))
+
+
+def _is_layout(element: Tag) -> bool:
+    if _LAYOUT_ROLE.match(str(element.get("role", ""))):
+        return True
+    if element.find("table") or any("\n" in code.get_text().strip() for code in element.find_all("pre")):
+        return True
+    return all(len(row) < 2 for row in _group_cells(element))
+
+
+def _group_cells(element: Tag) -> list[list[Tag]]:
+    """The cells by the row that each is in, however a page wraps them: in forms, or in no row."""
+    rows: dict[int, list[Tag]] = {}
+    for cell in element.find_all(_CELL_TAGS):
+        rows.setdefault(id(cell.find_parent(("tr", "table"))), []).append(cell)
+    return list(rows.values())

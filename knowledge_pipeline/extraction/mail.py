@@ -97,8 +97,8 @@ def _render_message(message: EmailMessage, extract: Extract | None) -> str:
         attached = list(message.iter_attachments())
     except (AttributeError, TypeError, KeyError):  # a multipart message whose parts are none
         attached = []
-    blocks += (_render_attachment(each, extract if at < _MAX_ATTACHMENTS else None)
-               for at, each in enumerate(attached))  # fmt: skip
+    blocks += (_render_attachment(part, extract if at < _MAX_ATTACHMENTS else None)
+               for at, part in enumerate(attached))  # fmt: skip
     return "\n\n".join(filter(None, (block.strip() for block in blocks)))
 
 
@@ -140,7 +140,7 @@ def _header(message: EmailMessage, name: str) -> str:
 
 def _date_of(message: EmailMessage) -> datetime | None:
     try:
-        found = parsedate_to_datetime(_header(message, "Date"))
+        moment = parsedate_to_datetime(_header(message, "Date"))
     except (ValueError, TypeError, OverflowError):
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -49,7 +49,7 @@ def read_notebook(payload: bytes) -> ExtractedText:
     rendered = "\n\n".join(_render_cell(cell, _find_language(notebook)) for cell in cells)
     prose = (_read_source(cell) for cell in cells if cell.get("cell_type") == "markdown")
     headings = map(_HEADING.search, prose)
-    title = next((found[1].strip() for found in headings if found), "")
+    title = next((match[1].strip() for match in headings if match), "")
     return ExtractedText(rendered, title, {"format": "notebook"}, language="notebook")
 
 
@@ -88,7 +88,7 @@ def _read_outputs(outputs: object) -> str:
         shown = output.get("data")
         error = ": ".join(str(output[key]) for key in ("ename", "evalue") if output.get(key))
         texts.append(error or _join(shown.get("text/plain") if is_object(shown) else output.get("text")))
-    text = "\n".join(each.strip("\n") for each in texts if each.strip())
+    text = "\n".join(output.strip("\n") for output in texts if output.strip())
     return text if len(text) <= _MAX_OUTPUT_CHARS else f"{text[:_MAX_OUTPUT_CHARS]}…"
 
 

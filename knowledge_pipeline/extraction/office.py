@@ -1,6 +1,7 @@
-"""Word documents as Markdown: headings, lists, tables, links, notes; insertions, but no deletions.
+"""Word documents, presentations and spreadsheets as Markdown.
 
-Source: ECMA-376, part 1, section 17 (WordprocessingML), https://ecma-international.org/publications-and-standards/standards/ecma-376/
+Source: ECMA-376, part 1, sections 17 (WordprocessingML; 17.9 for numbering) and 19 (PresentationML),
+https://ecma-international.org/publications-and-standards/standards/ecma-376/
 """
 
 from __future__ import annotations
@@ -38,75 +39,6 @@ from knowledge_pipeline.extraction.text_decoding import (
     require_bounded_archive,
 )
 from knowledge_pipeline.records import Metadata
-
-# FOLD sources.files.docx_lists
-# Which paragraphs of a Word document are items of a list, by its numbering definitions.
-#
-# Source: ECMA-376, part 1, section 17.9 (Numbering), https://ecma-international.org/publications-and-
-# standards/standards/ecma-376/
-
-_MAX_LEVEL = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ListItem:
-    """How an item is written: "-" or "1.", and how far in, counted from 0."""
-
-    marker: str
-    level: int
-
-
-class ListNumbering:
-    """The lists of one document.
-
-    Args:
-        numbering: the root of its numbering part; None where it has no lists.
-        styles: the elements of its styles, by their ids.
-    """
-
-    def __init__(self, numbering: Any, styles: Mapping[str, Any]) -> None:
-        """Read the definitions."""
-        self._markers = {} if numbering is None else dict(_iter_markers(numbering))
-        self._styles = styles
-
-    def find_item(self, paragraph: Any, style_id: str) -> ListItem | None:
-        """The item that a paragraph is, by its own properties or those of its style; None: of no list."""
-        number, level = _read_number(paragraph)
-        styled, styled_level = _read_number(self._styles.get(style_id))
-        number, level = number or styled, level or styled_level or "0"
-        if number in (None, "0") or not level.isdigit():
-            return None
-        at = min(int(level), _MAX_LEVEL)
-        marker = self._markers.get((number, at))
-        return ListItem(marker, at) if marker else None
-
-
-def _read_number(element: Any) -> tuple[str | None, str | None]:
-    """The list and the level that the properties of a paragraph or of a style name."""
-    properties = None if element is None else element.find(f"{_W}pPr/{_W}numPr")
-    if properties is None:
-        return None, None
-    number, level = (properties.find(f"{_W}{name}") for name in ("numId", "ilvl"))
-    return (
-        None if number is None else number.get(f"{_W}val"),
-        None if level is None else level.get(f"{_W}val"),
-    )
-
-
-def _iter_markers(numbering: Any) -> Iterator[tuple[tuple[str, int], str]]:
-    """The marker of each level of each list; none for levels that show no sign."""
-    abstract = {each.get(f"{_W}abstractNumId"): each for each in numbering.iter(f"{_W}abstractNum")}
-    for number in numbering.iter(f"{_W}num"):
-        reference = number.find(f"{_W}abstractNumId")
-        definition = abstract.get(None if reference is None else reference.get(f"{_W}val"))
-        if definition is None:
-            continue
-        for level in definition.iter(f"{_W}lvl"):
-            kind, at = level.find(f"{_W}numFmt"), level.get(f"{_W}ilvl", "0")
-            written = "decimal" if kind is None else kind.get(f"{_W}val", "decimal")
-            if written != "none" and at.isdigit():
-                yield (number.get(f"{_W}numId", ""), int(at)), "-" if written == "bullet" else "1."
-
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
@@ -148,10 +80,14 @@ def read_docx(payload: bytes) -> ExtractedText:
 
 def _to_markdown(document: WordDocument) -> str:
     styles = {style.style_id: style.name or "" for style in document.styles}
-    writer = DocxRenderer(styles, _links_by_id(document.part), _load_numbering(document))
+    elements: dict[str, Any] = {style.style_id: style.element for style in document.styles}
+    rels = document.part.rels.values()
+    parts = (rel.target_part for rel in rels if rel.reltype == RELATION.NUMBERING)
+    numbering = ListNumbering(next((parse_xml(part.blob) for part in parts), None), elements)
+    writer = DocxRenderer(styles, _links_by_id(document.part), numbering)
     text = writer.render(document.element.body)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  # typed as any element
     notes: dict[str, str] = {}
-    for relation in document.part.rels.values():
+    for relation in rels:
         if relation.reltype in (RELATION.FOOTNOTES, RELATION.ENDNOTES):
             kind = "end" if relation.reltype == RELATION.ENDNOTES else ""
             notes |= {kind + id_: note for id_, note in _iter_notes(relation.target_part, styles)}
@@ -159,16 +95,9 @@ def _to_markdown(document: WordDocument) -> str:
     return "\n\n".join(filter(None, [text, *note_lines]))
 
 
-def _load_numbering(document: WordDocument) -> ListNumbering:
-    rels = document.part.rels.values()
-    found = (rel.target_part for rel in rels if rel.reltype == RELATION.NUMBERING)
-    styles: dict[str, Any] = {style.style_id: style.element for style in document.styles}
-    return ListNumbering(next((parse_xml(each.blob) for each in found), None), styles)
-
-
 def _links_by_id(part: Part) -> dict[str, str]:
     relations = part.rels.items()
-    return {id_: each.target_ref for id_, each in relations if each.reltype == RELATION.HYPERLINK}
+    return {id_: relation.target_ref for id_, relation in relations if relation.reltype == RELATION.HYPERLINK}
 
 
 def _iter_notes(part: Part, styles: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -228,9 +157,8 @@ class DocxRenderer:
         if listed:
             indent = "  " * (int(listed["level"] or 1) - 1)
             return f"{indent}{'-' if listed['kind'].lower() == 'bullet' else '1.'} {text}"
-        if item := self.numbering.find_item(paragraph, style_id):
-            return f"{'  ' * item.level}{item.marker} {text}"
-        return text
+        marker = self.numbering.find_marker(paragraph, style_id)
+        return f"{marker} {text}" if marker else text
 
     def _iter_table(self, element: Any) -> Iterator[str]:
         """A table; one of one cell a row, or with tables in it, is laid out."""
@@ -326,7 +254,7 @@ def _iter_elements(container: Any) -> Iterator[Any]:
     """Its elements, without comments; of alternatives the first, which newer programs show."""
     for element in container:
         if element.tag == f"{_MC}AlternateContent":
-            yield from (each for choice in element[:1] for each in _iter_elements(choice))
+            yield from (inner for choice in element[:1] for inner in _iter_elements(choice))
         elif isinstance(element.tag, str):
             yield element
 
@@ -361,8 +289,8 @@ def _find_child(element: Any, *names: str) -> Any:
 
 
 def _get_value(element: Any, *names: str) -> str | None:
-    found = _find_child(element, *names)
-    return None if found is None else found.get(f"{_W}val")
+    child = _find_child(element, *names)
+    return None if child is None else child.get(f"{_W}val")
 
 
 def _is_hidden(element: Any) -> bool:
@@ -370,17 +298,68 @@ def _is_hidden(element: Any) -> bool:
     return vanished is not None and vanished.get(f"{_W}val", "true") not in ("0", "false", "off")
 
 
-# FOLD sources.files.pptx
-# Presentations as Markdown: a heading for each slide, its texts, tables, and the speaker's notes.
-#
-# Source: ECMA-376, part 1, section 19 (PresentationML), https://ecma-international.org/publications-and-
-# standards/standards/ecma-376/
+_MAX_LEVEL = 8
+
+
+class ListNumbering:
+    """Which paragraphs of one document are items of a list.
+
+    Args:
+        numbering: the root of its numbering part; None where it has no lists.
+        styles: the elements of its styles, by their ids.
+    """
+
+    def __init__(self, numbering: Any, styles: Mapping[str, Any]) -> None:
+        self._markers = {} if numbering is None else dict(_iter_markers(numbering))
+        self._styles = styles
+
+    def find_marker(self, paragraph: Any, style_id: str) -> str | None:
+        """The marker of a list's item, by a paragraph's own properties or its style's; None: of no list.
+
+        "-" or "1.", indented by its level.
+        """
+        number, level = _read_number(paragraph)
+        styled, styled_level = _read_number(self._styles.get(style_id))
+        number, level = number or styled, level or styled_level or "0"
+        if number in (None, "0") or not level.isdigit():
+            return None
+        at = min(int(level), _MAX_LEVEL)
+        marker = self._markers.get((number, at))
+        return f"{'  ' * at}{marker}" if marker else None
+
+
+def _read_number(element: Any) -> tuple[str | None, str | None]:
+    """The list and the level that the properties of a paragraph or of a style name."""
+    properties = None if element is None else element.find(f"{_W}pPr/{_W}numPr")
+    if properties is None:
+        return None, None
+    number, level = (properties.find(f"{_W}{name}") for name in ("numId", "ilvl"))
+    return (
+        None if number is None else number.get(f"{_W}val"),
+        None if level is None else level.get(f"{_W}val"),
+    )
+
+
+def _iter_markers(numbering: Any) -> Iterator[tuple[tuple[str, int], str]]:
+    """The marker of each level of each list; none for levels that show no sign."""
+    abstract = {node.get(f"{_W}abstractNumId"): node for node in numbering.iter(f"{_W}abstractNum")}
+    for number in numbering.iter(f"{_W}num"):
+        reference = number.find(f"{_W}abstractNumId")
+        definition = abstract.get(None if reference is None else reference.get(f"{_W}val"))
+        if definition is None:
+            continue
+        for level in definition.iter(f"{_W}lvl"):
+            kind, at = level.find(f"{_W}numFmt"), level.get(f"{_W}ilvl", "0")
+            written = "decimal" if kind is None else kind.get(f"{_W}val", "decimal")
+            if written != "none" and at.isdigit():
+                yield (number.get(f"{_W}numId", ""), int(at)), "-" if written == "bullet" else "1."
+
 
 _LEFT_OUT = frozenset({PP_PLACEHOLDER.DATE, PP_PLACEHOLDER.FOOTER, PP_PLACEHOLDER.SLIDE_NUMBER})
 
 
 def read_pptx(payload: bytes) -> ExtractedText:
-    """The slides in order, hidden ones too; of pictures their description, if somebody wrote one.
+    """The slides in order, hidden ones too: texts, tables, the speaker's notes, descriptions of pictures.
 
     Raises:
         DocumentSkipped: no presentation, broken, encrypted, or it unpacks to too much.
@@ -398,7 +377,8 @@ def read_pptx(payload: bytes) -> ExtractedText:
         raise DocumentSkipped("PPTX without text")
     text = "\n\n".join(rendered for has_text, rendered in parts if has_text)
     metadata = {"format": "pptx", "slides": len(slides)}
-    return ExtractedText(text, title or _find_title(slides), metadata, language="markdown")
+    title = title or next((words for slide in slides if (words := _title_of(slide))), "")
+    return ExtractedText(text, title, metadata, language="markdown")
 
 
 def _render_slide(slide: Any, number: int) -> tuple[bool, str]:
@@ -414,10 +394,6 @@ def _render_slide(slide: Any, number: int) -> tuple[bool, str]:
 def _title_of(slide: Any) -> str:
     shape = slide.shapes.title
     return "" if shape is None else " ".join(shape.text_frame.text.split())
-
-
-def _find_title(slides: list[Any]) -> str:
-    return next((title for slide in slides if (title := _title_of(slide))), "")
 
 
 def _iter_blocks(shapes: Any) -> Iterator[str]:
@@ -460,24 +436,21 @@ def _render_table(table: Any) -> str:
 
 def _describe_shape(shape: Any) -> str:
     """The alternative text of a picture, or of a chart."""
-    named = shape.element.xpath(".//p:cNvPr")
-    return " ".join(str(named[0].get("descr") or "").split()) if named else ""
+    properties = shape.element.xpath(".//p:cNvPr")
+    return " ".join(str(properties[0].get("descr") or "").split()) if properties else ""
 
 
 def _join_lines(text: str) -> str:
     return " ".join(text.replace("\v", "\n").split())
 
 
-# FOLD sources.files.spreadsheet
-# Spreadsheets as Markdown: a heading for each sheet, then its rows as tables. XLSX, XLSB, XLS and ODS.
-#
-# Read by calamine, https://docs.rs/calamine: the values that formulas had when the file was saved.
-
 _MAX_CELLS = 5_000_000  # of a sheet that are looked at: those between its corners are there, though empty
 
 
 def read_spreadsheet(payload: bytes) -> ExtractedText:
-    """All visible sheets in order, without formulas; dates as in ISO 8601.
+    """All visible sheets in order, XLSX, XLSB, XLS and ODS; dates as in ISO 8601.
+
+    Read by calamine, https://docs.rs/calamine: the values that formulas had when the file was saved.
 
     Raises:
         DocumentSkipped: no spreadsheet, broken, encrypted, or it unpacks to too much.

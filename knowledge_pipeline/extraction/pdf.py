@@ -25,7 +25,7 @@ _SEPARATOR = "\n\n"
 def read_pdf(payload: bytes) -> ExtractedText:
     """Text of all pages, joined; `page_starts` says where each begins.
 
-    The addresses of a page's links stand at its end.
+    The addresses of a page's links that its text does not contain stand at its end.
 
     Raises:
         DocumentSkipped: no PDF, broken, encrypted, too many pages, or without any text.
@@ -58,17 +58,14 @@ def read_pdf(payload: bytes) -> ExtractedText:
 def _iter_pages(reader: PdfReader, max_chars: int) -> Iterator[str]:
     """The texts of the pages, to the one that exceeds a limit; `extract` cuts it, and says so."""
     for page in reader.pages:
-        text = _append_links(_clean_text(page.extract_text()), page)
+        text = _clean_text(page.extract_text())
+        links = [link for link in dict.fromkeys(_iter_links(page)) if link not in text]
+        if text and links:
+            text += f"\n\nLinks: {' '.join(links[:MAX_LINKS_PER_PAGE])}"
         yield text
         max_chars -= len(text)
         if max_chars < 0:
             return
-
-
-def _append_links(text: str, page: PageObject) -> str:
-    """A page's text, then the addresses of its links that the text does not contain."""
-    links = [link for link in dict.fromkeys(_iter_links(page)) if link not in text]
-    return f"{text}\n\nLinks: {' '.join(links[:MAX_LINKS_PER_PAGE])}" if text and links else text
 
 
 def _iter_links(page: PageObject) -> Iterator[str]:
@@ -87,8 +84,8 @@ def _iter_links(page: PageObject) -> Iterator[str]:
 def _get_object(holder: object, key: str) -> object:
     """What a dictionary of the file has under a key; None where it is none, or broken."""
     with suppress(PyPdfError, AttributeError, LookupError, TypeError, ValueError):
-        found = holder.get_object() if isinstance(holder, PdfObject) else holder
-        return found[key].get_object() if isinstance(found, DictionaryObject) and key in found else None
+        content = holder.get_object() if isinstance(holder, PdfObject) else holder
+        return content[key].get_object() if isinstance(content, DictionaryObject) and key in content else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""Long tables as Markdown: sections of some rows, the header above each, so that each says what it means."""
+"""Long tables, and CSV files, as Markdown: sections of some rows, the header above each."""
 
 from __future__ import annotations
 
@@ -59,18 +59,13 @@ def _render_section(heading: str, header: list[str], section: list[tuple[int, li
 
 def _narrow_row(row: Sequence[str]) -> list[str]:
     """Its cells up to the last that is not empty."""
-    cells = [each.strip() for each in row]
+    cells = [cell.strip() for cell in row]
     while cells and not cells[-1]:
         cells.pop()
     if len(cells) > MAX_COLUMNS:
         cells[MAX_COLUMNS - 1 :] = [" ".join(filter(None, cells[MAX_COLUMNS - 1 :]))]
     return cells
 
-
-# FOLD sources.files.csv_table
-# CSV and TSV files as Markdown tables, the header repeated for every few rows.
-#
-# Source: RFC 4180, https://www.rfc-editor.org/rfc/rfc4180
 
 _SNIFFED_CHARS = 16_384
 _DELIMITERS = ",;\t|"
@@ -81,6 +76,8 @@ def read_csv(payload: bytes) -> ExtractedText:
 
     Raises:
         DocumentSkipped: binary, empty, in an unknown encoding, or a field has no end.
+
+    Source: RFC 4180, https://www.rfc-editor.org/rfc/rfc4180
     """
     text = decode_text(payload)
     try:

@@ -1,4 +1,4 @@
-"""From a file's bytes to a document's text."""
+"""From a file's bytes to a document's text, and which office files are read at all."""
 
 from __future__ import annotations
 
@@ -96,16 +96,13 @@ def _decode_as_declared(payload: bytes, reason: str) -> str:
     raise DocumentSkipped(reason)
 
 
-# FOLD sources.files.office_archive
-# Office files are ZIP archives; this says which are read, before anything is unpacked.
-
 MAX_UNPACKED_BYTES = 200_000_000
 MAX_PARTS = 20_000
 _OLD_FORMAT_START = b"\xd0\xcf\x11\xe0"  # a compound file: before 2007, or encrypted
 
 
 def require_bounded_archive(payload: bytes, kind: str) -> None:
-    """Refuse an archive that unpacks to far more than a document has.
+    """Refuse an office file, which is a ZIP archive, that unpacks to far more than a document has.
 
     Args:
         payload: the file.

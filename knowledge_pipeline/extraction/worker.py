@@ -76,16 +76,13 @@ def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:
         request = json.loads(line)
         payload = requests.read(request["bytes"])
         try:
-            answer = asdict(_extract(request["extractor"], request["name"], payload))
+            extractor, name = request["extractor"], request["name"]
+            own = run_file_extractor(extractor, name, payload) if extractor else None
+            answer = asdict(extract(name, payload) if own is None else finish(own, payload))
         except DocumentSkipped as reason:
             answer = {"skipped": str(reason)}
         responses.write(json.dumps(answer, default=datetime.isoformat).encode() + b"\n")
         responses.flush()
-
-
-def _extract(extractor: str | None, name: str, payload: bytes) -> ExtractedText:
-    own = run_file_extractor(extractor, name, payload) if extractor else None
-    return extract(name, payload) if own is None else finish(own, payload)
 
 
 def _limit_memory() -> None:

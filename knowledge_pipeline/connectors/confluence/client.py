@@ -103,8 +103,8 @@ class ConfluenceClient:
                 question["start"] = max(0, start - int(question.get("limit", 25)))
                 continue
             for result in results:
-                if (known := str(result.get("id"))) not in seen:
-                    seen.add(known)
+                if (result_id := str(result.get("id"))) not in seen:
+                    seen.add(result_id)
                     yield result
             if not following:
                 return
@@ -129,11 +129,11 @@ class ConfluenceClient:
 
     def _next_query(self, query: Json, address: str, cursors: set[str]) -> Json:
         """The parameters of the next page, from its address; its host is never used."""
-        given: Json = parse_qs(urlsplit(address).query)
-        cursor, start = given.get("cursor", [""])[0], given.get("start", [""])[0]
+        following: Json = parse_qs(urlsplit(address).query)
+        cursor, start = following.get("cursor", [""])[0], following.get("start", [""])[0]
         if cursor and cursor not in cursors:
             cursors.add(cursor)
-            return {**query, **given}
+            return {**query, **following}
         if not cursor and start.isdigit() and int(start) > int(query.get("start", 0)):
             return {**query, "start": max(0, int(start) - _OVERLAP)}
         raise SourceUnavailable(f"{self.service} does not end a listing: nothing is deleted: try again later")

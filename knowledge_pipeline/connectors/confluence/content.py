@@ -145,8 +145,8 @@ def to_skipped(response: Json | int) -> DocumentSkipped:
 
 def labels_of(content: Json) -> tuple[str, ...]:
     """The labels of `metadata.labels`, without those that are one person's own."""
-    found = ((content.get("metadata") or Json()).get("labels") or Json()).get("results") or ()
-    return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
+    labels = ((content.get("metadata") or Json()).get("labels") or Json()).get("results") or ()
+    return tuple(sorted(str(label["name"]) for label in labels if label.get("prefix") != "my"))
 
 
 def storage_of(content: Json) -> str:

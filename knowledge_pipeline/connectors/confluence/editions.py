@@ -1,7 +1,4 @@
-"""Confluence Cloud: pages by its API v2, names by v1, which alone gives many in one request.
-
-Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
-"""
+"""The APIs of Confluence Cloud, and of Confluence Server and Data Center, as one interface."""
 
 from __future__ import annotations
 
@@ -39,7 +36,10 @@ class _TreeNode:
 
 
 class CloudEdition:
-    """An `Edition`."""
+    """An `Edition`: pages by API v2, names by v1, which alone gives many in one request.
+
+    Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
+    """
 
     needs_label_search = True
 
@@ -51,8 +51,8 @@ class CloudEdition:
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
         question = {"keys": list(keys)} if keys else {"status": "current"}
-        found = self._client.iter_results("api/v2/spaces", {**question, "limit": _CLOUD_PAGE_SIZE})
-        return {str(space["id"]): str(space["key"]) for space in found}
+        spaces = self._client.iter_results("api/v2/spaces", {**question, "limit": _CLOUD_PAGE_SIZE})
+        return {str(space["id"]): str(space["key"]) for space in spaces}
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Pages by id ascending, a cursor's order that no edit disturbs, with their place in the tree."""
@@ -94,23 +94,23 @@ class CloudEdition:
             tree.add(raw)
             spaces[str(raw["id"])] = str(raw.get("spaceId") or "")
         tree.load_missing_parents()
-        return {each: PagePlace(space, tree.list_ancestor_ids(each)) for each, space in spaces.items()}
+        return {page: PagePlace(space, tree.list_ancestor_ids(page)) for page, space in spaces.items()}
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """Of one page; boards have none that the API lists."""
         if page.kind in BOARD_KINDS:
             return ()
         path = f"{_PATHS[page.kind]}/{page.id}/labels"
-        found = self._client.iter_results(path, {"limit": _CLOUD_PAGE_SIZE})
-        return tuple(sorted(str(each["name"]) for each in found if each.get("prefix") != "my"))
+        labels = self._client.iter_results(path, {"limit": _CLOUD_PAGE_SIZE})
+        return tuple(sorted(str(label["name"]) for label in labels if label.get("prefix") != "my"))
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
         """In bulk, each account once; none where the token may not see people."""
         for several in split_batches(sorted(accounts - self._resolved_accounts), _PEOPLE_PER_CALL):
             self._resolved_accounts.update(several)
             question = {"accountId": several, "limit": _PEOPLE_PER_CALL}
-            found = self._client.get_or_status("rest/api/user/bulk", question)
-            for person in found.get("results", []) if isinstance(found, dict) else ():
+            answer = self._client.get_or_status("rest/api/user/bulk", question)
+            for person in answer.get("results", []) if isinstance(answer, dict) else ():
                 if name := person.get("displayName") or person.get("publicName"):
                     self._names[str(person["accountId"])] = str(name)
         return self._names
@@ -169,30 +169,27 @@ class _PageTree:
         """The pages with the titles of what they are under."""
         pages = list(pages)
         self.load_missing_parents()
-        return (replace(page, ancestors=tuple(self._list_ancestor_titles(page.id))) for page in pages)
+        for page in pages:  # the titles end at what we may not see
+            nodes = map(self._nodes.get, self.list_ancestor_ids(page.id))
+            yield replace(page, ancestors=tuple(node.title for node in nodes if node is not None))
 
     def list_ancestor_ids(self, page_id: str) -> tuple[str, ...]:
         """From the top down; the first may be one that we may not see."""
         above: list[str] = []
-        place = self._nodes[page_id]
-        while place is not None and place.parent_id and place.parent_id not in (page_id, *above):
-            above.append(place.parent_id)
-            place = self._nodes.get(place.parent_id)
+        node = self._nodes[page_id]
+        while node is not None and node.parent_id and node.parent_id not in (page_id, *above):
+            above.append(node.parent_id)
+            node = self._nodes.get(node.parent_id)
         return tuple(reversed(above))
-
-    def _list_ancestor_titles(self, page_id: str) -> list[str]:
-        """From the top down; it ends at what we may not see."""
-        places = (self._nodes.get(ancestor_id_) for ancestor_id_ in self.list_ancestor_ids(page_id))
-        return [place.title for place in places if place is not None]
 
     def load_missing_parents(self) -> None:
         """Read the parents that were not listed, a level at a time; folders one by one."""
         while unknown := {
-            place.parent_id: place.parent_kind
-            for place in self._nodes.values()
-            if place is not None and place.parent_id and place.parent_id not in self._nodes
+            node.parent_id: node.parent_kind
+            for node in self._nodes.values()
+            if node is not None and node.parent_id and node.parent_id not in self._nodes
         }:
-            pages = [each for each, kind in unknown.items() if kind not in _CONTAINER_KINDS]
+            pages = [page_id for page_id, kind in unknown.items() if kind not in _CONTAINER_KINDS]
             for several in split_batches(pages, _CLOUD_PAGE_SIZE):
                 question = {"id": several, "status": "current", "limit": _CLOUD_PAGE_SIZE}
                 for raw in self._client.iter_results(_PATHS["page"], question):
@@ -205,18 +202,16 @@ class _PageTree:
                 self._nodes.setdefault(parent_id, None)
 
 
-# FOLD sources.confluence.server
-# Confluence Server and Data Center: its one REST API, which pages by offset.
-#
-# Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
-
 _SERVER_PAGE_SIZE = 200  # more is cut down by the server, whose `next` is followed whatever it gave
 _LISTING_FIELDS = "version,ancestors,space,metadata.labels"  # no bodies
 _BODY_FIELDS = "body.storage,version,space,history"
 
 
 class ServerEdition:
-    """An `Edition`."""
+    """An `Edition` by the one REST API, which pages by offset.
+
+    Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
+    """
 
     needs_label_search = False  # its listing has them
 
@@ -229,8 +224,8 @@ class ServerEdition:
         """Key by id."""
         question = {"spaceKey": list(keys)} if keys else {"status": "current"}
         question = {**question, "start": 0, "limit": _SPACES_PER_CALL}
-        found = self._client.iter_results("rest/api/space", question)
-        return {str(space["id"]): str(space["key"]) for space in found}
+        spaces = self._client.iter_results("rest/api/space", question)
+        return {str(space["id"]): str(space["key"]) for space in spaces}
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Space by space where some are named, else all at once: a site may have thousands of spaces."""
@@ -270,15 +265,15 @@ class ServerEdition:
 
     def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
         """By id, in one search for many; the rest one by one, which the search does not know yet."""
-        found: dict[str, PagePlace] = {}
+        places: dict[str, PagePlace] = {}
         for several in split_batches(kind_by_id, MAX_IDS_PER_QUERY):
             for raw in self._search_by_id(several, "ancestors,space"):
-                found[str(raw["id"])] = _to_place(raw)
-        for page_id in kind_by_id.keys() - found.keys():
+                places[str(raw["id"])] = _to_place(raw)
+        for page_id in kind_by_id.keys() - places.keys():
             raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": "ancestors,space"})
             if isinstance(raw, dict):
-                found[page_id] = _to_place(raw)
-        return found
+                places[page_id] = _to_place(raw)
+        return places
 
     def list_labels(self, page: Page) -> tuple[str, ...]:
         """As listed."""
@@ -327,4 +322,4 @@ class ServerEdition:
 
 def _to_place(raw: Json) -> PagePlace:
     space, above = raw.get("space") or Json(), raw.get("ancestors") or ()
-    return PagePlace(str(space.get("key") or ""), tuple(str(each["id"]) for each in above))
+    return PagePlace(str(space.get("key") or ""), tuple(str(page["id"]) for page in above))

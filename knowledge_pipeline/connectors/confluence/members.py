@@ -26,8 +26,11 @@ def list_members(connection: ConfluenceSpacesConnection) -> Iterator[Organisatio
     """
     seen: set[str] = set()
     with closing(ConfluenceClient(connection.connect(""))) as client:
+        path, paging = "rest/api/space", {"start": 0, "limit": 100}
+        if client.is_cloud:
+            path, paging = "api/v2/spaces", {"limit": 250}
         for status in _STATUSES:
-            for space in _iter_spaces(client, status):
+            for space in client.iter_results(path, {"status": status, **paging}):
                 key = str(space.get("key") or "")
                 if not key:
                     raise SourceUnavailable(
@@ -41,12 +44,6 @@ def list_members(connection: ConfluenceSpacesConnection) -> Iterator[Organisatio
             raise SourceRefused(
                 f"{client.service} shows no space at all: let the owner of connection.token view its spaces"
             )
-
-
-def _iter_spaces(client: ConfluenceClient, status: str) -> Iterator[Json]:
-    if client.is_cloud:
-        return client.iter_results("api/v2/spaces", {"status": status, "limit": 250})
-    return client.iter_results("rest/api/space", {"status": status, "start": 0, "limit": 100})
 
 
 def _to_member(client: ConfluenceClient, space: Json, key: str, *, is_archived: bool) -> OrganisationMember:

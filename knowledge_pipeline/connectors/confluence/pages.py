@@ -32,7 +32,6 @@ from knowledge_pipeline.connectors.confluence.editions import CloudEdition, Serv
 from knowledge_pipeline.connectors.confluence.search import (
     MAX_IDS_PER_QUERY,
     build_children_query,
-    build_modified_clause,
     build_space_query,
     parse_child_content,
     search,
@@ -45,99 +44,6 @@ from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since
-
-# FOLD sources.confluence.document
-# From a Confluence page, its comments and its files to one document.
-
-_MAX_QUOTE_CHARS = 200  # characters of the page that a comment on them quotes
-
-
-@dataclass(frozen=True, slots=True)
-class PageDocumentBuilder:
-    """How the documents of one site are written."""
-
-    site: str
-    people: Mapping[str, str]  # display names by account
-    build_file_address: Callable[[str, str, str], str]  # by ids of page and file, and the site's path
-
-    def build_document(
-        self, item: Item, page: Page, children: Sequence[ChildContent]
-    ) -> Document | DocumentSkipped:
-        """The page with its files named after its text and its comments last; or that nothing is in it."""
-        listed = PageLocator.from_item(item)
-        references: set[str] = set()
-        parts = [self._convert(page.storage, listed.space, references)]
-        if names := sorted({child.title for child in children if child.kind == "attachment" and child.title}):
-            parts.append(f"Attachments: {', '.join(names)}")
-        if comments := list(self._iter_comments(children, listed.space, references)):
-            parts += ["# Comments", *comments]
-        text = "\n\n".join(part for part in parts if part)
-        if page.kind in BOARD_KINDS:
-            place = " / ".join((listed.space, *listed.ancestors))
-            text = f"{page.kind.capitalize()} in {place}" + (f"\n\n{text}" if text else "")
-        if not text:
-            return DocumentSkipped("empty")
-        above = ("blog",) if page.kind == "blogpost" else listed.ancestors
-        web_path = page.web_path
-        if not web_path.startswith("/"):
-            boards = f"/spaces/{listed.space}/{page.kind}/{page.id}"
-            web_path = boards if page.kind in BOARD_KINDS else f"/pages/viewpage.action?pageId={page.id}"
-        return Document(
-            uri=item.uri,
-            text=text,
-            # a slash in a title is none of the path
-            path="/".join(part.replace("/", "-") for part in (listed.space, *above, page.title)),
-            title=page.title,
-            url=self.site + web_path,
-            author=page.author or self.people.get(page.author_account or ""),
-            # the newest of all that the next listing asks for by time
-            last_modified=max([page.updated, *(child.updated for child in children if child.updated)]),
-            metadata={
-                "wiki_space": listed.space,
-                "labels": list(listed.labels),
-                "version": page.version,
-                "ancestors": list(listed.ancestors),
-                "status": "current",
-                "page_type": page.kind,
-                "mentions": [{"kind": "references", "target": target} for target in sorted(references)],
-            },
-            attachments=tuple(self._iter_attachments(children)),
-        )
-
-    def _iter_attachments(self, children: Sequence[ChildContent]) -> Iterator[Attachment]:
-        """The files of a page; a new version of one has the same id."""
-        for each in sorted(children, key=lambda child: (len(child.id), child.id)):
-            if each.kind == "attachment" and each.title:
-                name = quote(each.title, safe="")
-                yield Attachment(
-                    id=each.id,
-                    name=each.title,
-                    address=self.build_file_address(each.page_id, each.id, each.download_path),
-                    revision=str(each.version),
-                    size_bytes=each.size_bytes,
-                    url=f"{self.site}/download/attachments/{each.page_id}/{name}",
-                    author=each.author,
-                    created=each.updated,
-                )
-
-    def _convert(self, storage: str, space: str, references: set[str]) -> str:
-        converted = storage_to_markdown(storage, space=space, site=self.site, people=self.people)
-        references.update(converted.references)
-        return converted.text
-
-    def _iter_comments(
-        self, children: Sequence[ChildContent], space: str, references: set[str]
-    ) -> Iterator[str]:
-        """Each comment with its author, day and quoted words, the oldest first."""
-        comments = (child for child in children if child.kind == "comment")
-        for comment in sorted(comments, key=lambda each: (len(each.id), each.id)):
-            if text := self._convert(comment.storage, space, references):
-                by = f" by {comment.author}" if comment.author else ""
-                about = " ".join(comment.quoted_text.split())[:_MAX_QUOTE_CHARS]
-                on = f" on “{about}”" if about else ""
-                day = f", {comment.updated.date().isoformat()}" if comment.updated else ""
-                yield f"Comment{by}{on}{day}:\n{text}"
-
 
 OVERLAP = timedelta(hours=14)
 """How long before the requested moment: a search reads times to the minute in the time zone of the
@@ -218,7 +124,7 @@ class ConfluencePages(ApiSource):
         kinds = (*labelled, *self._filters.board_kinds, *self._child_kinds())
         query = build_space_query(self._filters.spaces, kinds)
         findings = self._run_searches([query])
-        missed = {each: kind for each, kind in findings.kinds.items() if each not in pages}
+        missed = {page_id: kind for page_id, kind in findings.kinds.items() if page_id not in pages}
         for page in self._edition.find_pages(missed, spaces):  # a listing that came back short is made whole
             pages[page.id] = page
         wanted: Iterable[Page] = self._filter_with_labels(pages.values(), findings)
@@ -233,7 +139,7 @@ class ConfluencePages(ApiSource):
         it: the next whole listing sees them, and what was deleted.
         """
         spaces = self._load_spaces()
-        changed = f"{build_modified_clause(since.astimezone(UTC) - OVERLAP)} and "
+        changed = f'lastmodified >= "{since.astimezone(UTC) - OVERLAP:%Y-%m-%d %H:%M}" and '
         own_kinds = self._own_kinds()
         kinds = (*own_kinds, *self._child_kinds())
         touched: dict[str, str] = {}
@@ -249,15 +155,16 @@ class ConfluencePages(ApiSource):
 
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         """Those of the pages that are in a wanted space and pass the filters, by their ids."""
-        named, spaces = [uri.partition("/") for uri in uris], self._load_spaces()
+        parts, spaces = [uri.partition("/") for uri in uris], self._load_spaces()
         for wanted in self._own_kinds():  # an id may be named as more than one
-            ids = [id_ for kind, _, id_ in named if kind == wanted and _ID.fullmatch(id_)]
+            ids = [id_ for kind, _, id_ in parts if kind == wanted and _ID.fullmatch(id_)]
             yield from self._list_by_id(dict.fromkeys(ids, wanted), spaces)
 
     def _list_by_id(self, touched: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Item]:
         """Wanted pages by id, with what hangs on them."""
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
-            if pages := list(self._edition.find_pages({each: touched[each] for each in several}, spaces)):
+            kinds = {page_id: touched[page_id] for page_id in several}
+            if pages := list(self._edition.find_pages(kinds, spaces)):
                 ids = [page.id for page in pages]
                 queries = [build_children_query(ids, self._child_kinds())]
                 if self._edition.needs_label_search:
@@ -314,14 +221,15 @@ class ConfluencePages(ApiSource):
         """Key by id; a wanted space that is hidden must not look as if all its pages were deleted."""
         if self._spaces is None:
             wanted = self._filters.spaces
-            found = self._edition.list_spaces(wanted)
-            hidden = [key for key in wanted if key.lower() not in {each.lower() for each in found.values()}]
-            if hidden or not found:
+            spaces = self._edition.list_spaces(wanted)
+            visible = {key.lower() for key in spaces.values()}
+            hidden = [key for key in wanted if key.lower() not in visible]
+            if hidden or not spaces:
                 raise SourceRefused(
                     f"{self._client.service} shows no space {', '.join(hidden) or 'at all'}: correct the "
                     "source's spaces (keys, not names), or let the owner of connection.token view it"
                 )
-            self._spaces = found
+            self._spaces = spaces
         return self._spaces
 
     def _own_kinds(self) -> tuple[str, ...]:
@@ -369,3 +277,93 @@ def _iter_accounts(
             yield from (page.author_account,) if page.author_account else ()
             for body in (page, *children.get(page.id, ())):
                 yield from find_mentioned_accounts(body.storage)
+
+
+_MAX_QUOTE_CHARS = 200  # characters of the page that a comment on them quotes
+
+
+@dataclass(frozen=True, slots=True)
+class PageDocumentBuilder:
+    """How the documents of one site are written."""
+
+    site: str
+    people: Mapping[str, str]  # display names by account
+    build_file_address: Callable[[str, str, str], str]  # by ids of page and file, and the site's path
+
+    def build_document(
+        self, item: Item, page: Page, children: Sequence[ChildContent]
+    ) -> Document | DocumentSkipped:
+        """The page with its files named after its text and its comments last; or that nothing is in it."""
+        listed = PageLocator.from_item(item)
+        references: set[str] = set()
+        parts = [self._convert(page.storage, listed.space, references)]
+        if names := sorted({child.title for child in children if child.kind == "attachment" and child.title}):
+            parts.append(f"Attachments: {', '.join(names)}")
+        if comments := list(self._iter_comments(children, listed.space, references)):
+            parts += ["# Comments", *comments]
+        text = "\n\n".join(part for part in parts if part)
+        if page.kind in BOARD_KINDS:
+            location = " / ".join((listed.space, *listed.ancestors))
+            text = f"{page.kind.capitalize()} in {location}" + (f"\n\n{text}" if text else "")
+        if not text:
+            return DocumentSkipped("empty")
+        above = ("blog",) if page.kind == "blogpost" else listed.ancestors
+        web_path = page.web_path
+        if not web_path.startswith("/"):
+            boards = f"/spaces/{listed.space}/{page.kind}/{page.id}"
+            web_path = boards if page.kind in BOARD_KINDS else f"/pages/viewpage.action?pageId={page.id}"
+        return Document(
+            uri=item.uri,
+            text=text,
+            # a slash in a title is none of the path
+            path="/".join(part.replace("/", "-") for part in (listed.space, *above, page.title)),
+            title=page.title,
+            url=self.site + web_path,
+            author=page.author or self.people.get(page.author_account or ""),
+            # the newest of all that the next listing asks for by time
+            last_modified=max([page.updated, *(child.updated for child in children if child.updated)]),
+            metadata={
+                "wiki_space": listed.space,
+                "labels": list(listed.labels),
+                "version": page.version,
+                "ancestors": list(listed.ancestors),
+                "status": "current",
+                "page_type": page.kind,
+                "mentions": [{"kind": "references", "target": target} for target in sorted(references)],
+            },
+            attachments=tuple(self._iter_attachments(children)),
+        )
+
+    def _iter_attachments(self, children: Sequence[ChildContent]) -> Iterator[Attachment]:
+        """The files of a page; a new version of one has the same id."""
+        for file in sorted(children, key=lambda child: (len(child.id), child.id)):
+            if file.kind == "attachment" and file.title:
+                name = quote(file.title, safe="")
+                yield Attachment(
+                    id=file.id,
+                    name=file.title,
+                    address=self.build_file_address(file.page_id, file.id, file.download_path),
+                    revision=str(file.version),
+                    size_bytes=file.size_bytes,
+                    url=f"{self.site}/download/attachments/{file.page_id}/{name}",
+                    author=file.author,
+                    created=file.updated,
+                )
+
+    def _convert(self, storage: str, space: str, references: set[str]) -> str:
+        converted = storage_to_markdown(storage, space=space, site=self.site, people=self.people)
+        references.update(converted.references)
+        return converted.text
+
+    def _iter_comments(
+        self, children: Sequence[ChildContent], space: str, references: set[str]
+    ) -> Iterator[str]:
+        """Each comment with its author, day and quoted words, the oldest first."""
+        comments = (child for child in children if child.kind == "comment")
+        for comment in sorted(comments, key=lambda child: (len(child.id), child.id)):
+            if text := self._convert(comment.storage, space, references):
+                by = f" by {comment.author}" if comment.author else ""
+                about = " ".join(comment.quoted_text.split())[:_MAX_QUOTE_CHARS]
+                on = f" on “{about}”" if about else ""
+                day = f", {comment.updated.date().isoformat()}" if comment.updated else ""
+                yield f"Comment{by}{on}{day}:\n{text}"

@@ -8,7 +8,8 @@ Source: https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-conte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -37,11 +38,8 @@ def read_page_permissions(connection: ConfluenceConnection, uris: Sequence[str])
     Raises:
         SourceRefused, SourceUnavailable: the site refuses us altogether; it did not answer.
     """
-    client = ConfluenceClient(connection)
-    try:
+    with closing(ConfluenceClient(connection)) as client:
         return _PermissionReader(client).read(uris)
-    finally:
-        client.close()
 
 
 class _PermissionReader:
@@ -56,9 +54,8 @@ class _PermissionReader:
     def read(self, uris: Sequence[str]) -> Permissions:
         kinds = {uri.partition("/")[2]: uri.partition("/")[0] for uri in uris}
         places = self._edition.locate_pages(kinds)
-        restrictions = self._read_restrictions(
-            dict.fromkeys(each for page, place in places.items() for each in (*place.ancestors, page))
-        )
+        ids = (id_ for page, location in places.items() for id_ in (*location.ancestors, page))
+        restrictions = self._read_restrictions(list(dict.fromkeys(ids)))
         audiences: dict[str, Sequence[Readers]] = {}
         audience_by_uri: dict[str, str] = {}
         for page, kind in kinds.items():
@@ -71,38 +68,38 @@ class _PermissionReader:
         return Permissions(audiences, audience_by_uri, self._problems)
 
     def _find_audience(
-        self, page: str, place: PagePlace | None, restrictions: Mapping[str, Readers | _Unreadable]
+        self, page: str, location: PagePlace | None, restrictions: Mapping[str, Readers | _Unreadable]
     ) -> tuple[str, Sequence[Readers]]:
         """The audience's name and requirements. Raises _Unreadable."""
-        if place is None:
+        if location is None:
             raise _Unreadable("the place of a page is not shown: let the owner of connection.token view it")
-        requires, name = [self.read_space(place.space)], f"space/{place.space}"
-        for each in (*place.ancestors, page):
-            readers = restrictions[each]
+        requires, name = [self.read_space(location.space)], f"space/{location.space}"
+        for content_id in (*location.ancestors, page):
+            readers = restrictions[content_id]
             if isinstance(readers, _Unreadable):
                 raise readers
             if readers:
                 requires.append(self._with_group_members(readers))
-                name = f"content/{each}"
+                name = f"content/{content_id}"
         return name, requires
 
-    def _read_restrictions(self, ids: Iterable[str]) -> Mapping[str, Readers | _Unreadable]:
+    def _read_restrictions(self, ids: Sequence[str]) -> Mapping[str, Readers | _Unreadable]:
         """Who may read, by id of a page or of what pages are under; nobody named: not restricted."""
-        found: dict[str, Readers | _Unreadable] = {}
-        wanted = list(ids)
-        for several in split_batches(wanted, MAX_IDS_PER_QUERY):
+        readers_by_id: dict[str, Readers | _Unreadable] = {}
+        for several in split_batches(ids, MAX_IDS_PER_QUERY):
             cql = f"id in ({', '.join(several)}) and type in ({', '.join(CONTENT_KINDS)})"
             for content in search(self._client, cql, _EXPAND):
                 restrictions = _descend(content, "restrictions", "read", "restrictions")
                 if _is_complete(restrictions):
-                    found[str(content["id"])] = self._parse_members(restrictions)
-        for each in wanted:
-            if each not in found:  # a folder, not known to the search yet, or more readers than it shows
+                    readers_by_id[str(content["id"])] = self._parse_members(restrictions)
+        for content_id in ids:
+            # a folder, not known to the search yet, or more readers than it shows
+            if content_id not in readers_by_id:
                 try:
-                    found[each] = self._read_restriction(each)
+                    readers_by_id[content_id] = self._read_restriction(content_id)
                 except _Unreadable as reason:
-                    found[each] = reason
-        return found
+                    readers_by_id[content_id] = reason
+        return readers_by_id
 
     def _read_restriction(self, content: str) -> Readers:
         path, readers, start = f"rest/api/content/{content}/restriction/byOperation/read", set[Member](), 0
@@ -115,8 +112,8 @@ class _PermissionReader:
                 raise _Unreadable(f"restrictions of what a page is under are not shown ({status}): {_ADVICE}")
             readers |= self._parse_members(restrictions)
             lists = [_descend(restrictions, kind) or Json() for kind in ("user", "group")]
-            longest = max(len(each.get("results") or ()) for each in lists)
-            if longest == 0 or all(_is_whole(each) for each in lists):
+            longest = max(len(members.get("results") or ()) for members in lists)
+            if longest == 0 or all(_is_whole(members) for members in lists):
                 return frozenset(readers)
             start += longest
 
@@ -130,10 +127,10 @@ class _PermissionReader:
     def _iter_cloud_space(self, space: str) -> Iterator[Member]:
         people: list[str] = []
         refusal = f"permissions of space {space} are not shown"
-        for each in self._iter_results(f"api/v2/spaces/{space}/permissions", {"limit": 250}, refusal):
-            if not _is_view(each):
+        for permission in self._iter_results(f"api/v2/spaces/{space}/permissions", {"limit": 250}, refusal):
+            if not _is_view(permission):
                 continue
-            principal = each.get("principal") or Json()
+            principal = permission.get("principal") or Json()
             kind, account = str(principal.get("type")).lower(), str(principal.get("id") or "")
             if kind == "user":
                 people.append(account)
@@ -146,8 +143,8 @@ class _PermissionReader:
         for several in split_batches(people, 100):
             answer = self._client.get_or_status("rest/api/user/bulk", {"accountId": several, "limit": 100})
             shown: list[Json] = answer.get("results") or [] if is_object(answer) else []
-            known = {member.account: member for member in map(_to_person, shown) if member}
-            yield from (known.get(account, Member(account)) for account in several)
+            members = {member.account: member for member in map(_to_person, shown) if member}
+            yield from (members.get(account, Member(account)) for account in several)
 
     def _iter_space(self, space: str) -> Iterator[Member]:
         answer = self._client.get_or_status(f"rest/api/space/{quote(space)}", {"expand": "permissions"})
@@ -172,11 +169,11 @@ class _PermissionReader:
     def _parse_members(self, listed: Json | None) -> Readers:
         """The people and groups of an object with `user` and `group` lists."""
         members = set[Member]()
-        for each in _results_of(listed, "user"):
-            members.update(filter(None, (_to_person(each),)))
-        for each in _results_of(listed, "group"):
-            if name := str(each.get("name") or each.get("id") or ""):
-                self._group_ids[name] = str(each.get("id") or "")
+        for raw in _results_of(listed, "user"):
+            members.update(filter(None, (_to_person(raw),)))
+        for raw in _results_of(listed, "group"):
+            if name := str(raw.get("name") or raw.get("id") or ""):
+                self._group_ids[name] = str(raw.get("id") or "")
                 members.add(Member.group(name))
         return frozenset(members)
 
@@ -186,21 +183,19 @@ class _PermissionReader:
 
     def _read_group(self, name: str) -> Readers:
         """The members of a group; none where they are not shown: the group counts by its name alone."""
-        path, refusal = (
-            f"rest/api/group/{quote(name, safe='')}/member",
-            f"members of group {name} are not shown",
-        )
+        path = f"rest/api/group/{quote(name, safe='')}/member"
+        refusal = f"members of group {name} are not shown"
         if self._client.is_cloud:
             path = f"rest/api/group/{quote(self._group_ids.get(name) or name, safe='')}/membersByGroupId"
         try:
-            found = [
-                _to_person(each)
-                for each in self._iter_results(path, {"start": 0, "limit": _PAGE_SIZE}, refusal)
+            members = [
+                _to_person(person)
+                for person in self._iter_results(path, {"start": 0, "limit": _PAGE_SIZE}, refusal)
             ]
         except _Unreadable as reason:
             self._problems[str(reason)] += 1
             return frozenset()
-        return frozenset(member for member in found if member)
+        return frozenset(member for member in members if member)
 
     def _iter_results(self, path: str, query: Mapping[str, Any], refusal: str) -> Iterator[Json]:
         """All results of a listing by cursor, or by offset if the query has a start. Raises _Unreadable."""
@@ -248,14 +243,14 @@ def _descend(value: Any, *names: str) -> Json | None:
 
 
 def _results_of(listed: Json | None, kind: str) -> list[Json]:
-    found: Any = (_descend(listed, kind) or Json()).get("results")
-    return [each for each in found if is_object(each)] if is_list(found) else []
+    results: Any = (_descend(listed, kind) or Json()).get("results")
+    return [result for result in results if is_object(result)] if is_list(results) else []
 
 
 def _is_complete(restrictions: Json | None) -> bool:
     """Whether people and groups are both there, with no more on a next page."""
     lists = [_descend(restrictions, kind) for kind in ("user", "group")]
-    return all(each is not None and is_list(each.get("results")) and _is_whole(each) for each in lists)
+    return all(part is not None and is_list(part.get("results")) and _is_whole(part) for part in lists)
 
 
 def _is_whole(listed: Json) -> bool:

@@ -2,7 +2,7 @@
 
 `/rest/api/content/search` finds what no listing gives in bulk: what was modified since, the comments and
 files of many pages, and on Cloud the labels of many pages. Cloud's API v2 has no search, and lists labels,
-comments and files page by page. `/rest/api/search` has no expansions. The listings of `cloud` and `server`,
+comments and files page by page. `/rest/api/search` has no expansions. The listings of `editions`,
 never a search, tell which pages exist: the search index is late.
 Source: https://developer.atlassian.com/cloud/confluence/advanced-searching-using-cql/
 """
@@ -10,7 +10,6 @@ Source: https://developer.atlassian.com/cloud/confluence/advanced-searching-usin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 
 from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.connectors.confluence.content import (
@@ -43,11 +42,6 @@ def build_space_query(spaces: Iterable[str], kinds: Sequence[str]) -> str:
 def build_children_query(ids: Iterable[str], kinds: Sequence[str]) -> str:
     """The query for what hangs on pages."""
     return f"type in ({', '.join(kinds)}) and container in ({', '.join(ids)})"
-
-
-def build_modified_clause(since: datetime) -> str:
-    """The clause for what was modified since a moment, which is read in a time zone that we do not know."""
-    return f'lastmodified >= "{since:%Y-%m-%d %H:%M}"'
 
 
 def parse_child_content(content: Json) -> ChildContent | None:

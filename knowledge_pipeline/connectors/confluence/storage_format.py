@@ -1,6 +1,8 @@
 """Confluence's storage format as Markdown-like text: what a reader of the page reads.
 
-Words are not escaped and emphasis is not marked, so that the text says what the page says.
+Words are not escaped and emphasis is not marked, so that the text says what the page says. What a macro only
+gathers when the page is shown (tables of contents, lists of pages) is left out. An unknown macro keeps its
+body, and what its parameters link to.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 from knowledge_pipeline.connectors.confluence.tree import (
     LINE_BREAK,
     Element,
-    PageWriter,
     collect_raw_text,
     find_child,
     find_children,
@@ -31,224 +32,6 @@ from knowledge_pipeline.extraction.markdown import (
     format_table,
     parse_span,
 )
-
-# FOLD sources.confluence.links
-# Links, images, emoticons and dates of a Confluence page, within a line of text.
-
-_RESOURCE_KINDS = ("page", "blog-post", "attachment", "user", "url", "shortcut", "space", "content-entity")
-_RESOURCE_ELEMENTS = frozenset(f"ri:{kind}" for kind in _RESOURCE_KINDS)
-
-
-def render_link(writer: PageWriter, element: Element) -> str:
-    """An `ac:link`: its label, and what it leads to where the label does not say so."""
-    resource = next((each for each in element if name_of(each) in _RESOURCE_ELEMENTS), None)
-    body = find_child(element, "ac:link-body", "ac:plain-text-link-body")
-    label = writer.render_line(body) if body is not None else ""
-    if resource is None:  # a link within the page
-        return label or get_attribute(element, "ac:anchor")
-    if name_of(resource) == "ri:url":
-        return format_link(label, get_attribute(resource, "ri:value"))
-    target = describe_resource(writer, resource)
-    return f"{label} ({target})" if label and target and target not in label else label or target
-
-
-def describe_resource(writer: PageWriter, resource: Element) -> str:
-    """What an `ri:` element stands for, by the name that a reader knows it by."""
-    kind = name_of(resource)
-    if kind in ("ri:page", "ri:blog-post"):
-        title, space = get_attribute(resource, "ri:content-title"), get_attribute(resource, "ri:space-key")
-        return writer.add_page_reference(title, space or None) if title else ""
-    if kind == "ri:user":
-        account = get_attribute(resource, "ri:account-id", "ri:userkey")
-        given = get_attribute(resource, "ri:username")
-        return f"@{given}" if given else writer.format_person(account)
-    if kind == "ri:content-entity":
-        number = get_attribute(resource, "ri:content-id")
-        if number.isdigit():
-            writer.add_reference(f"page/{number}")
-        return ""
-    return get_attribute(resource, "ri:filename", "ri:value", "ri:space-key", "ri:parameter", "ri:key")
-
-
-def describe_resources(writer: PageWriter, element: Element) -> list[str]:
-    """What all `ri:` elements within stand for, each once."""
-    resources = (each for each in element.iter() if name_of(each) in _RESOURCE_ELEMENTS)
-    return list(dict.fromkeys(filter(None, (describe_resource(writer, resource) for resource in resources))))
-
-
-def render_image(writer: PageWriter, element: Element) -> str:
-    """An `ac:image` or `img` by its alternative text, its caption, or else its file's name."""
-    caption = find_child(element, "ac:caption")
-    names = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
-    if caption is not None:
-        names.append(writer.render_line(caption))
-    if not any(names):
-        file_name = get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
-        resources = describe_resources(writer, element) or [file_name]
-        names = [resource.rpartition("/")[2] or resource for resource in resources]
-    shown = ": ".join(dict.fromkeys(name for name in names if name))
-    return f"[image: {shown}]" if shown else ""
-
-
-def render_emoticon(element: Element) -> str:
-    """The character, where the page has it, else its name between colons."""
-    fallback = get_attribute(element, "ac:emoji-fallback")
-    if fallback and not fallback.startswith(":"):
-        return fallback
-    short = get_attribute(element, "ac:emoji-shortname") or fallback
-    return short or (f":{named}:" if (named := get_attribute(element, "ac:name")) else "")
-
-
-def render_date(element: Element) -> str:
-    """A `time` element: what it holds, or its date."""
-    return collect_raw_text(element).strip() or get_attribute(element, "datetime")
-
-
-# FOLD sources.confluence.macros
-# Macros of a Confluence page: what a reader reads of them.
-#
-# What a macro only gathers when the page is shown (tables of contents, lists of pages) is left out. What is
-# unknown keeps its body, and what its parameters link to.
-
-_GENERATED_MACROS = frozenset(
-    """
-    toc children pagetree pagetreesearch livesearch recently-updated recently-updated-dashboard navmap
-    contentbylabel listlabels popular-labels related-labels contributors contributors-summary search
-    index blog-posts attachments gallery change-history favpages create-from-template create-space-button
-    detailssummary content-report-table tasks-report-macro space-attachments spaces spaces-list anchor
-    global-reports network bookmarks userlister users breadcrumbs pageindex space-details gadget
-    """.split()  # noqa: SIM905 - in quotes they read worse
-)
-_CODE_MACROS = frozenset(
-    {"code", "noformat", "code-block", "html", "style", "sql", "latex", "mathblock", "mathinline"}
-)
-_BODY_ELEMENTS = ("ac:rich-text-body", "ac:plain-text-body")
-_LANGUAGE_ALIASES = {"c#": "csharp", "js": "javascript", "py": "python", "none": "", "text": "", "plain": ""}
-_TICKET_KEY = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
-
-
-def macro_kind(element: Element) -> str:
-    """The name of a macro in lower case."""
-    return get_attribute(element, "ac:name").lower()
-
-
-def is_block_macro(element: Element) -> bool:
-    """Whether a macro is a block of its own rather than a part of a line."""
-    return macro_kind(element) not in _GENERATED_MACROS and find_child(element, *_BODY_ELEMENTS) is not None
-
-
-def render_macro_blocks(writer: PageWriter, element: Element) -> Iterator[str]:
-    """A macro as blocks: its title, then its body."""
-    kind = macro_kind(element)
-    if kind in _GENERATED_MACROS:
-        return
-    rich, plain = find_child(element, "ac:rich-text-body"), find_child(element, "ac:plain-text-body")
-    if rich is None and plain is None:
-        if shown := render_macro_line(writer, element):
-            yield shown
-        return
-    if title := _get_parameter(element, "title"):
-        yield title
-    if rich is not None:
-        yield from writer.render_blocks(rich)
-    if plain is not None and (text := _render_plain_body(kind, element, collect_raw_text(plain))):
-        yield text
-
-
-def render_macro_line(writer: PageWriter, element: Element) -> str:
-    """A macro within a line: a status's text, a ticket's key, what it links to."""
-    kind = macro_kind(element)
-    if kind in _GENERATED_MACROS:
-        return ""
-    if kind == "status":
-        return _get_parameter(element, "title")
-    if kind in ("jira", "jiraissues"):
-        return _render_tickets(writer, element)
-    named = describe_resources(writer, element)
-    if kind in ("include", "excerpt-include"):
-        named = named or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
-        return f"Included page: {', '.join(named)}" if named else ""
-    address = _get_parameter(element, "url", "src")
-    if address.startswith(("http://", "https://")):
-        named.append(format_link(_get_parameter(element, "title"), address))
-    body = find_child(element, *_BODY_ELEMENTS)
-    return " ".join([*named, *([writer.render_line(body)] if body is not None else [])])
-
-
-def _render_plain_body(kind: str, element: Element, text: str) -> str:
-    text = text.replace("\r\n", "\n").strip("\n").rstrip()
-    if not text or kind == "markdown":
-        return text
-    language = _get_parameter(element, "language", "lang", "").lower() if kind in _CODE_MACROS else ""
-    language = _LANGUAGE_ALIASES.get(language, language)
-    return format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
-
-
-def _render_tickets(writer: PageWriter, element: Element) -> str:
-    """The key of one ticket, or the query of a list of them."""
-    key = _get_parameter(element, "key", "")
-    if _TICKET_KEY.match(key):
-        writer.add_reference(key)
-        return key
-    query = _get_parameter(element, "jqlQuery", "jql")
-    return f"Jira issues: {query}" if query else key
-
-
-def _add_page(writer: PageWriter, value: str) -> list[str]:
-    """A page named in text, as older pages do: "Title" or "SPACE:Title"."""
-    space, colon, title = value.partition(":")
-    if colon and re.fullmatch(r"~?[\w.-]+", space) and title.strip():
-        return [writer.add_page_reference(title.strip(), space)]
-    return [writer.add_page_reference(value, None)] if value else []
-
-
-def _get_parameter(element: Element, *names: str) -> str:
-    """The first of the parameters that has a value; "" names the one without a name."""
-    known = {
-        get_attribute(child, "ac:name"): " ".join(collect_raw_text(child).split())
-        for child in find_children(element, "ac:parameter")
-    }
-    if (default := find_child(element, "ac:default-parameter")) is not None:
-        known.setdefault("", " ".join(collect_raw_text(default).split()))
-    return next((known[name] for name in names if known.get(name)), "")
-
-
-# FOLD sources.confluence.tables
-# Tables of a Confluence page as Markdown.
-#
-# A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
-
-_SECTION_ELEMENTS = frozenset({"thead", "tbody", "tfoot"})
-_COLUMN_ELEMENTS = frozenset({"col", "colgroup"})
-
-
-def render_table_blocks(writer: PageWriter, table: Element) -> Iterator[str]:
-    """A table, and before it what it holds outside of its rows: a caption."""
-    elements: list[Element] = []
-    for element in table:
-        elements += element if name_of(element) in _SECTION_ELEMENTS else (element,)
-    rows: list[list[tuple[Element, list[str]]]] = []  # each cell with its blocks
-    for element in elements:
-        if name_of(element) == "tr":
-            cells = (cell for cell in element if name_of(cell) in ("td", "th"))
-            rows.append([(cell, list(writer.render_blocks(cell))) for cell in cells])
-        elif name_of(element) not in _COLUMN_ELEMENTS:
-            yield from writer.render_blocks(element)
-    rows = [row for row in rows if any(blocks for _, blocks in row)]
-    laid_out = [block for row in rows for _, blocks in row for block in blocks]
-    has_structure = any(block.startswith(("```", "|")) or "\n```" in block for block in laid_out)
-    if has_structure or all(len(row) == 1 for row in rows):
-        yield from laid_out
-    else:
-        yield format_table(expand_spans([_build_cell(*cell) for cell in row] for row in rows))
-
-
-def _build_cell(element: Element, blocks: list[str]) -> TableCell:
-    lines = (line.strip() for block in blocks for line in block.splitlines())
-    text = " / ".join(line for line in lines if line)
-    rowspan, colspan = (parse_span(get_attribute(element, name)) for name in ("rowspan", "colspan"))
-    return TableCell(text, rowspan, colspan)
-
 
 UNKNOWN_PERSON = "@someone"
 """Who is mentioned, where the service does not tell a name."""
@@ -310,12 +93,12 @@ def find_mentioned_accounts(storage: str) -> set[str]:
 
 
 class _PageRenderer:
-    """One way through a page's tree; a `Writer`."""
+    """One way through a page's tree."""
 
     def __init__(self, root: Element, space: str, site: str, people: Mapping[str, str]) -> None:
         self.references: set[str] = set()
         self._space = space
-        self._host = found[1] if (found := _HOST.match(site)) else ""
+        self._host = match[1] if (match := _HOST.match(site)) else ""
         self._people = people
         self._elements = list(root.iter())  # lxml's elements are equal to themselves only while they are held
         self._block_elements: set[Element] = set()
@@ -327,15 +110,16 @@ class _PageRenderer:
                     above = above.getparent()
 
     def render_blocks(self, element: Element) -> Iterator[str]:
+        """An element's content as blocks of Markdown."""
         run = [element.text or ""]
-        for each in element:
-            if self._is_block(each):
+        for child in element:
+            if self._is_block(child):
                 yield from self._render_paragraph(run)
-                yield from self._render_block(each)
+                yield from self._render_block(child)
                 run = []
             else:
-                run.append(self._render_inline(each))
-            run.append(each.tail or "")
+                run.append(self._render_inline(child))
+            run.append(child.tail or "")
         yield from self._render_paragraph(run)
 
     def _render_block(self, element: Element) -> Iterator[str]:
@@ -360,19 +144,21 @@ class _PageRenderer:
         else:
             if kind == "ac:adf-extension":  # its content, or else what it gives to others in its place
                 fallback = find_child(element, "ac:adf-fallback")
-                if fallback is not None and any(name_of(each) == "ac:adf-content" for each in element.iter()):
+                if fallback is not None and "ac:adf-content" in map(name_of, element.iter()):
                     element.remove(fallback)
             yield from self.render_blocks(element)
 
     def render_line(self, element: Element) -> str:
+        """An element's content as one line of text."""
         return " ".join(self._render_run(element).replace(LINE_BREAK, " ").split())
 
     def format_person(self, account: str) -> str:
         """A person's display name; never an id of the service."""
-        known = self._people.get(account)
-        return f"@{known}" if known else UNKNOWN_PERSON
+        name = self._people.get(account)
+        return f"@{name}" if name else UNKNOWN_PERSON
 
     def add_reference(self, target: str) -> None:
+        """Note that the page refers to something."""
         self.references.add(target)
 
     def add_page_reference(self, title: str, space: str | None) -> str:
@@ -390,8 +176,8 @@ class _PageRenderer:
 
     def _render_run(self, element: Element) -> str:
         parts = [element.text or ""]
-        for each in element:
-            parts += (self._render_inline(each), each.tail or "")
+        for child in element:
+            parts += (self._render_inline(child), child.tail or "")
         return "".join(parts)
 
     def _render_inline(self, element: Element) -> str:
@@ -415,7 +201,7 @@ class _PageRenderer:
             case "ac:emoticon":
                 return render_emoticon(element)
             case "time":
-                return render_date(element)
+                return collect_raw_text(element).strip() or get_attribute(element, "datetime")
             case "code":
                 return format_inline_code(self.render_line(element))
             case _:
@@ -428,18 +214,18 @@ class _PageRenderer:
         address = "".join(get_attribute(element, "href").split())
         host = _HOST.match(address)
         ours = address.startswith("/") if host is None else host[1] == self._host
-        if ours and (found := _PAGE_LINK.search(address)):
-            self.add_reference(f"page/{found[1]}")
+        if ours and (match := _PAGE_LINK.search(address)):
+            self.add_reference(f"page/{match[1]}")
         return format_link(self.render_line(element), "" if address.startswith("#") else address)
 
     def _render_list(self, element: Element) -> Iterator[str]:
         ordered = name_of(element) == "ol"
         items: list[str] = []
         loose = [list(self._render_paragraph([element.text or ""]))]
-        for each in element:
-            is_item = name_of(each) == "li" or not self._is_block(each)
-            blocks = self.render_blocks(each) if is_item else self._render_block(each)
-            loose += [list(blocks), list(self._render_paragraph([each.tail or ""]))]
+        for child in element:
+            is_item = name_of(child) == "li" or not self._is_block(child)
+            blocks = self.render_blocks(child) if is_item else self._render_block(child)
+            loose += [list(blocks), list(self._render_paragraph([child.tail or ""]))]
         for blocks in loose:
             if blocks:
                 items.append(_format_item(f"{len(items) + 1}. " if ordered else "- ", blocks))
@@ -463,3 +249,205 @@ def _format_item(marker: str, blocks: list[str]) -> str:
     for block in blocks[1:]:
         text += f"\n{block}" if _LIST_ITEM.match(block) else f"\n\n{block}"
     return format_list_item(marker, text)
+
+
+_RESOURCE_KINDS = ("page", "blog-post", "attachment", "user", "url", "shortcut", "space", "content-entity")
+_RESOURCE_ELEMENTS = frozenset(f"ri:{kind}" for kind in _RESOURCE_KINDS)
+
+
+def render_link(writer: _PageRenderer, element: Element) -> str:
+    """An `ac:link`: its label, and what it leads to where the label does not say so."""
+    resource = next((child for child in element if name_of(child) in _RESOURCE_ELEMENTS), None)
+    body = find_child(element, "ac:link-body", "ac:plain-text-link-body")
+    label = writer.render_line(body) if body is not None else ""
+    if resource is None:  # a link within the page
+        return label or get_attribute(element, "ac:anchor")
+    if name_of(resource) == "ri:url":
+        return format_link(label, get_attribute(resource, "ri:value"))
+    target = describe_resource(writer, resource)
+    return f"{label} ({target})" if label and target and target not in label else label or target
+
+
+def describe_resource(writer: _PageRenderer, resource: Element) -> str:
+    """What an `ri:` element stands for, by the name that a reader knows it by."""
+    kind = name_of(resource)
+    if kind in ("ri:page", "ri:blog-post"):
+        title, space = get_attribute(resource, "ri:content-title"), get_attribute(resource, "ri:space-key")
+        return writer.add_page_reference(title, space or None) if title else ""
+    if kind == "ri:user":
+        account = get_attribute(resource, "ri:account-id", "ri:userkey")
+        username = get_attribute(resource, "ri:username")
+        return f"@{username}" if username else writer.format_person(account)
+    if kind == "ri:content-entity":
+        number = get_attribute(resource, "ri:content-id")
+        if number.isdigit():
+            writer.add_reference(f"page/{number}")
+        return ""
+    return get_attribute(resource, "ri:filename", "ri:value", "ri:space-key", "ri:parameter", "ri:key")
+
+
+def describe_resources(writer: _PageRenderer, element: Element) -> list[str]:
+    """What all `ri:` elements within stand for, each once."""
+    resources = (inner for inner in element.iter() if name_of(inner) in _RESOURCE_ELEMENTS)
+    return list(dict.fromkeys(filter(None, (describe_resource(writer, resource) for resource in resources))))
+
+
+def render_image(writer: _PageRenderer, element: Element) -> str:
+    """An `ac:image` or `img` by its alternative text, its caption, or else its file's name."""
+    caption = find_child(element, "ac:caption")
+    names = [get_attribute(element, "ac:alt", "alt") or get_attribute(element, "ac:title", "title")]
+    if caption is not None:
+        names.append(writer.render_line(caption))
+    if not any(names):
+        file_name = get_attribute(element, "src").rpartition("/")[2].partition("?")[0]
+        resources = describe_resources(writer, element) or [file_name]
+        names = [resource.rpartition("/")[2] or resource for resource in resources]
+    shown = ": ".join(dict.fromkeys(name for name in names if name))
+    return f"[image: {shown}]" if shown else ""
+
+
+def render_emoticon(element: Element) -> str:
+    """The character, where the page has it, else its name between colons."""
+    fallback = get_attribute(element, "ac:emoji-fallback")
+    if fallback and not fallback.startswith(":"):
+        return fallback
+    short = get_attribute(element, "ac:emoji-shortname") or fallback
+    return short or (f":{name}:" if (name := get_attribute(element, "ac:name")) else "")
+
+
+_GENERATED_MACROS = frozenset(
+    """
+    toc children pagetree pagetreesearch livesearch recently-updated recently-updated-dashboard navmap
+    contentbylabel listlabels popular-labels related-labels contributors contributors-summary search
+    index blog-posts attachments gallery change-history favpages create-from-template create-space-button
+    detailssummary content-report-table tasks-report-macro space-attachments spaces spaces-list anchor
+    global-reports network bookmarks userlister users breadcrumbs pageindex space-details gadget
+    """.split()  # noqa: SIM905 - in quotes they read worse
+)
+_CODE_MACROS = frozenset(
+    {"code", "noformat", "code-block", "html", "style", "sql", "latex", "mathblock", "mathinline"}
+)
+_BODY_ELEMENTS = ("ac:rich-text-body", "ac:plain-text-body")
+_LANGUAGE_ALIASES = {"c#": "csharp", "js": "javascript", "py": "python", "none": "", "text": "", "plain": ""}
+_TICKET_KEY = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
+
+
+def macro_kind(element: Element) -> str:
+    """The name of a macro in lower case."""
+    return get_attribute(element, "ac:name").lower()
+
+
+def is_block_macro(element: Element) -> bool:
+    """Whether a macro is a block of its own rather than a part of a line."""
+    return macro_kind(element) not in _GENERATED_MACROS and find_child(element, *_BODY_ELEMENTS) is not None
+
+
+def render_macro_blocks(writer: _PageRenderer, element: Element) -> Iterator[str]:
+    """A macro as blocks: its title, then its body."""
+    kind = macro_kind(element)
+    if kind in _GENERATED_MACROS:
+        return
+    rich, plain = find_child(element, "ac:rich-text-body"), find_child(element, "ac:plain-text-body")
+    if rich is None and plain is None:
+        if shown := render_macro_line(writer, element):
+            yield shown
+        return
+    if title := _get_parameter(element, "title"):
+        yield title
+    if rich is not None:
+        yield from writer.render_blocks(rich)
+    if plain is not None and (text := _render_plain_body(kind, element, collect_raw_text(plain))):
+        yield text
+
+
+def render_macro_line(writer: _PageRenderer, element: Element) -> str:
+    """A macro within a line: a status's text, a ticket's key, what it links to."""
+    kind = macro_kind(element)
+    if kind in _GENERATED_MACROS:
+        return ""
+    if kind == "status":
+        return _get_parameter(element, "title")
+    if kind in ("jira", "jiraissues"):
+        return _render_tickets(writer, element)
+    targets = describe_resources(writer, element)
+    if kind in ("include", "excerpt-include"):
+        targets = targets or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
+        return f"Included page: {', '.join(targets)}" if targets else ""
+    address = _get_parameter(element, "url", "src")
+    if address.startswith(("http://", "https://")):
+        targets.append(format_link(_get_parameter(element, "title"), address))
+    body = find_child(element, *_BODY_ELEMENTS)
+    return " ".join([*targets, *([writer.render_line(body)] if body is not None else [])])
+
+
+def _render_plain_body(kind: str, element: Element, text: str) -> str:
+    text = text.replace("\r\n", "\n").strip("\n").rstrip()
+    if not text or kind == "markdown":
+        return text
+    language = _get_parameter(element, "language", "lang", "").lower() if kind in _CODE_MACROS else ""
+    language = _LANGUAGE_ALIASES.get(language, language)
+    return format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
+
+
+def _render_tickets(writer: _PageRenderer, element: Element) -> str:
+    """The key of one ticket, or the query of a list of them."""
+    key = _get_parameter(element, "key", "")
+    if _TICKET_KEY.match(key):
+        writer.add_reference(key)
+        return key
+    query = _get_parameter(element, "jqlQuery", "jql")
+    return f"Jira issues: {query}" if query else key
+
+
+def _add_page(writer: _PageRenderer, value: str) -> list[str]:
+    """A page named in text, as older pages do: "Title" or "SPACE:Title"."""
+    space, colon, title = value.partition(":")
+    if colon and re.fullmatch(r"~?[\w.-]+", space) and title.strip():
+        return [writer.add_page_reference(title.strip(), space)]
+    return [writer.add_page_reference(value, None)] if value else []
+
+
+def _get_parameter(element: Element, *names: str) -> str:
+    """The first of the parameters that has a value; "" names the one without a name."""
+    parameters = {
+        get_attribute(child, "ac:name"): " ".join(collect_raw_text(child).split())
+        for child in find_children(element, "ac:parameter")
+    }
+    if (default := find_child(element, "ac:default-parameter")) is not None:
+        parameters.setdefault("", " ".join(collect_raw_text(default).split()))
+    return next((parameters[name] for name in names if parameters.get(name)), "")
+
+
+_SECTION_ELEMENTS = frozenset({"thead", "tbody", "tfoot"})
+_COLUMN_ELEMENTS = frozenset({"col", "colgroup"})
+
+
+def render_table_blocks(writer: _PageRenderer, table: Element) -> Iterator[str]:
+    """A table, and before it what it holds outside of its rows: a caption.
+
+    A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
+    """
+    elements: list[Element] = []
+    for element in table:
+        elements += element if name_of(element) in _SECTION_ELEMENTS else (element,)
+    rows: list[list[tuple[Element, list[str]]]] = []  # each cell with its blocks
+    for element in elements:
+        if name_of(element) == "tr":
+            cells = (cell for cell in element if name_of(cell) in ("td", "th"))
+            rows.append([(cell, list(writer.render_blocks(cell))) for cell in cells])
+        elif name_of(element) not in _COLUMN_ELEMENTS:
+            yield from writer.render_blocks(element)
+    rows = [row for row in rows if any(blocks for _, blocks in row)]
+    laid_out = [block for row in rows for _, blocks in row for block in blocks]
+    has_structure = any(block.startswith(("```", "|")) or "\n```" in block for block in laid_out)
+    if has_structure or all(len(row) == 1 for row in rows):
+        yield from laid_out
+    else:
+        yield format_table(expand_spans([_build_cell(*cell) for cell in row] for row in rows))
+
+
+def _build_cell(element: Element, blocks: list[str]) -> TableCell:
+    lines = (line.strip() for block in blocks for line in block.splitlines())
+    text = " / ".join(line for line in lines if line)
+    rowspan, colspan = (parse_span(get_attribute(element, name)) for name in ("rowspan", "colspan"))
+    return TableCell(text, rowspan, colspan)

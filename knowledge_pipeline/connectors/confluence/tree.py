@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape, unescape
 from html.entities import html5
-from typing import Any, Protocol
+from typing import Any
 
 from lxml import etree
 
@@ -26,33 +26,9 @@ _PREFIX = re.compile(r"[<\s/]([A-Za-z][\w.-]*):[A-Za-z]")
 _NAMESPACE = re.compile(r"^\{(\w[\w.-]*)\}")
 
 
-class PageWriter(Protocol):
-    """What a converter of one kind of element needs of the one that goes through the page."""
-
-    def render_blocks(self, element: Element) -> Iterator[str]:
-        """An element's content as blocks of Markdown."""
-        ...
-
-    def render_line(self, element: Element) -> str:
-        """An element's content as one line of text."""
-        ...
-
-    def format_person(self, account: str) -> str:
-        """How a person is named in text."""
-        ...
-
-    def add_reference(self, target: str) -> None:
-        """Note that the page refers to something."""
-        ...
-
-    def add_page_reference(self, title: str, space: str | None) -> str:
-        """Note that the page refers to a page, and give what it is called."""
-        ...
-
-
 def parse_storage(storage: str) -> Element:
     """The root of a page's tree; its own name means nothing."""
-    source = _CDATA.sub(lambda found: escape(found[1], quote=False), storage)
+    source = _CDATA.sub(lambda match: escape(match[1], quote=False), storage)
     source = _ILLEGAL_CHARACTERS.sub("", _CHARACTER_REFERENCE.sub(_decode_reference, source))
     prefixes = {prefix for prefix in _PREFIX.findall(source) if prefix.lower() not in ("xml", "xmlns")}
     declared = "".join(f' xmlns:{prefix}="{prefix}"' for prefix in sorted(prefixes))
@@ -77,8 +53,8 @@ def attributes_of(element: Element) -> Mapping[str, str]:
 
 def get_attribute(element: Element, *names: str) -> str:
     """The first of the attributes that has a value, else ""."""
-    known = attributes_of(element)
-    return next((known[name].strip() for name in names if known.get(name, "").strip()), "")
+    attributes = attributes_of(element)
+    return next((attributes[name].strip() for name in names if attributes.get(name, "").strip()), "")
 
 
 def find_children(element: Element, *names: str) -> Iterator[Element]:
@@ -122,8 +98,8 @@ def _decode_reference(match: re.Match[str]) -> str:
     if reference is None:
         return "&amp;"
     if not reference.startswith("#"):
-        known = html5.get(reference)
-        return "&amp;" + reference if known is None else escape(known, quote=True)
+        character = html5.get(reference)
+        return "&amp;" + reference if character is None else escape(character, quote=True)
     number = int(reference[2:-1], 16) if reference[1] in "xX" else int(reference[1:-1])
     return escape(chr(number), quote=True) if 0 < number < 0x110000 else ""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -130,6 +130,15 @@ class SlackClient:
                 raise self._to_source_error(method, answer, code)
         raise SourceUnavailable(f"{self.service} failed at {method} at every attempt: try again later")
 
+    def find(self, method: str, key: str, missing_codes: Container[str], **parameters: Any) -> Any:
+        """What a response has under a key; None where Slack refuses with such a code. Raises as `call`."""
+        try:
+            return self.call(method, **parameters).get(key)
+        except SlackRefused as refusal:
+            if refusal.code in missing_codes:
+                return None
+            raise
+
     def _call_once(self, method: str, parameters: Json) -> Json:
         """The response, or the error that Slack reports in it."""
         from slack_sdk.errors import SlackApiError
@@ -213,8 +222,8 @@ class SlackClient:
         )
 
     def _build_no_api_error(self, status: int) -> SourceRefused:
-        found = {200: "a web page"}.get(status, f"status {status}")
+        answer = {200: "a web page"}.get(status, f"status {status}")
         return SourceRefused(
-            f"{self.service} has no API at connection.url (it answered with {found}): leave connection.url "
+            f"{self.service} has no API at connection.url (it answered with {answer}): leave connection.url "
             "out, or give the API's address, https://slack.com/api/"
         )

@@ -46,10 +46,183 @@ from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.text import is_list
 from knowledge_pipeline.times import parse_since
 
-# FOLD sources.slack.export_files
-# The files of a Slack export, out of its zip file or the folder that it was unpacked to.
-#
-# Nothing is unpacked: a file is read when it is asked for, and none from outside of the export.
+_CHANNEL_ID = re.compile(r"\w+", re.ASCII)
+_MAX_CACHED_FILES = 4  # days, parsed: documents are read in the order that they are listed in
+_MAX_SHOWN_CHANNELS = 10
+_PEOPLE_FILES = ("users.json", "org_users.json")
+
+
+@dataclass(slots=True)
+class _DocumentActivity:
+    """What is known of a document, file after file, without its messages."""
+
+    revision: RevisionDigest
+    last_activity: float = 0.0
+    days: dict[str, None] = field(default_factory=dict[str, None])  # files that it is in, ordered
+
+    def add(self, message: SlackMessage, day: str) -> None:
+        self.revision.add_message(message)
+        self.last_activity = max(self.last_activity, message.last_activity)
+        self.days[day] = None
+
+
+class SlackExport(Source):
+    """The channels of one export that pass the filters; nothing is opened before the first listing."""
+
+    def __init__(self, connection: SlackExportConnection, filters: ChannelFilters) -> None:
+        """Raises ConfigError where `since` is not a date."""
+        self._path = connection.path
+        self._filters = filters
+        self._files: ExportFiles | None = None
+        self._people: dict[str, str] = {}
+        self._channels: dict[str, Channel] = {}
+        self._load_day = lru_cache(maxsize=_MAX_CACHED_FILES)(self._read_day)
+        self._oldest_day()
+
+    def close(self) -> None:
+        """Free what was opened."""
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def discover(self) -> Iterator[Item]:
+        """Every thread and day of the wanted channels, channel by channel; a broken day as skipped.
+
+        Raises:
+            SourceRefused: it is not an export, leads out of itself, or lacks a wanted channel.
+        """
+        self._open_files()
+        channels = self._filters.channels
+        wanted = [
+            channel for channel in self._channels.values() if not channels or self._filters.accepts(channel)
+        ]
+        if missing := self._filters.find_missing(wanted):
+            names = sorted(f"#{channel.name}" for channel in self._channels.values())
+            more = " …" if len(names) > _MAX_SHOWN_CHANNELS else ""
+            raise SourceRefused(
+                f"the Slack export {self._path} has no public channel {', '.join(missing)}: correct the "
+                f"source's channels; it has {', '.join(names[:_MAX_SHOWN_CHANNELS]) or 'none'}{more}"
+            )
+        listed = (activity for channel in wanted for activity in self._list_activity(channel))
+        yield from select_newest(listed, self._filters.max_results)
+
+    def fetch(self, item: Item) -> Document:
+        """Read one listed thread or day, out of the files that it is in.
+
+        Raises:
+            DocumentSkipped: a file is gone or broken, or there are no messages any more.
+            SourceRefused: as `discover`.
+        """
+        self._open_files()
+        channel = self._channels.get(item.uri.split("/")[1])
+        if channel is None:
+            raise DocumentSkipped(DELETED_REASON)
+        messages = [
+            parsed
+            for day in item.locator.split()
+            for message in self._load_day(channel, day)
+            if _uri_of(channel, message) == item.uri and (parsed := parse_message(message, self)) is not None
+        ]
+        return build_document(item.uri, channel, messages, site=None)
+
+    def person_name(self, account: str) -> str | None:
+        """The name of a person, as `users.json` has it."""
+        return self._people.get(account)
+
+    def channel_name(self, channel_id: str) -> str | None:
+        """The name of a public channel."""
+        channel = self._channels.get(channel_id)
+        return channel.name if channel else None
+
+    def _oldest_day(self) -> datetime | None:
+        """The first wanted day; None: all of the export."""
+        since = self._filters.since
+        return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
+
+    def _open_files(self) -> ExportFiles:
+        if self._files is None:
+            files = open_export(self._path)
+            try:
+                self._channels = {channel.id: channel for channel in _iter_channels(files)}
+                lists = (_load_list(files, name, is_required=False) for name in _PEOPLE_FILES)
+                people = (user for users in lists for user in users or ())
+                self._people = {to_string(user.get("id")): account_name(user) for user in people}
+            except BaseException:
+                files.close()
+                raise
+            self._load_day.cache_clear()
+            self._files = files
+        return self._files
+
+    def _list_activity(self, channel: Channel) -> Iterator[ItemActivity]:
+        oldest = self._oldest_day()
+        activity_by_uri: dict[str, _DocumentActivity] = {}
+        broken: dict[str, str] = {}
+        for name in self._open_files().list_days(channel.name):
+            day = name.removesuffix(".json")
+            try:
+                messages = self._load_day(channel, day)
+            except DocumentSkipped as reason:
+                broken[f"day/{channel.id}/{day}"] = str(reason)
+                continue
+            for message in messages:
+                if oldest is not None and parse_timestamp(thread_ts_of(message) or message["ts"]) < oldest:
+                    continue
+                if (parsed := parse_message(message, self)) is not None:
+                    uri = _uri_of(channel, message)
+                    if uri not in activity_by_uri:
+                        activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
+                    activity_by_uri[uri].add(parsed, day)
+        for uri, activity in activity_by_uri.items():
+            if uri not in broken:
+                item = Item(uri, str(activity.revision), " ".join(activity.days))
+                yield ItemActivity(item, activity.last_activity)
+        for uri, reason in broken.items():
+            yield ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
+
+    def _read_day(self, channel: Channel, day: str) -> list[Json]:
+        """The messages of one file, ascending; what has no time is no message."""
+        try:
+            entries = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
+        except KeyError:
+            raise DocumentSkipped(DELETED_REASON) from None
+        messages = (entry for entry in entries if is_timestamp(entry.get("ts")))
+        return sorted(messages, key=lambda message: float(message["ts"]))
+
+
+def _uri_of(channel: Channel, message: Json) -> str:
+    if thread_ts := thread_ts_of(message):
+        return thread_uri(channel, thread_ts)
+    return day_uri(channel, parse_timestamp(message["ts"]).date())
+
+
+def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
+    """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
+    for entry in _load_list(files, _CHANNELS_FILE) or ():
+        channel = parse_channel(entry)
+        if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
+            raise build_not_export_error(files.path)
+        if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):
+            raise SourceRefused(
+                f"the Slack export {files.path} names a channel {channel.name[:100]!r}, which leads "
+                "out of it: do not use it"
+            )
+        yield channel
+
+
+def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> list[Json] | None:
+    """The objects of one of the export's own lists; None: it has none such, and need not."""
+    try:
+        return list_dicts(files.read_json_list(name))
+    except KeyError:
+        if is_required:
+            raise build_not_export_error(files.path) from None
+        return None
+    except DocumentSkipped as reason:
+        raise SourceRefused(
+            f"the Slack export {files.path} is broken ({reason}): download it again"
+        ) from None
+
 
 MAX_FILE_BYTES = 200_000_000
 """Of one file, unpacked; a larger one is not believed."""
@@ -63,7 +236,10 @@ _CHANNELS_FILE = "channels.json"
 
 
 class ExportFiles(ABC):
-    """Read-only; `close` it."""
+    """The files of a Slack export, out of its zip file or the folder that it was unpacked to; `close` it.
+
+    Nothing is unpacked: a file is read when it is requested, and none from outside of the export.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,12 +267,12 @@ class ExportFiles(ABC):
             KeyError, DocumentSkipped: as `read`, or it holds none.
         """
         try:
-            found = json.loads(self.read(name))
+            content = json.loads(self.read(name))
         except (ValueError, RecursionError):
             raise DocumentSkipped(f"{name} is not valid JSON") from None
-        if not is_list(found):
+        if not is_list(content):
             raise DocumentSkipped(f"{name} holds no list of messages")
-        return found
+        return content
 
 
 def open_export(path: Path) -> ExportFiles:
@@ -123,14 +299,14 @@ def build_not_export_error(path: Path) -> SourceRefused:
 
 class _FolderExport(ExportFiles):
     def list_days(self, folder: str) -> list[str]:
-        place = self._resolve_inside(folder)
+        location = self._resolve_inside(folder)
         try:
-            return sorted(each.name for each in place.iterdir() if _DAY_FILE.fullmatch(each.name))
+            return sorted(file.name for file in location.iterdir() if _DAY_FILE.fullmatch(file.name))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise SourceRefused(
-                f"the folder {place} cannot be listed ({error.strerror}): make it readable"
+                f"the folder {location} cannot be listed ({error.strerror}): make it readable"
             ) from None
 
     def read(self, name: str) -> bytes:
@@ -144,12 +320,12 @@ class _FolderExport(ExportFiles):
         return _require_size(name, content)
 
     def _resolve_inside(self, name: str) -> Path:
-        place = self.path / name
-        if not place.resolve().is_relative_to(self.path.resolve()):
+        location = self.path / name
+        if not location.resolve().is_relative_to(self.path.resolve()):
             raise SourceRefused(
                 f"the Slack export {self.path} leads out of its folder at {name}: unpack it again"
             )
-        return place
+        return location
 
 
 class _ZipExport(ExportFiles):
@@ -213,181 +389,3 @@ def _require_size(name: str, content: bytes) -> bytes:
     if len(content) > MAX_FILE_BYTES:
         raise DocumentSkipped(f"{name} is larger than {MAX_FILE_BYTES} bytes")
     return content
-
-
-_CHANNEL_ID = re.compile(r"\w+", re.ASCII)
-_MAX_CACHED_FILES = 4  # days, parsed: documents are read in the order that they are listed in
-_MAX_SHOWN_CHANNELS = 10
-_PEOPLE_FILES = ("users.json", "org_users.json")
-
-
-@dataclass(slots=True)
-class _DocumentActivity:
-    """What is known of a document, file after file, without its messages."""
-
-    revision: RevisionDigest
-    last_activity: float = 0.0
-    days: dict[str, None] = field(default_factory=dict[str, None])  # files that it is in, ordered
-
-    def add(self, message: SlackMessage, day: str) -> None:
-        self.revision.add_message(message)
-        self.last_activity = max(self.last_activity, message.last_activity)
-        self.days[day] = None
-
-
-class SlackExport(Source):
-    """The channels of one export that pass the filters; nothing is opened before the first listing."""
-
-    def __init__(self, connection: SlackExportConnection, filters: ChannelFilters) -> None:
-        """Raises ConfigError where `since` is not a date."""
-        self._path = connection.path
-        self._filters = filters
-        self._files: ExportFiles | None = None
-        self._people: dict[str, str] = {}
-        self._channels: dict[str, Channel] = {}
-        self._load_day = lru_cache(maxsize=_MAX_CACHED_FILES)(self._read_day)
-        self._oldest_day()
-
-    def close(self) -> None:
-        """Free what was opened."""
-        if self._files is not None:
-            self._files.close()
-            self._files = None
-
-    def discover(self) -> Iterator[Item]:
-        """Every thread and day of the wanted channels, channel by channel; a broken day as skipped.
-
-        Raises:
-            SourceRefused: it is not an export, leads out of itself, or lacks a wanted channel.
-        """
-        self._open_files()
-        named = self._filters.channels
-        wanted = [
-            channel for channel in self._channels.values() if not named or self._filters.accepts(channel)
-        ]
-        if missing := self._filters.find_missing(wanted):
-            names = sorted(f"#{channel.name}" for channel in self._channels.values())
-            more = " …" if len(names) > _MAX_SHOWN_CHANNELS else ""
-            raise SourceRefused(
-                f"the Slack export {self._path} has no public channel {', '.join(missing)}: correct the "
-                f"source's channels; it has {', '.join(names[:_MAX_SHOWN_CHANNELS]) or 'none'}{more}"
-            )
-        listed = (each for channel in wanted for each in self._list_activity(channel))
-        yield from select_newest(listed, self._filters.max_results)
-
-    def fetch(self, item: Item) -> Document:
-        """Read one listed thread or day, out of the files that it is in.
-
-        Raises:
-            DocumentSkipped: a file is gone or broken, or there are no messages any more.
-            SourceRefused: as `discover`.
-        """
-        self._open_files()
-        channel = self._channels.get(item.uri.split("/")[1])
-        if channel is None:
-            raise DocumentSkipped(DELETED_REASON)
-        messages = [
-            parsed
-            for day in item.locator.split()
-            for message in self._load_day(channel, day)
-            if _uri_of(channel, message) == item.uri and (parsed := parse_message(message, self)) is not None
-        ]
-        return build_document(item.uri, channel, messages, site=None)
-
-    def person_name(self, account: str) -> str | None:
-        """The name of a person, as `users.json` has it."""
-        return self._people.get(account)
-
-    def channel_name(self, channel_id: str) -> str | None:
-        """The name of a public channel."""
-        known = self._channels.get(channel_id)
-        return known.name if known else None
-
-    def _oldest_day(self) -> datetime | None:
-        """The first wanted day; None: all of the export."""
-        since = self._filters.since
-        return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
-
-    def _open_files(self) -> ExportFiles:
-        if self._files is None:
-            files = open_export(self._path)
-            try:
-                self._channels = {channel.id: channel for channel in _iter_channels(files)}
-                lists = (_load_list(files, name, is_required=False) for name in _PEOPLE_FILES)
-                people = (user for users in lists for user in users or ())
-                self._people = {to_string(user.get("id")): account_name(user) for user in people}
-            except BaseException:
-                files.close()
-                raise
-            self._load_day.cache_clear()
-            self._files = files
-        return self._files
-
-    def _list_activity(self, channel: Channel) -> Iterator[ItemActivity]:
-        oldest = self._oldest_day()
-        activity_by_uri: dict[str, _DocumentActivity] = {}
-        broken: dict[str, str] = {}
-        for name in self._open_files().list_days(channel.name):
-            day = name.removesuffix(".json")
-            try:
-                messages = self._load_day(channel, day)
-            except DocumentSkipped as reason:
-                broken[f"day/{channel.id}/{day}"] = str(reason)
-                continue
-            for message in messages:
-                if oldest is not None and parse_timestamp(thread_ts_of(message) or message["ts"]) < oldest:
-                    continue
-                if (parsed := parse_message(message, self)) is not None:
-                    uri = _uri_of(channel, message)
-                    if uri not in activity_by_uri:
-                        activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
-                    activity_by_uri[uri].add(parsed, day)
-        for uri, activity in activity_by_uri.items():
-            if uri not in broken:
-                item = Item(uri, str(activity.revision), " ".join(activity.days))
-                yield ItemActivity(item, activity.last_activity)
-        for uri, reason in broken.items():
-            yield ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
-
-    def _read_day(self, channel: Channel, day: str) -> list[Json]:
-        """The messages of one file, ascending; what has no time is no message."""
-        try:
-            found = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
-        except KeyError:
-            raise DocumentSkipped(DELETED_REASON) from None
-        messages = (each for each in found if is_timestamp(each.get("ts")))
-        return sorted(messages, key=lambda each: float(each["ts"]))
-
-
-def _uri_of(channel: Channel, message: Json) -> str:
-    if thread_ts := thread_ts_of(message):
-        return thread_uri(channel, thread_ts)
-    return day_uri(channel, parse_timestamp(message["ts"]).date())
-
-
-def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
-    """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
-    for entry in _load_list(files, "channels.json") or ():
-        channel = parse_channel(entry)
-        if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
-            raise build_not_export_error(files.path)
-        if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):
-            raise SourceRefused(
-                f"the Slack export {files.path} names a channel {channel.name[:100]!r}, which leads "
-                "out of it: do not use it"
-            )
-        yield channel
-
-
-def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> list[Json] | None:
-    """The objects of one of the export's own lists; None: it has none such, and need not."""
-    try:
-        return list_dicts(files.read_json_list(name))
-    except KeyError:
-        if is_required:
-            raise build_not_export_error(files.path) from None
-        return None
-    except DocumentSkipped as reason:
-        raise SourceRefused(
-            f"the Slack export {files.path} is broken ({reason}): download it again"
-        ) from None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from contextlib import closing
+from functools import cache, cached_property
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.connectors.base import Sleep
@@ -26,6 +27,8 @@ _CLOSING_CODES = frozenset(
     }
 )
 """Refusals that close a channel; others concern the token, and end the refresh."""
+_GUEST_FLAGS = ("is_restricted", "is_ultra_restricted", "is_stranger")
+"""Of guests, and people of other workspaces, who see only the channels that they are in."""
 
 
 def read_channel_permissions(
@@ -37,29 +40,26 @@ def read_channel_permissions(
         SourceRefused: the workspace refuses the token.
         SourceUnavailable: it did not answer.
     """
-    client, found = SlackClient(connection, sleep=sleep), dict[str, Sequence[Readers]]()
+    audiences, problems = dict[str, Sequence[Readers]](), Counter[str]()
     channel_by_uri = {uri: uri.split("/")[1] for uri in uris}
-    problems = Counter[str]()
     documents = Counter(channel_by_uri.values())
-    try:
+    with closing(SlackClient(connection, sleep=sleep)) as client:
         reader = _ChannelReader(client)
         for channel in documents:
             try:
-                found[channel] = [reader.read_members(channel)]
+                audiences[channel] = [reader.read_members(channel)]
             except SlackRefused as refusal:
                 if refusal.code not in _CLOSING_CODES:
                     raise
                 problems[f"members of channel {channel} are not shown: {refusal}"] += documents[channel]
-    finally:
-        client.close()
-    audience_by_uri = {uri: channel for uri, channel in channel_by_uri.items() if channel in found}
-    return Permissions(found, audience_by_uri, problems)
+    audience_by_uri = {uri: channel for uri, channel in channel_by_uri.items() if channel in audiences}
+    return Permissions(audiences, audience_by_uri, problems)
 
 
 class _ChannelReader:
     def __init__(self, client: SlackClient) -> None:
         self._client = client
-        self._strangers: dict[str, Member | None] = {}
+        self._look_up = cache(self._fetch_stranger)
 
     def read_members(self, channel: str) -> Readers:
         """Raises SlackRefused as `SlackClient.call`."""
@@ -91,30 +91,17 @@ class _ChannelReader:
     @cached_property
     def _colleagues(self) -> Readers:
         """Everybody who may open any public channel."""
-        full = (person for person in self._people.values() if not _is_guest(person))
+        full = (person for person in self._people.values() if not any(map(person.get, _GUEST_FLAGS)))
         return frozenset(member for member in map(_to_member, full) if member)
 
     def _find_member(self, account: str) -> Member | None:
-        if account in self._people:
-            return _to_member(self._people[account])
-        if account not in self._strangers:
-            self._strangers[account] = self._look_up(account)
-        return self._strangers[account]
+        return _to_member(self._people[account]) if account in self._people else self._look_up(account)
 
-    def _look_up(self, account: str) -> Member | None:
+    def _fetch_stranger(self, account: str) -> Member | None:
         """Somebody of another workspace, who may have no address for us."""
-        try:
-            person = self._client.call("users.info", user=account).get("user")
-        except SlackRefused as refusal:
-            if refusal.code in ("user_not_found", "user_not_visible", "users_not_found"):
-                return None
-            raise
+        codes = ("user_not_found", "user_not_visible", "users_not_found")
+        person = self._client.find("users.info", "user", codes, user=account)
         return _to_member(person) if is_object(person) else None
-
-
-def _is_guest(person: Json) -> bool:
-    """Guests, and people of other workspaces, see only the channels that they are in."""
-    return any(person.get(name) for name in ("is_restricted", "is_ultra_restricted", "is_stranger"))
 
 
 def _to_member(person: Json) -> Member | None:

@@ -1,4 +1,4 @@
-"""The text of one Slack message: its text or the blocks shown instead, attachments, files.
+"""The text of one Slack message: its text or the blocks shown instead, attachments, files; and its markup.
 
 Nothing is taken for granted of a message, as a day of an export may hold anything: what is not of
 the shape that Slack documents is passed over. https://docs.slack.dev/reference/block-kit/blocks
@@ -19,13 +19,187 @@ from knowledge_pipeline.extraction.markdown import (
     format_quote,
     format_table,
 )
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import is_list, is_object, replace_surrogates
 
-# FOLD sources.slack.text
-# Slack's markup as text for readers: who is mentioned by name, links as Markdown, code as it was written.
-#
-# Slack escapes `&`, `<` and `>` in what people write, so that every `<…>` is its own: a mention, a channel,
-# a date, a link. https://docs.slack.dev/messaging/formatting-message-text
+Json = Mapping[str, Any]
+
+_UNFURL_KEYS = ("from_url", "original_url")  # what Slack itself adds to a link
+_STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
+
+
+def render_message(message: Json, names: NameLookup) -> str:
+    """Everything that people see of a message, but for who and when; "" where there is nothing."""
+    text = to_string(message.get("text"))
+    blocks = list_dicts(message.get("blocks"))
+    composed = any(block.get("type") != "rich_text" for block in blocks)  # then `text` is but a fallback
+    body = "" if composed else render_text(text, names)
+    if not body.strip() and blocks:
+        body = _render_blocks(blocks, names)
+    body = body if body.strip() else render_text(text, names)
+    # a preview of a link counts only where there is nothing else
+    attachments = list_dicts(message.get("attachments"))
+    if body.strip():
+        attachments = [
+            attachment for attachment in attachments if not any(attachment.get(name) for name in _UNFURL_KEYS)
+        ]
+    parts = [
+        body,
+        *(_render_attachment(attachment, names) for attachment in attachments),
+        _render_files(message),
+    ]
+    return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
+
+
+def list_dicts(value: Any) -> list[Json]:
+    """The objects of a list, whatever it is."""
+    return [entry for entry in value if is_object(entry)] if is_list(value) else []
+
+
+def to_string(value: Any) -> str:
+    """The value where it is text, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def _render_attachment(attachment: Json, names: NameLookup) -> str:
+    def text_of(key: str) -> str:
+        return render_text(to_string(attachment.get(key)), names)
+
+    lines = [
+        text_of("pretext"),
+        text_of("author_name"),
+        format_link(text_of("title"), text_of("title_link")),
+        text_of("text"),
+        _render_blocks(list_dicts(attachment.get("blocks")), names),
+        *(_render_field(field, names) for field in list_dicts(attachment.get("fields"))),
+    ]
+    shown = [line for line in lines if line.strip()] or [text_of("fallback")]
+    footer = text_of("footer")
+    return "\n".join([*shown, footer] if footer.strip() else shown)
+
+
+def _render_field(field: Json, names: NameLookup) -> str:
+    title, value = (render_text(to_string(field.get(name)), names) for name in ("title", "value"))
+    return f"{title}: {value}" if title and value else title or value
+
+
+def _render_files(message: Json) -> str:
+    files = list_dicts(message.get("files"))
+    names = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
+    shown = [" ".join(name.split()) for name in names if name.strip()]
+    return f"Files: {', '.join(shown)}" if shown else ""
+
+
+def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
+    parts = (_render_block(block, names) for block in blocks)
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def _render_block(block: Json, names: NameLookup) -> str:
+    match block.get("type"):
+        case "rich_text":
+            return "\n".join(_render_rich_text(part, names) for part in list_dicts(block.get("elements")))
+        case "section":
+            objects = (block.get("text"), *list_dicts(block.get("fields")))
+            return "\n".join(filter(None, (_render_text_object(part, names) for part in objects)))
+        case "context":
+            objects = list_dicts(block.get("elements"))
+            return " ".join(filter(None, (_render_text_object(part, names) for part in objects)))
+        case "markdown":  # Markdown already
+            return to_string(block.get("text"))
+        case "table":
+            return _render_table(block, names)
+        case "image" | "video":
+            texts = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
+            return next((part for part in texts if part), "")
+        case _:  # header, and what is to come; buttons and pickers hold no text of their own
+            return _render_text_object(block.get("text"), names)
+
+
+def _render_text_object(element: Any, names: NameLookup) -> str:
+    """A text object, or an image among texts."""
+    if not is_object(element):
+        return ""
+    if element.get("type") == "image":
+        return to_string(element.get("alt_text"))
+    text = to_string(element.get("text"))
+    return text if element.get("type") == "plain_text" else render_text(text, names)
+
+
+def _render_table(block: Json, names: NameLookup) -> str:
+    rows = block.get("rows")
+    cells = [list_dicts(row) for row in rows] if is_list(rows) else []
+    return format_table([[_render_cell(cell, names) for cell in row] for row in cells])
+
+
+def _render_cell(cell: Json, names: NameLookup) -> str:
+    if cell.get("type") == "rich_text":
+        return " ".join(_render_rich_text(element, names) for element in list_dicts(cell.get("elements")))
+    return to_string(cell.get("text"))
+
+
+def _render_rich_text(element: Json, names: NameLookup) -> str:
+    inside = list_dicts(element.get("elements"))
+    match element.get("type"):
+        case "rich_text_list":
+            return _render_list(element, inside, names)
+        case "rich_text_quote":
+            return format_quote(_render_inline(inside, names))
+        case "rich_text_preformatted":
+            return format_code_block("".join(_render_element(inner, names) for inner in inside))
+        case _:
+            return _render_inline(inside, names)
+
+
+def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> str:
+    depth, offset = element.get("indent"), element.get("offset")
+    indent = "    " * min(depth, 8) if isinstance(depth, int) else ""
+    first = offset + 1 if isinstance(offset, int) else 1
+    ordered = element.get("style") == "ordered"
+    items = (_render_inline(list_dicts(list_item.get("elements")), names) for list_item in list_items)
+    return "\n".join(
+        format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
+        for number, item in enumerate(items, start=first)
+    )
+
+
+def _render_inline(elements: list[Json], names: NameLookup) -> str:
+    return "".join(_apply_style(element, _render_element(element, names)) for element in elements)
+
+
+def _apply_style(element: Json, text: str) -> str:
+    """Slack's own marks, so that both ways of writing a message come out alike."""
+    style = element.get("style")
+    core = text.strip()
+    if not is_object(style) or not core:
+        return text
+    start = text.index(core)
+    marked = format_inline_code(core) if style.get("code") and "\n" not in core else core
+    for name, mark in _STYLE_MARKS:
+        marked = f"{mark}{marked}{mark}" if style.get(name) else marked
+    return f"{text[:start]}{marked}{text[start + len(core) :]}"
+
+
+def _render_element(element: Json, names: NameLookup) -> str:
+    match element.get("type"):
+        case "link":
+            return format_link(to_string(element.get("text")), to_string(element.get("url")))
+        case "user":
+            return format_mention(to_string(element.get("user_id")), names)
+        case "channel":
+            return format_channel(to_string(element.get("channel_id")), names)
+        case "usergroup":
+            return "@group"
+        case "broadcast":
+            return f"@{to_string(element.get('range'))}"
+        case "emoji":
+            return f":{to_string(element.get('name'))}:"
+        case "date":
+            return to_string(element.get("fallback")) or format_timestamp(str(element.get("timestamp") or ""))
+        case "color":
+            return to_string(element.get("value"))
+        case _:
+            return to_string(element.get("text"))
+
 
 UNKNOWN_PERSON, UNKNOWN_CHANNEL = "someone", "unknown-channel"
 
@@ -60,7 +234,11 @@ class RawIds:
 
 
 def render_text(text: str, names: NameLookup) -> str:
-    """The text as people see it; bold, italic and struck words keep Slack's marks."""
+    """The text as people see it; bold, italic and struck words keep Slack's marks.
+
+    Slack escapes `&`, `<` and `>` in what people write, so that every `<…>` is its own: a mention, a channel,
+    a date, a link. https://docs.slack.dev/messaging/formatting-message-text
+    """
     parts: list[str] = []
     end = 0
     for token in _TOKEN.finditer(text):
@@ -85,11 +263,6 @@ def format_mention(account: str, names: NameLookup, label: str = "") -> str:
 def format_channel(channel_id: str, names: NameLookup, label: str = "") -> str:
     """`#general`."""
     return f"#{names.channel_name(channel_id) or label.lstrip('#') or UNKNOWN_CHANNEL}"
-
-
-def replace_surrogates(text: str) -> str:
-    """Text that UTF-8 can hold: JSON may say half of a character."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _render_code_block(content: str, before: str, after: str) -> str:
@@ -155,183 +328,3 @@ def format_timestamp(seconds: str) -> str:
 
 def _unescape(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-
-
-Json = Mapping[str, Any]
-
-_UNFURL_KEYS = ("from_url", "original_url")  # what Slack itself adds to a link
-_STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
-
-
-def render_message(message: Json, names: NameLookup) -> str:
-    """Everything that people see of a message, but for who and when; "" where there is nothing."""
-    text = to_string(message.get("text"))
-    blocks = list_dicts(message.get("blocks"))
-    composed = any(block.get("type") != "rich_text" for block in blocks)  # then `text` is but a fallback
-    body = "" if composed else render_text(text, names)
-    if not body.strip() and blocks:
-        body = _render_blocks(blocks, names)
-    body = body if body.strip() else render_text(text, names)
-    # a preview of a link counts only where there is nothing else
-    attachments = list_dicts(message.get("attachments"))
-    if body.strip():
-        attachments = [
-            attachment for attachment in attachments if not any(attachment.get(name) for name in _UNFURL_KEYS)
-        ]
-    parts = [
-        body,
-        *(_render_attachment(attachment, names) for attachment in attachments),
-        _render_files(message),
-    ]
-    return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
-
-
-def list_dicts(value: Any) -> list[Json]:
-    """The objects of a list, whatever it is."""
-    return [each for each in value if is_object(each)] if is_list(value) else []
-
-
-def to_string(value: Any) -> str:
-    """The value where it is text, else ""."""
-    return value if isinstance(value, str) else ""
-
-
-def _render_attachment(attachment: Json, names: NameLookup) -> str:
-    def text_of(key: str) -> str:
-        return render_text(to_string(attachment.get(key)), names)
-
-    lines = [
-        text_of("pretext"),
-        text_of("author_name"),
-        format_link(text_of("title"), text_of("title_link")),
-        text_of("text"),
-        _render_blocks(list_dicts(attachment.get("blocks")), names),
-        *(_render_field(field, names) for field in list_dicts(attachment.get("fields"))),
-    ]
-    shown = [line for line in lines if line.strip()] or [text_of("fallback")]
-    footer = text_of("footer")
-    return "\n".join([*shown, footer] if footer.strip() else shown)
-
-
-def _render_field(field: Json, names: NameLookup) -> str:
-    title, value = (render_text(to_string(field.get(name)), names) for name in ("title", "value"))
-    return f"{title}: {value}" if title and value else title or value
-
-
-def _render_files(message: Json) -> str:
-    files = list_dicts(message.get("files"))
-    named = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
-    shown = [" ".join(name.split()) for name in named if name.strip()]
-    return f"Files: {', '.join(shown)}" if shown else ""
-
-
-def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
-    parts = (_render_block(block, names) for block in blocks)
-    return "\n\n".join(part for part in parts if part.strip())
-
-
-def _render_block(block: Json, names: NameLookup) -> str:
-    match block.get("type"):
-        case "rich_text":
-            return "\n".join(_render_rich_text(each, names) for each in list_dicts(block.get("elements")))
-        case "section":
-            objects = (block.get("text"), *list_dicts(block.get("fields")))
-            return "\n".join(filter(None, (_render_text_object(each, names) for each in objects)))
-        case "context":
-            objects = list_dicts(block.get("elements"))
-            return " ".join(filter(None, (_render_text_object(each, names) for each in objects)))
-        case "markdown":  # Markdown already
-            return to_string(block.get("text"))
-        case "table":
-            return _render_table(block, names)
-        case "image" | "video":
-            texts = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
-            return next((part for part in texts if part), "")
-        case _:  # header, and what is to come; buttons and pickers hold no text of their own
-            return _render_text_object(block.get("text"), names)
-
-
-def _render_text_object(element: Any, names: NameLookup) -> str:
-    """A text object, or an image among texts."""
-    if not is_object(element):
-        return ""
-    if element.get("type") == "image":
-        return to_string(element.get("alt_text"))
-    text = to_string(element.get("text"))
-    return text if element.get("type") == "plain_text" else render_text(text, names)
-
-
-def _render_table(block: Json, names: NameLookup) -> str:
-    given = block.get("rows")
-    rows = given if is_list(given) else []
-    return format_table([[_render_cell(cell, names) for cell in list_dicts(row)] for row in rows])
-
-
-def _render_cell(cell: Json, names: NameLookup) -> str:
-    if cell.get("type") == "rich_text":
-        return " ".join(_render_rich_text(each, names) for each in list_dicts(cell.get("elements")))
-    return to_string(cell.get("text"))
-
-
-def _render_rich_text(element: Json, names: NameLookup) -> str:
-    inside = list_dicts(element.get("elements"))
-    match element.get("type"):
-        case "rich_text_list":
-            return _render_list(element, inside, names)
-        case "rich_text_quote":
-            return format_quote(_render_inline(inside, names))
-        case "rich_text_preformatted":
-            return format_code_block("".join(_render_element(each, names) for each in inside))
-        case _:
-            return _render_inline(inside, names)
-
-
-def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> str:
-    given, offset = element.get("indent"), element.get("offset")
-    indent = "    " * min(given, 8) if isinstance(given, int) else ""
-    first = offset + 1 if isinstance(offset, int) else 1
-    ordered = element.get("style") == "ordered"
-    items = (_render_inline(list_dicts(list_item.get("elements")), names) for list_item in list_items)
-    return "\n".join(
-        format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
-        for number, item in enumerate(items, start=first)
-    )
-
-
-def _render_inline(elements: list[Json], names: NameLookup) -> str:
-    return "".join(_apply_style(element, _render_element(element, names)) for element in elements)
-
-
-def _apply_style(element: Json, text: str) -> str:
-    """Slack's own marks, so that both ways of writing a message come out alike."""
-    style = element.get("style")
-    core = text.strip()
-    if not is_object(style) or not core:
-        return text
-    start = text.index(core)
-    marked = format_inline_code(core) if style.get("code") and "\n" not in core else core
-    for name, mark in _STYLE_MARKS:
-        marked = f"{mark}{marked}{mark}" if style.get(name) else marked
-    return f"{text[:start]}{marked}{text[start + len(core) :]}"
-
-
-def _render_element(element: Json, names: NameLookup) -> str:
-    match element.get("type"):
-        case "link":
-            return format_link(to_string(element.get("text")), to_string(element.get("url")))
-        case "user":
-            return format_mention(to_string(element.get("user_id")), names)
-        case "channel":
-            return format_channel(to_string(element.get("channel_id")), names)
-        case "usergroup":
-            return "@group"
-        case "broadcast":
-            return f"@{to_string(element.get('range'))}"
-        case "emoji":
-            return f":{to_string(element.get('name'))}:"
-        case "date":
-            return to_string(element.get("fallback")) or format_timestamp(str(element.get("timestamp") or ""))
-        case "color":
-            return to_string(element.get("value"))
-        case _:
-            return to_string(element.get("text"))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
@@ -21,12 +22,11 @@ from knowledge_pipeline.connectors.slack.text import (
     NameLookup,
     list_dicts,
     render_message,
-    replace_surrogates,
     to_string,
 )
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
-from knowledge_pipeline.text import is_object
+from knowledge_pipeline.text import is_object, replace_surrogates
 
 _FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
@@ -65,11 +65,11 @@ class ChannelFilters:
 
     def find_missing(self, channels: Iterable[Channel]) -> list[str]:
         """What is named and not among those found."""
-        known = {name for channel in channels for name in (channel.id, channel.name.lower())}
+        identifiers = {name for channel in channels for name in (channel.id, channel.name.lower())}
         return [
             channel
             for channel in self.channels
-            if not known & {channel, channel.strip().removeprefix("#").lower()}
+            if not identifiers & {channel, channel.strip().removeprefix("#").lower()}
         ]
 
 
@@ -129,8 +129,8 @@ def select_newest(activities: Iterable[ItemActivity], limit: int | None) -> Iter
     """The items, or those where something happened last."""
     if limit is None:
         return (activity.item for activity in activities)
-    newest = heapq.nlargest(limit, activities, key=lambda each: (each.last_activity, each.item.uri))
-    return [each.item for each in newest]
+    newest = heapq.nlargest(limit, activities, key=attrgetter("last_activity", "item.uri"))
+    return [activity.item for activity in newest]
 
 
 def is_timestamp(value: Any) -> TypeGuard[str]:
@@ -265,10 +265,10 @@ def build_document(
         raise DocumentSkipped("empty")
     thread_ts = name if kind == "thread" else None
     started = parse_timestamp(thread_ts or messages[0].ts)
-    place = f"#{channel.name}/{started.date().isoformat()}"
+    path = f"#{channel.name}/{started.date().isoformat()}"
     if thread_ts:
         title = f"#{channel.name}: {_shorten_title(messages[0].text)}"
-        place = f"{place}/{started:%H:%M:%S}"
+        path = f"{path}/{started:%H:%M:%S}"
     else:
         title = f"#{channel.name} on {started.date().isoformat()}"
     turns: list[Turn] = []
@@ -279,19 +279,19 @@ def build_document(
     return Document(
         uri,
         text,
-        path=place,
+        path=path,
         title=title,
         url=_build_permalink(site, channel, thread_ts or messages[0].ts, thread_ts),
         author=messages[0].author if thread_ts == messages[0].ts else None,
-        last_modified=datetime.fromtimestamp(max(each.last_activity for each in messages), UTC),
+        last_modified=datetime.fromtimestamp(max(message.last_activity for message in messages), UTC),
         metadata={
             "channel": channel.name,
-            "participants": sorted({each.author for each in messages if each.author}),
+            "participants": sorted({message.author for message in messages if message.author}),
             "messages": len(messages),
             "created_at": started.isoformat(timespec="seconds"),
             "segments": segments,
         },
-        attachments=tuple(file for each in messages for file in each.files),
+        attachments=tuple(file for message in messages for file in message.files),
     )
 
 
