@@ -94,12 +94,12 @@ _MAX_TARGETS = 24
 
 def build_edges(use: Use, meanings: Meanings) -> Iterator[Edge]:
     """Edges to the definitions among the targets; several share their confidence, to `MIN_CONFIDENCE`."""
-    known = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
-    if len(known) > 1:
-        known.sort(key=lambda each: -each[1])
-    for entity, sure in known[:_MAX_TARGETS]:
+    definitions = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
+    if len(definitions) > 1:
+        definitions.sort(key=lambda item: -item[1])
+    for entity, sure in definitions[:_MAX_TARGETS]:
         if sure >= MIN_CONFIDENCE:
-            shared = max(MIN_CONFIDENCE, sure / sqrt(len(known)))
+            shared = max(MIN_CONFIDENCE, sure / sqrt(len(definitions)))
             yield Edge(use.kind, use.scope, entity.name, entity.path, use.line, shared)
 
 
@@ -121,9 +121,9 @@ def build_unresolved_edges(use: Use, meanings: Meanings, language: Language) -> 
 def _external_names(meanings: Meanings) -> dict[str, float]:
     """Full names outside of the source; not those of what an unknown function gave."""
     names = {
-        _strip_constructor_calls(each.name): sure
-        for each, sure in meanings.items()
-        if isinstance(each, ExternalName)
+        _strip_constructor_calls(entity.name): sure
+        for entity, sure in meanings.items()
+        if isinstance(entity, ExternalName)
     }
     return {name: sure for name, sure in names.items() if "(" not in name and "[" not in name}
 

@@ -113,7 +113,11 @@ def build_interface(facts: FileFacts) -> FileIndex:
     bindings = _select_reachable_bindings(facts)
     seen = {first_segment(path) for binding in bindings for path in (binding.value, binding.path)}
     seen |= {name for _, name in _base_names(facts)}
-    imports = [each for each in facts.imports if not each.scope or each.local in seen or each.name == "*"]
+    imports = [
+        imported
+        for imported in facts.imports
+        if not imported.scope or imported.local in seen or imported.name == "*"
+    ]
     seen_facts = replace(facts, imports=tuple(imports), bindings=tuple(bindings))
     index = build_index(seen_facts, get_language(facts.language))
     return replace(index, facts=FileFacts(facts.path, facts.language, facts.module, settings=facts.settings))
@@ -122,22 +126,24 @@ def build_interface(facts: FileFacts) -> FileIndex:
 def _select_reachable_bindings(facts: FileFacts) -> list[Binding]:
     """Bindings that are seen from outside, and those that their values depend on."""
     local: dict[tuple[str, str], list[int]] = {}
-    for place, each in enumerate(facts.bindings):
-        local.setdefault(_binding_key(each), []).append(place)
+    for position, binding in enumerate(facts.bindings):
+        local.setdefault(_binding_key(binding), []).append(position)
     functions = {
         definition.name for definition in facts.definitions if definition.kind in ("function", "method")
     }
-    reached = {place for place, each in enumerate(facts.bindings) if _is_visible_outside(each, functions)}
-    reached.update(place for name in _base_names(facts) for place in _iter_visible(local, *name))
+    reached = {
+        position for position, binding in enumerate(facts.bindings) if _is_visible_outside(binding, functions)
+    }
+    reached.update(position for name in _base_names(facts) for position in _iter_visible(local, *name))
     waiting = sorted(reached)
     while waiting:
-        each = facts.bindings[waiting.pop()]
-        for name in (first_segment(each.value), first_segment(each.path)):
-            for place in _iter_visible(local, each.scope, name):
-                if place not in reached:
-                    reached.add(place)
-                    waiting.append(place)
-    return [facts.bindings[place] for place in sorted(reached)]
+        binding = facts.bindings[waiting.pop()]
+        for name in (first_segment(binding.value), first_segment(binding.path)):
+            for position in _iter_visible(local, binding.scope, name):
+                if position not in reached:
+                    reached.add(position)
+                    waiting.append(position)
+    return [facts.bindings[position] for position in sorted(reached)]
 
 
 def _base_names(facts: FileFacts) -> set[tuple[str, str]]:

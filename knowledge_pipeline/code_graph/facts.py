@@ -119,8 +119,8 @@ def split_steps(path: str) -> tuple[str, ...]:
 
 def first_segment(path: str) -> str:
     """The name that a path starts with."""
-    found = _HEAD.match(path)
-    return found[0] if found else ""
+    match = _HEAD.match(path)
+    return match[0] if match else ""
 
 
 def parent_scope(scope: str) -> str:
@@ -152,7 +152,7 @@ def add_prefix(prefix: str, values: Iterable[Value]) -> Values:
 
 def tuple_values(places: Iterable[Iterable[Value]]) -> Values:
     """The values of a tuple's places: "[0]", "[1]"."""
-    return [value for place, values in enumerate(places) for value in add_prefix(f"[{place}]", values)]
+    return [value for position, values in enumerate(places) for value in add_prefix(f"[{position}]", values)]
 
 
 def own_value(values: Iterable[Value]) -> str | None:
@@ -190,20 +190,20 @@ def iterated_values(values: Iterable[Value]) -> Values:
 def step_values(values: Iterable[Value], step: str) -> Values:
     """The values of what a step leads to: ".rows" or "[1]"; any element is also the one at a position."""
     steps = (step, "[]") if step[0] == "[" else (step,)
-    found: Values = []
+    result: Values = []
     for suffix, value in values:
         start = next((step for step in steps if suffix.startswith(step)), None)
         if start is not None and suffix[len(start) : len(start) + 1] in ("", ".", "(", "["):
-            found.append((suffix[len(start) :], value))
+            result.append((suffix[len(start) :], value))
         elif not suffix:
-            found.append(("", value + step))
-    return found
+            result.append(("", value + step))
+    return result
 
 
 def values_at(values: Values, step: str) -> Values:
     """The values that are known of a step; if none are, the step taken from the name's own value."""
-    found = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
-    return found or [("", value + step) for suffix, value in values if not suffix]
+    inner = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
+    return inner or [("", value + step) for suffix, value in values if not suffix]
 
 
 # FOLD code_graph.facts_codec
@@ -253,7 +253,7 @@ def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> t
     """Records of one type; by columns, because that is faster than each by itself."""
     types = _FIELD_TYPES[record_type]
     columns = (
-        map(each if each in (bool, int) else strings.__getitem__, cells[place :: len(types)])
-        for place, each in enumerate(types)
+        map(type_ if type_ in (bool, int) else strings.__getitem__, cells[position :: len(types)])
+        for position, type_ in enumerate(types)
     )
     return tuple(map(record_type._make, zip(*columns, strict=True)))

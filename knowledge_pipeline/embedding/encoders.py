@@ -70,7 +70,7 @@ class OnnxEncoder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(window)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs
         self._session = session
-        self._input_names = {given.name for given in self._session.get_inputs()}
+        self._input_names = {input_.name for input_ in self._session.get_inputs()}
         self._pool = pool
         self._slots = threading.BoundedSemaphore(count_usable_cores())
         self._last: tuple[str, tuple[np.ndarray, int]] | None = None
@@ -97,12 +97,14 @@ class OnnxEncoder:
 
     def _encode_text(self, text: str) -> tuple[np.ndarray, int]:
         encoding = self._tokenizer.encode(text)
-        given = {
+        tokens = {
             "input_ids": encoding.ids,
             "attention_mask": encoding.attention_mask,
             "token_type_ids": encoding.type_ids,
         }
-        inputs = {name: np.array([row], np.int64) for name, row in given.items() if name in self._input_names}
+        inputs = {
+            name: np.array([row], np.int64) for name, row in tokens.items() if name in self._input_names
+        }
         with self._slots:
             hidden = self._session.run(None, inputs)[0]
         return self._pool(hidden[0]), len(encoding.ids) - SPECIAL_TOKENS
@@ -218,7 +220,7 @@ def _map_array(path: Path, tensor: Tensor) -> np.ndarray:
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
     """The one way in which the tokens' vectors become one; None where `POOLING` has it not."""
-    modes = [model_config.read_pooling_modes(place) for kind, place in modules if kind == "Pooling"]
+    modes = [model_config.read_pooling_modes(folder) for kind, folder in modules if kind == "Pooling"]
     chosen = modes[0] if modes else ["mean"]
     return chosen[0] if len(chosen) == 1 and chosen[0] in POOLING else None
 

@@ -362,15 +362,15 @@ def parse_predictions(payload: dict[str, Any], count: int, dimensions: int) -> t
 
 
 def _find_statistics(embedding: Any) -> dict[str, Any]:
-    found = embedding.get("statistics")
-    return found if is_object(found) else {}
+    statistics = embedding.get("statistics")
+    return statistics if is_object(statistics) else {}
 
 
 def _require_entries(entries: Any, count: int) -> list[Any]:
     if is_list(entries) and len(entries) == count:
         return entries
-    found = len(entries) if is_list(entries) else "no"
-    raise EndpointUnavailable(f"answered with {found} vectors for {count} texts")
+    count_text = len(entries) if is_list(entries) else "no"
+    raise EndpointUnavailable(f"answered with {count_text} vectors for {count} texts")
 
 
 def _normalize_rows(rows: list[Any], dimensions: int, positions: Sequence[int]) -> np.ndarray:

@@ -78,11 +78,11 @@ class EnsembleEmbedder:
     def usage(self) -> Usage:
         """Texts count once; tokens by every model that read them."""
         used = [embedder.usage for embedder in self._embedders]
-        return replace(used[0], tokens=sum(each.tokens for each in used))
+        return replace(used[0], tokens=sum(usage.tokens for usage in used))
 
     def tokenizer(self) -> Tokenize:
         """The tokenizer of the model with the longest window, which limits count with."""
-        return max(self._embedders, key=lambda each: each.space.max_tokens).tokenizer()
+        return max(self._embedders, key=lambda embedder: embedder.space.max_tokens).tokenizer()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
@@ -90,7 +90,7 @@ class EnsembleEmbedder:
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`."""
-        return self._concatenate(map_on_cores(lambda each: each.embed_query(text), self._embedders))
+        return self._concatenate(map_on_cores(lambda embedder: embedder.embed_query(text), self._embedders))
 
     def _concatenate(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
         parts = [scale * part for scale, part in zip(self._member_scales, vectors, strict=True)]

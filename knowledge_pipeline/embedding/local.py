@@ -123,8 +123,8 @@ class LoadedModel:
                 copies = [first]
                 raise
             finally:
-                for each in copies:
-                    self._idle_copies.put(each)
+                for model_copy in copies:
+                    self._idle_copies.put(model_copy)
 
     def _encode_in_parallel(
         self, texts: Sequence[str], call: _EncodeCall, batch_size: int
@@ -181,13 +181,13 @@ def build_onnx_module(path: Path, config: Any) -> torch.nn.Module:
             super().__init__()
             self.config = config
             self.session: Any = open_onnx_session(str(path))
-            self.input_names = {given.name for given in self.session.get_inputs()}
+            self.input_names = {input_.name for input_ in self.session.get_inputs()}
 
         def __deepcopy__(self, memo: dict[int, Any]) -> OnnxModel:
             return self
 
-        def forward(self, **given: Any) -> BaseModelOutput:
-            fed = {name: value.numpy() for name, value in given.items() if name in self.input_names}
+        def forward(self, **inputs: Any) -> BaseModelOutput:
+            fed = {name: value.numpy() for name, value in inputs.items() if name in self.input_names}
             (hidden,) = self.session.run(None, fed)
             return BaseModelOutput(last_hidden_state=torch.from_numpy(hidden))  # pyright: ignore[reportUnknownMemberType]  # it has no types
 
@@ -409,10 +409,10 @@ def _hash_model_files(folder: Path) -> HashedFiles:
     """Name and hash of every file that determines the vectors; a file is read again only when it changes."""
     hashes: list[tuple[str, str]] = []
     suffixes = (".json", *_WEIGHT_SUFFIXES)
-    found = (
-        Path(place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(suffixes)
+    paths = (
+        Path(root, name) for root, _, names in os.walk(folder) for name in names if name.endswith(suffixes)
     )
-    for path in sorted(found):
+    for path in sorted(paths):
         if path.name != "data_config.json":  # that one lists training sets
             stat = path.stat()
             name = path.relative_to(folder).as_posix()

@@ -303,15 +303,15 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
 
 def read_dimensions(modules: list[tuple[str, Path]]) -> int:
     """The length of the model's vectors. Raises KeyError: no step says it."""
-    for kind, place in reversed(modules):
-        config = read_json(place / "config.json")
+    for kind, path in reversed(modules):
+        config = read_json(path / "config.json")
         if kind == "Dense":
             return config["out_features"]
         if kind == "StaticEmbedding":
-            return _read_table_width(place / "model.safetensors")
+            return _read_table_width(path / "model.safetensors")
         if kind == "Pooling":
             width = config.get("embedding_dimension") or config["word_embedding_dimension"]
-            return width * max(len(read_pooling_modes(place)), 1)
+            return width * max(len(read_pooling_modes(path)), 1)
         if kind == "Transformer":
             return config.get("hidden_size") or config.get("dim") or config["d_model"]
     raise KeyError("no module of the model gives vectors")
@@ -331,14 +331,14 @@ def read_pooling_modes(pooling: Path) -> list[str]:
 
 def read_max_tokens(modules: list[tuple[str, Path]]) -> int:
     """How many tokens the model reads of a text, special ones left out."""
-    kind, place = modules[0]
-    window = read_json(place / "sentence_bert_config.json").get("max_seq_length")
+    kind, path = modules[0]
+    window = read_json(path / "sentence_bert_config.json").get("max_seq_length")
     if kind == "StaticEmbedding":
         return int(window) if window else _UNBOUNDED_TOKENS
     if not window:
         limits = (
-            read_json(place / "config.json").get("max_position_embeddings"),
-            read_json(place / "tokenizer_config.json").get("model_max_length"),
+            read_json(path / "config.json").get("max_position_embeddings"),
+            read_json(path / "tokenizer_config.json").get("model_max_length"),
         )
         window = min((limit for limit in limits if limit), default=512)
     return int(window) - SPECIAL_TOKENS
@@ -352,7 +352,7 @@ def has_prompts(folder: Path) -> bool:
 
 def _read_table_width(weights: Path) -> int:
     tensors = read_tensors(weights).items()
-    tables = [each for name, each in tensors if name.startswith("embedding") and len(each.shape) == 2]
+    tables = [tensor for name, tensor in tensors if name.startswith("embedding") and len(tensor.shape) == 2]
     if not tables:
         raise KeyError(f"{weights.name} has no table of vectors")
     return tables[0].shape[1]

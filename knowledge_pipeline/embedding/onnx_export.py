@@ -55,7 +55,10 @@ def is_exportable(transformer: Any) -> bool:
     model = getattr(transformer, "model", None)
     if getattr(getattr(model, "config", None), "model_type", None) not in _MODEL_TYPES or model is None:
         return False
-    return sum(each.numel() * each.element_size() for each in model.parameters()) <= _MAX_WEIGHT_BYTES
+    return (
+        sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+        <= _MAX_WEIGHT_BYTES
+    )
 
 
 def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
@@ -109,11 +112,11 @@ def _write_onnx(model: Any, path: Path) -> list[str]:
             super().__init__()
             self.model = model
 
-        def forward(self, *given: torch.Tensor) -> torch.Tensor:
-            return self.model(**dict(zip(names, given, strict=True))).last_hidden_state
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            return self.model(**dict(zip(names, inputs, strict=True))).last_hidden_state
 
-    known = inspect.signature(model.forward).parameters
-    names = [name for name in _INPUTS if name in known]
+    parameters = inspect.signature(model.forward).parameters
+    names = [name for name in _INPUTS if name in parameters]
     ones = torch.ones((2, 6), dtype=torch.int64)
     samples = {"input_ids": ones + 1, "attention_mask": ones, "token_type_ids": ones - 1}
     axes = {0: torch.export.Dim("texts", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=512)}
@@ -154,8 +157,8 @@ def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_co
     session: Any = open_onnx_session(str(path))
     for length in _SAMPLE_TOKENS:
         ids = 1 + np.arange(length, dtype=np.int64)[None] * 7 % (model.config.vocab_size - 2)
-        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        fed = {name: given[name] for name in names}
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        fed = {name: inputs[name] for name in names}
         with torch.inference_mode():
             expected = model(**{name: torch.from_numpy(value) for name, value in fed.items()})  # pyright: ignore[reportUnknownMemberType]  # it has no types
         reference = expected.last_hidden_state.numpy().mean(axis=1)[0]
@@ -335,10 +338,10 @@ class _GraphBuilder:
         for layer in range(self._config["num_hidden_layers"]):
             hidden = self._build_layer(hidden, f"encoder.layer.{layer}")
         output = self._operation("Unsqueeze", hidden, self._integers([0]))
-        given = write_value(TOKEN_IDS, INT64, [1, "tokens"])
-        made = write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
+        input_ = write_value(TOKEN_IDS, INT64, [1, "tokens"])
+        output_value = write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
         constants = list(self._constants.values())
-        return write_model(self._nodes, constants, given, made, opset=_OPSET)
+        return write_model(self._nodes, constants, input_, output_value, opset=_OPSET)
 
     def _build_embeddings(self) -> str:
         ids = self._operation("Reshape", TOKEN_IDS, self._integers([-1]))
@@ -376,14 +379,14 @@ class _GraphBuilder:
         together = self._operation("Transpose", mixed, perm=[1, 0, 2])
         return self._operation("Reshape", together, self._integers([0, width]))
 
-    def _dense(self, given: str, name: str) -> str:
+    def _dense(self, input_: str, name: str) -> str:
         weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
-        return self._operation("Gemm", given, weight, bias, transB=1)
+        return self._operation("Gemm", input_, weight, bias, transB=1)
 
-    def _normalize(self, given: str, name: str) -> str:
+    def _normalize(self, input_: str, name: str) -> str:
         weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
         epsilon = float(self._config.get("layer_norm_eps", 1e-12))
-        return self._operation("LayerNormalization", given, weight, bias, axis=-1, epsilon=epsilon)
+        return self._operation("LayerNormalization", input_, weight, bias, axis=-1, epsilon=epsilon)
 
     def _operation(self, kind: str, *inputs: str, **attributes: AttributeValue) -> str:
         output = f"{kind}_{len(self._nodes)}"

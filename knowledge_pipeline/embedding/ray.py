@@ -144,7 +144,7 @@ class _RayWorker:
 def _build_blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
     """Tables of one batch of texts each."""
     texts = iter(texts)
-    while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda each: len(each[1])):
+    while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda item: len(item[1])):
         for start in range(0, len(block), _BATCH_TEXTS):
             keys, written = zip(*block[start : start + _BATCH_TEXTS], strict=True)
             yield pa.Table.from_pydict({"key": list(keys), "text": list(written)})

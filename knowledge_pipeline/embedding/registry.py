@@ -90,29 +90,31 @@ def resolve_prompts(settings: EmbeddingSettings, *, has_own: bool) -> Prompts:
         settings: of one model.
         has_own: whether its folder has prompts, which are added where the settings have none.
     """
-    known = Prompts() if has_own else find_known_prompts(settings.model)
+    prompts = Prompts() if has_own else find_known_prompts(settings.model)
     query, document = settings.query_prompt, settings.document_prompt
-    return Prompts(known.query if query is None else query, known.document if document is None else document)
+    return Prompts(
+        prompts.query if query is None else query, prompts.document if document is None else document
+    )
 
 
 def list_former_settings(settings: EmbeddingSettings) -> list[EmbeddingSettings]:
     """What may have made vectors before the model's prompt was known, or before it was switched off."""
     if not settings.document_prompt and not find_known_prompts(settings.model).document:
         return []
-    known, bare = {"query_prompt": None, "document_prompt": None}, {"query_prompt": "", "document_prompt": ""}
-    return [settings.model_copy(update=update) for update in (known, bare)]
+    unset, bare = {"query_prompt": None, "document_prompt": None}, {"query_prompt": "", "document_prompt": ""}
+    return [settings.model_copy(update=update) for update in (unset, bare)]
 
 
 def describe_missing_prompts(settings: EmbeddingSettings) -> str | None:
     """A sentence where the settings leave out what a known model was trained with; None if they do not."""
-    known = find_known_prompts(settings.model)
+    defaults = find_known_prompts(settings.model)
     missing = [
         f"embedding.{name}_prompt {value!r}"
-        for name, value, given in (
-            ("query", known.query, settings.query_prompt),
-            ("document", known.document, settings.document_prompt),
+        for name, value, default in (
+            ("query", defaults.query, settings.query_prompt),
+            ("document", defaults.document, settings.document_prompt),
         )
-        if value and given is not None and not given.strip()
+        if value and default is not None and not default.strip()
     ]
     if not missing:
         return None
@@ -189,7 +191,7 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
         return _add_prompts(_open_remote(settings), settings)
     if is_ensemble(settings):
         return EnsembleEmbedder(
-            settings.model, [open_embedder(each) for each in split_member_settings(settings)]
+            settings.model, [open_embedder(member) for member in split_member_settings(settings)]
         )
     if is_outline(settings):
         return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
@@ -210,7 +212,7 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
         return _add_prompts_to_space(_build_remote_space(settings), settings)
     if is_ensemble(settings):
         return build_ensemble_space(
-            settings.model, [resolve_space(each) for each in split_member_settings(settings)]
+            settings.model, [resolve_space(member) for member in split_member_settings(settings)]
         )
     if is_outline(settings):
         return build_outline_space(resolve_space(remove_outline_suffix(settings)))

@@ -48,15 +48,15 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     The owner is empty unless it is written into the definition itself; the name is
     empty for what has none.
     """
-    if (parts := tree.named.get(node.id)) is not None:
+    if (parts := tree.named_parts.get(node.id)) is not None:
         return _join_names(tree, parts.names)
-    named = _find_name_node(node)
-    if named is None:
+    name_node = _find_name_node(node)
+    if name_node is None:
         return "", _IMPLICIT_NAMES.get(node.type, "default" if _is_default(tree, node) else "")
-    text = " ".join(tree.slice(named)[:200].split()).strip("\"'`")
-    if named.type == "computed_property_name":  # [Symbol.iterator]
+    text = " ".join(tree.slice(name_node)[:200].split()).strip("\"'`")
+    if name_node.type == "computed_property_name":  # [Symbol.iterator]
         return "", text
-    if named.type == "member_expression":
+    if name_node.type == "member_expression":
         # `Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody
         *owners, name = text.split(".")
         owners = [owner for owner in owners if owner not in _NOT_OWNERS]
@@ -71,7 +71,7 @@ def head_start(tree: SyntaxTree, node: Node) -> int:
     """Character at which a definition starts, its attributes and annotations left off."""
     for child in node.children[:_MAX_ATTRIBUTES]:
         if child.type == "modifiers":
-            inner = next((each for each in child.children if each.type not in _ANNOTATIONS), None)
+            inner = next((part for part in child.children if part.type not in _ANNOTATIONS), None)
             if inner is not None:
                 return tree.start(inner)
         elif child.type not in _ANNOTATIONS:
@@ -81,7 +81,7 @@ def head_start(tree: SyntaxTree, node: Node) -> int:
 
 def body_start(tree: SyntaxTree, node: Node) -> int | None:
     """Character at which the body of a definition starts, if it has one."""
-    if (parts := tree.named.get(node.id)) is not None and parts.body is not None:
+    if (parts := tree.named_parts.get(node.id)) is not None and parts.body is not None:
         return tree.start(parts.body)
     body = node.child_by_field_name("body") or node.child_by_field_name("computed_value")
     for key in ("value", "right", "type"):
@@ -107,9 +107,9 @@ def _find_body_child(node: Node) -> Node | None:
 
 def _find_name_node(node: Node) -> Node | None:
     for key in _NAME_FIELDS:
-        found = node.child_by_field_name(key)
-        if found is not None:
-            return _unwrap_declarator(found) if key == "declarator" else found
+        part = node.child_by_field_name(key)
+        if part is not None:
+            return _unwrap_declarator(part) if key == "declarator" else part
     if node.type in _IMPLICIT_NAMES:
         return None
     return next((child for child in node.named_children if child.type in _NAME_TYPES), None)
@@ -202,9 +202,9 @@ def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
     elif language == "bash":
         yield from (ImportBinding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
     elif language in _BARE_LANGUAGES:  # `alias Shop.{Item, Price}`, `import qualified Data.Map as Map`
-        if found := _BARE.match(statement):
-            names = _find_bound_names(statement[found.start(1) :]) | {found[1].rpartition(".")[2]}
-            yield ImportBinding(found[1].rstrip("."), names - {"as", "hiding", "qualified", ""})
+        if match := _BARE.match(statement):
+            names = _find_bound_names(statement[match.start(1) :]) | {match[1].rpartition(".")[2]}
+            yield ImportBinding(match[1].rstrip("."), names - {"as", "hiding", "qualified", ""})
     elif language in _QUOTED_MODULE_LANGUAGES and (quoted := _QUOTED.search(statement)):
         clause = _LUA_SCOPE.sub("", statement) if language == "lua" else statement
         yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", clause)))
@@ -221,8 +221,8 @@ def _find_bound_names(clause: str) -> frozenset[str]:
 
 
 def _parse_python(statement: str) -> Iterator[ImportBinding]:
-    if found := _PYTHON_FROM.match(statement):
-        yield ImportBinding(found[1], _find_bound_names(found[2]))
+    if match := _PYTHON_FROM.match(statement):
+        yield ImportBinding(match[1], _find_bound_names(match[2]))
         return
     for clause in statement.removeprefix("import").split(","):
         if words := clause.split():
@@ -277,7 +277,9 @@ class OutlineDefinition:
     @property
     def symbol(self) -> str:
         """The qualified name: "SessionStore.get"."""
-        parts = chain.from_iterable((each.owner.replace("::", "."), each.name) for each in self.scope)
+        parts = chain.from_iterable(
+            (ancestor.owner.replace("::", "."), ancestor.name) for ancestor in self.scope
+        )
         return ".".join(part for part in parts if part)
 
     @property
@@ -290,21 +292,21 @@ class OutlineDefinition:
     @property
     def scope(self) -> list[OutlineDefinition]:
         """The definitions around this one and itself, outermost first; the innermost twenty."""
-        found: list[OutlineDefinition] = [self]
-        each = self.parent
-        while each is not None and len(found) < _MAX_SCOPE:
-            found.append(each)
-            each = each.parent
-        return found[::-1]
+        path: list[OutlineDefinition] = [self]
+        ancestor = self.parent
+        while ancestor is not None and len(path) < _MAX_SCOPE:
+            path.append(ancestor)
+            ancestor = ancestor.parent
+        return path[::-1]
 
     @property
     def class_name(self) -> str | None:
         """The type that this is, or belongs to."""
-        for each in reversed(self.scope):
-            if each.kind in TYPE_KINDS:
-                return each.name
-            if each.owner:
-                return each.owner.rpartition("::")[2]
+        for ancestor in reversed(self.scope):
+            if ancestor.kind in TYPE_KINDS:
+                return ancestor.name
+            if ancestor.owner:
+                return ancestor.owner.rpartition("::")[2]
         return None
 
 
@@ -337,10 +339,10 @@ class Outline:
     def innermost_definition(self, offset_char: int) -> OutlineDefinition | None:
         """The smallest definition around a character."""
         index = bisect_right(self._starts, offset_char) - 1
-        found = self.definitions[index] if index >= 0 else None
-        while found is not None and found.end_char <= offset_char:
-            found = found.parent
-        return found
+        definition = self.definitions[index] if index >= 0 else None
+        while definition is not None and definition.end_char <= offset_char:
+            definition = definition.parent
+        return definition
 
     def count_decisions(self, start_char: int, end_char: int) -> int:
         """Branches that start within a span."""
@@ -363,12 +365,12 @@ class Outline:
         keys = (
             child.child_by_field_name("key") or child.child_by_field_name("name") for child in node.children
         )
-        named = (key or child for key, child in zip(keys, node.children, strict=True) if child.is_named)
-        return [self.tree.slice(key) for key in named]
+        exported = (key or child for key, child in zip(keys, node.children, strict=True) if child.is_named)
+        return [self.tree.slice(key) for key in exported]
 
 
 _kept: LRUCache[tuple[str, str], Outline] = LRUCache(
-    _MAX_KEPT_CHARS, getsizeof=lambda each: len(each.tree.text)
+    _MAX_KEPT_CHARS, getsizeof=lambda outline: len(outline.tree.text)
 )
 _kept_lock = threading.Lock()
 
@@ -381,9 +383,9 @@ def open_outline(text: str, language: str) -> Outline | None:
     """
     key = language, text
     with _kept_lock:
-        known = _kept.pop(key, None)
-    if known is not None:
-        return known
+        cached = _kept.pop(key, None)
+    if cached is not None:
+        return cached
     syntax = parse(text, language)
     if syntax is None:
         return None
@@ -421,10 +423,10 @@ def _iter_definitions(tree: SyntaxTree) -> Iterator[OutlineDefinition]:
 
 def _refine_kind(kind: str, tree: SyntaxTree, node: Node) -> str:
     """Swift and Kotlin call interfaces, enums and structs class declarations."""
-    named = node.child_by_field_name("name") if kind == "class" else None
-    if named is None:
+    name_node = node.child_by_field_name("name") if kind == "class" else None
+    if name_node is None:
         return kind
-    keyword = _KEYWORD.search(tree.text[tree.start(node) : tree.start(named)])
+    keyword = _KEYWORD.search(tree.text[tree.start(node) : tree.start(name_node)])
     return keyword[1] if keyword else kind
 
 

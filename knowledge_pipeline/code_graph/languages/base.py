@@ -148,13 +148,13 @@ class PackageLanguage(Language):
         """A package that has files, or packages within it."""
         if name.startswith("."):
             name = path.rstrip("/") + name
-        found = (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
-        if not found and self.nested_packages and path.endswith("/"):
+        packages = (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
+        if not packages and self.nested_packages and path.endswith("/"):
             around = path.rstrip("/")
-            while around and not found:
-                found = self.find_modules(f"{around}.{name}", "", layout)
+            while around and not packages:
+                packages = self.find_modules(f"{around}.{name}", "", layout)
                 around = around.rpartition(".")[0]
-        return found
+        return packages
 
     def submodule_name(self, name: str) -> str:
         """A package within a package."""
@@ -164,11 +164,11 @@ class PackageLanguage(Language):
         """Files of the package that define a name; of the nearest around it, where those are seen."""
         package = path.rstrip("/")
         while True:
-            found = layout.get_or_build(_list_package_files, package).intersection(
+            files = layout.get_or_build(_list_package_files, package).intersection(
                 layout.project.files_defining(name)
             )
-            if found or not self.nested_packages or not package:
-                return tuple(sorted(found))
+            if files or not self.nested_packages or not package:
+                return tuple(sorted(files))
             package = package.rpartition(".")[0]
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:

@@ -51,12 +51,12 @@ def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | 
             if name is None or name.type != "qualified_identifier":
                 break
             name = part_of(name, "name")
-        found = writer.values_of_type(name, depth + 1) if name is not None else []
-        held = [(suffix, value) for suffix, value in found if suffix]
+        values = writer.values_of_type(name, depth + 1) if name is not None else []
+        elements = [(suffix, value) for suffix, value in values if suffix]
         if name is not None and name.type == "template_type" and _is_smart_pointer(writer, name):
-            return found
+            return values
         path = writer.path(node)
-        return [("", f"{path}()"), *held] if path else held
+        return [("", f"{path}()"), *elements] if path else elements
     if node.type == "template_type" and _is_smart_pointer(writer, node):
         return writer.values_of_type(part_of(part_of(node, "arguments"), 0), depth + 1)
     return None
@@ -176,7 +176,9 @@ def _is_static(builder: FactsBuilder, node: Node, name: str) -> bool:
 
 
 def _has_storage_class(builder: FactsBuilder, node: Node, name: str) -> bool:
-    return any(builder.text(each) == name for each in children_of_type(node, "storage_class_specifier"))
+    return any(
+        builder.text(specifier) == name for specifier in children_of_type(node, "storage_class_specifier")
+    )
 
 
 def _read_include(builder: FactsBuilder, node: Node) -> None:
@@ -188,17 +190,17 @@ def _read_include(builder: FactsBuilder, node: Node) -> None:
 def _read_namespace(builder: FactsBuilder, node: Node) -> None:
     """Says that the file has a namespace, with those around it."""
     names: list[str] = []
-    each: Node | None = node
+    ancestor: Node | None = node
     for _ in range(_MAX_NAMESPACE_DEPTH):
-        if each is None:
+        if ancestor is None:
             break
-        name = part_of(each, "name") if each.type == "namespace_definition" else None
+        name = part_of(ancestor, "name") if ancestor.type == "namespace_definition" else None
         names[:0] = split_scoped_name(builder.text(name))
-        each = each.parent
-    known = builder.settings.get("namespaces", "").split()
-    if names and ".".join(names) not in known:
-        builder.settings["namespaces"] = " ".join([*known, ".".join(names)])
-        builder.module = "" if known and names[0] != known[0] else builder.module or ".".join(names)
+        ancestor = ancestor.parent
+    namespaces = builder.settings.get("namespaces", "").split()
+    if names and ".".join(names) not in namespaces:
+        builder.settings["namespaces"] = " ".join([*namespaces, ".".join(names)])
+        builder.module = "" if namespaces and names[0] != namespaces[0] else builder.module or ".".join(names)
 
 
 def _read_namespace_alias(builder: FactsBuilder, node: Node) -> None:
@@ -208,9 +210,9 @@ def _read_namespace_alias(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_bases(builder: FactsBuilder, node: Node) -> None:
-    for each in children_of_type(node, "type_identifier", "qualified_identifier", "template_type"):
-        builder.add_use("extends", builder.writer.path(each), each, builder.scope(node))
-        builder.skip_reference(each)
+    for base in children_of_type(node, "type_identifier", "qualified_identifier", "template_type"):
+        builder.add_use("extends", builder.writer.path(base), base, builder.scope(node))
+        builder.skip_reference(base)
 
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
@@ -231,8 +233,8 @@ def _read_typedef(builder: FactsBuilder, node: Node) -> None:
     path = builder.writer.path(kind)
     around = builder.scope(node)
     around = "" if around in builder.type_names else around
-    for each in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(each)
+    for declarator in node.children_by_field_name("declarator"):
+        name, reached = unwrap_declarator(declarator)
         text = builder.text(name)
         if not text or text == path:
             continue
@@ -257,11 +259,11 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
     scope, kind = builder.scope(node), part_of(node, "type")
     if scope not in builder.type_names:
         return
-    for each in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(each)
+    for declarator in node.children_by_field_name("declarator"):
+        name, reached = unwrap_declarator(declarator)
         if name is None or not (text := builder.text(name)).isidentifier():
             continue
-        if reached != "()" or _is_function_pointer(builder, each):
+        if reached != "()" or _is_function_pointer(builder, declarator):
             builder.add_definition(f"{scope}.{text}", "variable", node)
             builder.skip_reference(name)
             builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=False)
@@ -303,16 +305,18 @@ def _read_declaration(builder: FactsBuilder, node: Node) -> None:
     scope, kind = builder.scope(node), part_of(node, "type")
     if not scope and _has_storage_class(builder, node, "extern"):
         return  # what it stands for is where it is defined
-    for each in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(each)
-        is_function = reached == "()" and not _is_function_pointer(builder, each)
+    for declarator in node.children_by_field_name("declarator"):
+        name, reached = unwrap_declarator(declarator)
+        is_function = reached == "()" and not _is_function_pointer(builder, declarator)
         if name is None or name.type != "identifier" or is_function:
             continue
         text, local = builder.text(name), bool(scope)
         if not local:
             builder.add_definition(text, "variable", node)
         if kind is not None and kind.type == "placeholder_type_specifier":
-            builder.bind_observed(scope, text, builder.writer.values(part_of(each, "value")), local=local)
+            builder.bind_observed(
+                scope, text, builder.writer.values(part_of(declarator, "value")), local=local
+            )
         else:
             builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=local)
 
@@ -337,8 +341,8 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
         values = declarator_values(builder.writer, kind, reached)
         builder.bind_declared(builder.scope(node), builder.text(name), values)
     else:
-        held = element_values(builder.writer.values(part_of(node, "right")))
-        builder.bind_observed(builder.scope(node), builder.text(name), held)
+        elements = element_values(builder.writer.values(part_of(node, "right")))
+        builder.bind_observed(builder.scope(node), builder.text(name), elements)
 
 
 EXTRACTION = ExtractionRules(
@@ -411,14 +415,14 @@ class CFamily(Language):
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define what is linked; those nearest to the file, where several do."""
-        found = [each for each in layout.project.files_defining(name) if each.endswith(SUFFIXES)]
+        files = [file for file in layout.project.files_defining(name) if file.endswith(SUFFIXES)]
         if path.startswith(_MEMBERS_PREFIX):
-            return tuple(sorted(found))
+            return tuple(sorted(files))
         if path.endswith("/"):
             return tuple(
-                sorted(set(found).intersection(layout.project.files_defining(f"package {path[:-1]}")))
+                sorted(set(files).intersection(layout.project.files_defining(f"package {path[:-1]}")))
             )
-        return _find_nearest(found, path)
+        return _find_nearest(files, path)
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """The header as it is written."""
@@ -445,8 +449,8 @@ def _find_included_file(name: str, path: str, layout: Layout) -> tuple[str, ...]
         return (near,)
     if name in _STANDARD_HEADERS or not end:
         return ()
-    known = [each for each in layout.files_named(end.rpartition("/")[2]) if each.endswith(SUFFIXES)]
-    return _find_nearest((each for each in known if each == end or each.endswith(f"/{end}")), path)[:1]
+    files = [file for file in layout.files_named(end.rpartition("/")[2]) if file.endswith(SUFFIXES)]
+    return _find_nearest((file for file in files if file == end or file.endswith(f"/{end}")), path)[:1]
 
 
 def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
@@ -455,7 +459,7 @@ def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
         candidate: count_shared_folders(candidate, path) for candidate in candidates if candidate != path
     }
     most = max(shared.values(), default=0)
-    return tuple(sorted(each for each, count in shared.items() if count == most))
+    return tuple(sorted(file for file, count in shared.items() if count == most))
 
 
 # FOLD code_graph.languages.c_family

@@ -90,8 +90,8 @@ def _iter_parts(builder: FactsBuilder, target: Node, values: Values) -> Iterator
     if kind == "object_pattern":
         yield from _iter_properties(builder, target, values)
     elif kind == "array_pattern":
-        for place, each in enumerate(target.named_children[:20]):
-            yield each, [] if each.type == "rest_pattern" else step_values(values, f"[{place}]")
+        for position, element in enumerate(target.named_children[:20]):
+            yield element, [] if element.type == "rest_pattern" else step_values(values, f"[{position}]")
     elif kind in ("assignment_pattern", "object_assignment_pattern"):
         left = part_of(target, "left")
         if left is not None:
@@ -134,22 +134,22 @@ _DEFINED_FUNCTION_NODES = split_words(
 
 def read_function(builder: FactsBuilder, node: Node) -> None:
     """Bind a function's parameters, and its result if it is a definition."""
-    body, parameters, single = (part_of(node, each) for each in ("body", "parameters", "parameter"))
+    body, parameters, single = (part_of(node, field) for field in ("body", "parameters", "parameter"))
     scope = builder.scope(parameters or body or node)
     if single is not None:
         bind_pattern(builder, builder.scope(single), single, [])
     is_known = is_definition(builder, node)
     builder.shared_state.setdefault("bodies", []).append((node.start_byte, node.end_byte, is_known))
-    place = 0
-    for each in children_of(parameters):
-        pattern = part_of(each, "pattern") or each
+    position = 0
+    for parameter in children_of(parameters):
+        pattern = part_of(parameter, "pattern") or parameter
         if pattern.type not in ("this", "comment"):
-            values = _bind_parameter(builder, scope, each, pattern)
-            if is_known and values and pattern.type == "identifier" and place < MAX_PARAMETERS:
-                builder.bind(scope, f"@{place}", builder.text(pattern))
-            elif is_known and place < MAX_PARAMETERS:
-                builder.bind_all(scope, f"@{place}", values, declared=True)
-            place += 1
+            values = _bind_parameter(builder, scope, parameter, pattern)
+            if is_known and values and pattern.type == "identifier" and position < MAX_PARAMETERS:
+                builder.bind(scope, f"@{position}", builder.text(pattern))
+            elif is_known and position < MAX_PARAMETERS:
+                builder.bind_all(scope, f"@{position}", values, declared=True)
+            position += 1
     if is_known:
         declared = part_of(node, "return_type")
         builder.bind_all(scope, "@()", values_of_type(builder.writer, declared), declared=True)
@@ -173,18 +173,18 @@ def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Valu
                 bind_callback_parameters(builder, value, inner, depth + 1)
     elif function.type in _DEFINED_FUNCTION_NODES:
         scope = builder.scope(part_of(function, "body") or function)
-        for place, child in enumerate(_iter_untyped_patterns(function)):
+        for position, child in enumerate(_iter_untyped_patterns(function)):
             if child is not None:
-                bind_pattern(builder, scope, child, step_values(values, f".@{place}"))
+                bind_pattern(builder, scope, child, step_values(values, f".@{position}"))
 
 
 def _iter_untyped_patterns(function: Node) -> Iterator[Node | None]:
     """Patterns of a function's parameters; None for those that declare a type."""
     single, several = part_of(function, "parameter"), part_of(function, "parameters")
-    given = [single] if single is not None else children_of(several)
-    for each in given[:MAX_PARAMETERS]:
-        typed = part_of(each, "type") is not None
-        yield None if typed else part_of(each, "pattern") or each
+    parameters = [single] if single is not None else children_of(several)
+    for parameter in parameters[:MAX_PARAMETERS]:
+        typed = part_of(parameter, "type") is not None
+        yield None if typed else part_of(parameter, "pattern") or parameter
 
 
 def read_return(builder: FactsBuilder, node: Node) -> None:
@@ -197,8 +197,8 @@ def read_return(builder: FactsBuilder, node: Node) -> None:
 def read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives one by one."""
     values = builder.writer.values(part_of(node, 0))
-    held = iterated_values(values) if has_child(node, "*") else values
-    builder.bind_all(builder.scope(node), "@()[]", held)
+    elements = iterated_values(values) if has_child(node, "*") else values
+    builder.bind_all(builder.scope(node), "@()[]", elements)
 
 
 def is_definition(builder: FactsBuilder, node: Node) -> bool:
@@ -224,9 +224,9 @@ def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node
     values = values_of_type(builder.writer, declared)
     if declared is not None:
         bind_pattern(builder, scope, pattern, values, declared=True)
-    given = part_of(node, "value")
-    if given is not None or not values:
-        bind_pattern(builder, scope, pattern, builder.writer.values(given))
+    value = part_of(node, "value")
+    if value is not None or not values:
+        bind_pattern(builder, scope, pattern, builder.writer.values(value))
     is_field = has_child(node, "accessibility_modifier", "readonly", "override_modifier")
     owner = parent_scope(scope)  # `constructor(private store: Store)` declares a field, too
     if is_field and pattern.type == "identifier" and owner in builder.type_names:
@@ -240,27 +240,27 @@ def _returns_from_definition(builder: FactsBuilder, node: Node) -> bool:
     """Whether the innermost function around a node is a definition; asked after all functions were read."""
     if "spans" not in builder.shared_state:
         builder.shared_state["spans"] = _build_function_spans(builder.shared_state.get("bodies", []))
-    starts, known = builder.shared_state["spans"]
-    return known[bisect_right(starts, node.start_byte) - 1]
+    starts, are_functions = builder.shared_state["spans"]
+    return are_functions[bisect_right(starts, node.start_byte) - 1]
 
 
 def _build_function_spans(bodies: list[tuple[int, int, bool]]) -> tuple[list[int], list[bool]]:
     """From which bytes on the innermost function is a definition, or none; functions in their order."""
-    starts, known = [0], [False]
+    starts, are_functions = [0], [False]
     around: list[tuple[int, bool]] = []
 
     def leave(offset: int) -> None:
         while around and around[-1][0] <= offset:
             starts.append(around.pop()[0])
-            known.append(around[-1][1] if around else False)
+            are_functions.append(around[-1][1] if around else False)
 
     for start, end, is_known in bodies:
         leave(start)
         around.append((end, is_known))
         starts.append(start)
-        known.append(is_known)
+        are_functions.append(is_known)
     leave(2**62)
-    return starts, known
+    return starts, are_functions
 
 
 # FOLD code_graph.languages.ecmascript.classes
@@ -286,10 +286,10 @@ def read_heritage(builder: FactsBuilder, node: Node) -> None:
 
 def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: UseKind) -> None:
     for base in bases:
-        named = unwrap_expression(part_of(base, "name") if base.type == "generic_type" else base)
-        if named is not None and named.type in _NAMES:
-            builder.add_use(kind, "".join((builder.writer.path(named) or "").split()), named, scope)
-            builder.skip_reference(named)
+        name_node = unwrap_expression(part_of(base, "name") if base.type == "generic_type" else base)
+        if name_node is not None and name_node.type in _NAMES:
+            builder.add_use(kind, "".join((builder.writer.path(name_node) or "").split()), name_node, scope)
+            builder.skip_reference(name_node)
 
 
 def read_super_call(builder: FactsBuilder, node: Node) -> None:
@@ -307,11 +307,11 @@ def read_super_call(builder: FactsBuilder, node: Node) -> None:
 
 def read_field(builder: FactsBuilder, node: Node) -> None:
     """A field of a class."""
-    named = part_of(node, "name") or part_of(node, "property")
-    scope, name = builder.scope(node), to_segment(builder.text(named))
+    name_node = part_of(node, "name") or part_of(node, "property")
+    scope, name = builder.scope(node), to_segment(builder.text(name_node))
     declared, value = part_of(node, "type"), part_of(node, "value")
     if (
-        named is None
+        name_node is None
         or (node.start_byte, node.end_byte) in builder.writer.definition_names
         or scope not in builder.type_names
     ):
@@ -329,10 +329,10 @@ def read_type_name(builder: FactsBuilder, node: Node) -> None:
 
 def read_property(builder: FactsBuilder, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
-    named, scope = part_of(node, "name"), builder.scope(node)
-    if named is None or not scope:
+    name_node, scope = part_of(node, "name"), builder.scope(node)
+    if name_node is None or not scope:
         return
-    name = to_segment(builder.text(named))
+    name = to_segment(builder.text(name_node))
     builder.add_definition(f"{scope}.{name}", "variable", node)
     builder.bind_all(scope, name, values_of_type(builder.writer, part_of(node, "type")), declared=True)
 
@@ -360,7 +360,7 @@ def read_type_alias(builder: FactsBuilder, node: Node) -> None:
     if value is None or not scope:
         return
     parts = value.named_children if value.type == "intersection_type" else [value]
-    if any(each.type == "object_type" for each in parts):
+    if any(part.type == "object_type" for part in parts):
         builder.bind(scope, "@()", "@", declared=True)
     for part in parts:
         if part.type != "object_type":
@@ -369,17 +369,17 @@ def read_type_alias(builder: FactsBuilder, node: Node) -> None:
 
 def read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """A type's parameter is what it extends, as far as is known."""
-    named, limit = part_of(node, "name"), part_of(node, "constraint")
-    if named is None:
+    name_node, limit = part_of(node, "name"), part_of(node, "constraint")
+    if name_node is None:
         return
-    scope, name = builder.scope(node), builder.text(named)
-    found = [value for suffix, value in values_of_type(builder.writer, limit) if not suffix]
-    for each in found:
-        if each.endswith("()"):
-            builder.bind(scope, name, each[:-2], declared=True)
+    scope, name = builder.scope(node), builder.text(name_node)
+    values = [value for suffix, value in values_of_type(builder.writer, limit) if not suffix]
+    for value in values:
+        if value.endswith("()"):
+            builder.bind(scope, name, value[:-2], declared=True)
         else:
-            builder.bind(scope, f"{name}()", each, declared=True)
-    if not found:
+            builder.bind(scope, f"{name}()", value, declared=True)
+    if not values:
         builder.bind(scope, name, "")
 
 
@@ -470,54 +470,54 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
         return
     sign = part_of(node, "operator")
     is_iteration = sign is not None and sign.type == "of"
-    held = iterated_values(builder.writer.values(right)) if is_iteration else []
-    bind_pattern(builder, builder.scope(node), left, held)
+    elements = iterated_values(builder.writer.values(right)) if is_iteration else []
+    bind_pattern(builder, builder.scope(node), left, elements)
 
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
     """A decorator without arguments is called, too."""
-    named = part_of(node, 0)
-    if named is not None and named.type in ("identifier", "member_expression"):
-        builder.add_use("calls", builder.writer.path(named), named)
-        builder.skip_reference(named)
+    name_node = part_of(node, 0)
+    if name_node is not None and name_node.type in ("identifier", "member_expression"):
+        builder.add_use("calls", builder.writer.path(name_node), name_node)
+        builder.skip_reference(name_node)
 
 
 def _read_jsx_element(builder: FactsBuilder, node: Node) -> None:
     """`<Button/>` calls Button; `<div>` is the browser's."""
-    named = part_of(node, "name")
-    if named is None:
+    name_node = part_of(node, "name")
+    if name_node is None:
         return
-    path = builder.writer.path(named) or ""
-    builder.skip_reference(named)
+    path = builder.writer.path(name_node) or ""
+    builder.skip_reference(name_node)
     if "." in path or not path[:1].islower():
-        builder.add_use("calls", path, named)
+        builder.add_use("calls", path, name_node)
 
 
 def _read_call(builder: FactsBuilder, node: Node) -> None:
     read_dynamic_import(builder, node)
-    called, given = part_of(node, "function"), list_arguments(node)
-    if called is None or not given:
+    called, arguments = part_of(node, "function"), list_arguments(node)
+    if called is None or not arguments:
         return
-    _bind_callbacks(builder, called, given)
+    _bind_callbacks(builder, called, arguments)
     if called.type != "member_expression":
         return
     name, of = builder.writer.short_text(part_of(called, "property"), 24), part_of(called, "object")
     if name in ("push", "unshift", "add", "set"):
-        call_arguments = given[1 if name == "set" else 0 :]
+        call_arguments = arguments[1 if name == "set" else 0 :]
         path = builder.writer.path(of)
         if call_arguments and path:
             added = call_arguments[0]
             builder.bind_all(builder.scope(added), f"{path}[]", builder.writer.values(added))
-    elif given[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
+    elif arguments[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
         values = builder.writer.values(of)
-        _bind_first_parameter(builder, given[0], values if name == "then" else iterated_values(values))
+        _bind_first_parameter(builder, arguments[0], values if name == "then" else iterated_values(values))
 
 
 def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: list[Node]) -> None:
     """What is called says with its types what it gives to functions that it is given."""
-    for place, each in enumerate(call_arguments[:MAX_PARAMETERS]):
-        if each.type in _CALLBACK_NODES and (path := builder.writer.path(callee)):
-            bind_callback_parameters(builder, each, [("", f"{path}.@{place}")])
+    for position, argument in enumerate(call_arguments[:MAX_PARAMETERS]):
+        if argument.type in _CALLBACK_NODES and (path := builder.writer.path(callee)):
+            bind_callback_parameters(builder, argument, [("", f"{path}.@{position}")])
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
@@ -618,8 +618,8 @@ class EcmaScript(Language):
         """`package/folder/file.Class.method`; `package.Class` in the file that a package is known by."""
         folder, package = find_package(path, layout)
         inner = path[len(folder) :].lstrip("/")
-        stem = next((inner.removesuffix(each) for each in sorted(SUFFIXES, key=len, reverse=True)
-                     if inner.endswith(each)), inner)  # fmt: skip
+        stem = next((inner.removesuffix(suffix) for suffix in sorted(SUFFIXES, key=len, reverse=True)
+                     if inner.endswith(suffix)), inner)  # fmt: skip
         module = f"{package}/{stem}".strip("/")
         if package and find_entry_file(folder, layout) == path:
             module = package

@@ -111,7 +111,7 @@ def find_value(node: Node) -> Node | None:
 
 
 def _user_type_path(writer: PathWriter, node: Node) -> str | None:
-    return ".".join(writer.text(each) for each in children_of_type(node, "identifier")) or None
+    return ".".join(writer.text(identifier) for identifier in children_of_type(node, "identifier")) or None
 
 
 def _navigation_path(writer: PathWriter, node: Node) -> str | None:
@@ -254,9 +254,9 @@ def _read_function(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     _bind_receiver(builder, scope, node)
     listed = list(children_of_type(node, "function_value_parameters", *_RESULT_TYPES))
-    after = [at for at, each in enumerate(listed) if each.type == "function_value_parameters"]
+    after = [at for at, child in enumerate(listed) if child.type == "function_value_parameters"]
     result = (
-        next((each for each in listed[after[0] :] if each.type in _RESULT_TYPES), None) if after else None
+        next((child for child in listed[after[0] :] if child.type in _RESULT_TYPES), None) if after else None
     )
     builder.bind_result(scope, result)
     expression = part_of(first_of_type(node, "function_body"), -1)
@@ -271,27 +271,27 @@ def _bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
 def _read_property(builder: FactsBuilder, node: Node) -> None:
     """Properties of files and types are definitions; others are local variables."""
     scope = builder.scope(node)
-    named = first_of_type(node, "variable_declaration", "multi_variable_declaration")
-    if named is None:
+    declaration = first_of_type(node, "variable_declaration", "multi_variable_declaration")
+    if declaration is None:
         return
     value = find_value(node)
-    if named.type == "multi_variable_declaration":
+    if declaration.type == "multi_variable_declaration":
         path = builder.writer.path(value)
-        for place, each in enumerate(children_of_type(named, "variable_declaration"), start=1):
-            values = [("", f"{path}.component{place}()")] if path else []  # of `val (a, b) = pair`
-            _bind_variable(builder, scope, each, values, local=True)
+        for position, variable in enumerate(children_of_type(declaration, "variable_declaration"), start=1):
+            values = [("", f"{path}.component{position}()")] if path else []  # of `val (a, b) = pair`
+            _bind_variable(builder, scope, variable, values, local=True)
         return
-    name = builder.text(named.named_children[0])
+    name = builder.text(declaration.named_children[0])
     if scope.rpartition(".")[2] == name and any(children_of_type(node, "getter")):
         _bind_receiver(builder, scope, node)
         builder.bind(scope, "@", "@()")  # a property with a getter is read like a field
-        builder.bind_result(scope, find_type(named))
+        builder.bind_result(scope, find_type(declaration))
         return
     owner = _owner_of(builder, scope, node)
     if owner is not None:
         builder.add_definition(f"{owner}.{name}" if owner else name, "variable", node)
     at = scope if owner is None else owner
-    _bind_variable(builder, at, named, builder.writer.values(value), local=owner is None)
+    _bind_variable(builder, at, declaration, builder.writer.values(value), local=owner is None)
 
 
 def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
@@ -306,8 +306,10 @@ def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
     return parent_scope(scope) if is_companion else scope
 
 
-def _bind_variable(builder: FactsBuilder, scope: str, named: Node, values: Values, *, local: bool) -> None:
-    name, kind = builder.text(named.named_children[0]), find_type(named)
+def _bind_variable(
+    builder: FactsBuilder, scope: str, declaration: Node, values: Values, *, local: bool
+) -> None:
+    name, kind = builder.text(declaration.named_children[0]), find_type(declaration)
     if kind is not None:
         builder.bind_declared(scope, name, builder.values_of_type(kind), local=local)
     else:
@@ -326,8 +328,8 @@ def _read_class_parameter(builder: FactsBuilder, node: Node) -> None:
     if has_child(node, "val", "var"):
         builder.add_definition(f"{scope}.{text}", "variable", node)
         listed = enumerate(children_of_type(node.parent, "class_parameter"), start=1)
-        place = next((at for at, each in listed if each.id == node.id), 0)
-        builder.bind_all(scope, f"component{place}()", values, declared=True)
+        position = next((at for at, argument in listed if argument.id == node.id), 0)
+        builder.bind_all(scope, f"component{position}()", values, declared=True)
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
@@ -344,22 +346,22 @@ def _read_parameters(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    named = list(children_of_type(first_of_type(node, "lambda_parameters"), "variable_declaration"))
-    handed = lambda_argument_values(builder.writer, node) if len(named) == 1 else []
-    for each in named:
-        _bind_variable(builder, builder.scope(node), each, handed, local=True)
+    parameters = list(children_of_type(first_of_type(node, "lambda_parameters"), "variable_declaration"))
+    handed = lambda_argument_values(builder.writer, node) if len(parameters) == 1 else []
+    for parameter in parameters:
+        _bind_variable(builder, builder.scope(node), parameter, handed, local=True)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    named = first_of_type(node, "variable_declaration")
+    declaration = first_of_type(node, "variable_declaration")
     iterated = next((child for child in node.named_children if child.type not in _LOOP_HEADER_NODES), None)
-    held, scope = element_values(builder.writer.values(iterated)), builder.scope(node)
-    if named is not None:
-        _bind_variable(builder, scope, named, held, local=True)
+    elements, scope = element_values(builder.writer.values(iterated)), builder.scope(node)
+    if declaration is not None:
+        _bind_variable(builder, scope, declaration, elements, local=True)
         return
     for several in children_of_type(node, "multi_variable_declaration"):
-        for place, each in enumerate(children_of_type(several, "variable_declaration")):
-            _bind_variable(builder, scope, each, held if place else [], local=True)
+        for position, variable in enumerate(children_of_type(several, "variable_declaration")):
+            _bind_variable(builder, scope, variable, elements if position else [], local=True)
 
 
 def _read_catch(builder: FactsBuilder, node: Node) -> None:
@@ -388,10 +390,10 @@ def _bind_narrowed(builder: FactsBuilder, node: Node, subject: Node | None, kind
 
 
 def _read_when_subject(builder: FactsBuilder, node: Node) -> None:
-    named = first_of_type(node, "variable_declaration")
-    if named is not None:
+    declaration = first_of_type(node, "variable_declaration")
+    if declaration is not None:
         values = builder.writer.values(part_of(node, -1))
-        _bind_variable(builder, builder.scope(node), named, values, local=True)
+        _bind_variable(builder, builder.scope(node), declaration, values, local=True)
 
 
 EXTRACTION = ExtractionRules(

@@ -37,9 +37,9 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
         return {}
     package, library = _get_table(read, "package"), _get_table(read, "lib")
     name = library.get("name") or package.get("name")
-    found = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
+    crates = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
     root = library.get("path")
-    return found | ({"lib": root} if isinstance(root, str) else {})
+    return crates | ({"lib": root} if isinstance(root, str) else {})
 
 
 def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
@@ -54,8 +54,8 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
                 at = at[:-1]
         rest = [part for part in rest if part != "super"]
         return _find_module_file(folder, root, [*at, *rest], layout)
-    if found := _find_module_file(folder, root, [*at, first, *rest], layout):
-        return found
+    if file := _find_module_file(folder, root, [*at, first, *rest], layout):
+        return file
     other = layout.get_or_build(_index_crates).get(first)
     return _find_module_file(*other, rest, layout) if other else ()
 
@@ -64,8 +64,8 @@ def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
     """The name of a file's crate, and the path of its module."""
     (_, root), at = locate_module(path, layout)
     manifest = f"{find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
-    known = manifest in layout.paths
-    name = layout.facts(manifest).settings.get("crate", "crate") if known else "crate"
+    exists = manifest in layout.paths
+    name = layout.facts(manifest).settings.get("crate", "crate") if exists else "crate"
     stem = root.rpartition("/")[2].removesuffix(".rs")
     return name if stem in ("lib", "main", "mod", "") else f"{name}::{stem}", at
 
@@ -79,8 +79,8 @@ def locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
             return _locate_in_own_crate(f"{package}/{own}".lstrip("/"), inner[len(own) + 1 :])
     folder = f"{package}/src".lstrip("/") if inner.startswith("src/") else package
     inside = inner.removeprefix("src/")
-    roots = [f"{folder}/{each}".lstrip("/") for each in _ROOT_FILES]
-    root = path if path in roots else next((each for each in roots if each in layout.paths), "")
+    roots = [f"{folder}/{name}".lstrip("/") for name in _ROOT_FILES]
+    root = path if path in roots else next((file for file in roots if file in layout.paths), "")
     return (folder, root), [] if path == root else _module_segments(inside)
 
 
@@ -100,7 +100,7 @@ def _find_module_file(folder: str, root: str, segments: list[str], layout: Layou
     if not segments:
         return (root,) if root else ()
     stem = f"{folder}/{'/'.join(segments)}".lstrip("/")
-    return tuple(each for each in (f"{stem}.rs", f"{stem}/mod.rs") if each in layout.paths)[:1]
+    return tuple(file for file in (f"{stem}.rs", f"{stem}/mod.rs") if file in layout.paths)[:1]
 
 
 def find_crate_folder(path: str, layout: Layout) -> str:
@@ -110,32 +110,32 @@ def find_crate_folder(path: str, layout: Layout) -> str:
 
 
 def _list_package_folders(layout: Layout) -> frozenset[str]:
-    found = {
+    names = {
         path.rpartition("/")[0]
         for path in layout.paths
         if is_manifest(path) and layout.facts(path).settings.get("crate")
     }
-    if found:
-        return frozenset(found)
+    if names:
+        return frozenset(names)
     roots = (path for path in layout.paths if path.endswith(("src/lib.rs", "src/main.rs")))
     return frozenset(root.rpartition("src/")[0].rstrip("/") for root in roots)
 
 
 def _index_crates(layout: Layout) -> Mapping[str, CrateRoot]:
-    found: dict[str, CrateRoot] = {}
+    roots: dict[str, CrateRoot] = {}
     for path in sorted(layout.paths):
         if not is_manifest(path):
             continue
         settings, folder = layout.facts(path).settings, path.rpartition("/")[0]
         root = f"{folder}/{settings.get('lib', 'src/lib.rs')}".lstrip("/")
         if "crate" in settings and root in layout.paths:
-            found.setdefault(settings["crate"], (root.rpartition("/")[0], root))
-    return found
+            roots.setdefault(settings["crate"], (root.rpartition("/")[0], root))
+    return roots
 
 
 def _get_table(manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    found = manifest.get(name)
-    return found if is_object(found) else {}
+    section = manifest.get(name)
+    return section if is_object(section) else {}
 
 
 _CONTAINER_METHODS: Mapping[str, str] = map_words(
@@ -191,13 +191,13 @@ class Rust(Language):
         """Files of the crate that define a member; a macro is seen in all files, without import."""
         if not path.startswith("crate of "):
             is_macro = name[:1].islower() and name not in BUILTINS
-            found = layout.project.files_defining(name) if is_macro else ()
+            files = layout.project.files_defining(name) if is_macro else ()
             home = find_crate_folder(path, layout)
         else:
-            found = layout.project.files_defining(name)
+            files = layout.project.files_defining(name)
             home = find_crate_folder(path.removeprefix("crate of "), layout)
         return tuple(
-            sorted(each for each in found if each.endswith(".rs") and find_crate_folder(each, layout) == home)
+            sorted(file for file in files if file.endswith(".rs") and find_crate_folder(file, layout) == home)
         )
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:

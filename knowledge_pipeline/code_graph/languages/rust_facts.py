@@ -50,11 +50,13 @@ def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | 
     if node.type != "generic_type":
         return None
     name = (writer.path(part_of(node, "type")) or "").rpartition(".")[2]
-    given = [each for each in children_of(part_of(node, "type_arguments")) if each.type != "lifetime"]
-    if name in _TRANSPARENT_TYPES and given:
-        return writer.values_of_type(given[-1], depth + 1)
-    if name.endswith("Result") and given:
-        return [("", f"{name}()"), *add_prefix("[]", writer.values_of_type(given[0], depth + 1))]
+    arguments = [
+        argument for argument in children_of(part_of(node, "type_arguments")) if argument.type != "lifetime"
+    ]
+    if name in _TRANSPARENT_TYPES and arguments:
+        return writer.values_of_type(arguments[-1], depth + 1)
+    if name.endswith("Result") and arguments:
+        return [("", f"{name}()"), *add_prefix("[]", writer.values_of_type(arguments[0], depth + 1))]
     return None
 
 
@@ -73,11 +75,11 @@ def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: s
     if parts[0] not in ("self", "super"):
         return ".".join(parts)
     around: list[str] = []
-    each = node.parent
-    while each is not None:
-        if each.type == "mod_item" and (name := part_of(each, "name")) is not None:
+    parent = node.parent
+    while parent is not None:
+        if parent.type == "mod_item" and (name := part_of(parent, "name")) is not None:
             around.insert(0, writer.text(name))
-        each = each.parent
+        parent = parent.parent
     rest = parts[1:] if parts[0] == "self" else parts
     while rest and rest[0] == "super" and around:
         around.pop()
@@ -156,19 +158,19 @@ def bind_pattern(
         inner = [child for child in node.named_children if child.type != "mutable_specifier"]
         bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
     elif kind == "tuple_pattern":
-        for place, each in enumerate(node.named_children):
-            found = values_at(values, f"[{place}]")
-            bind_pattern(builder, each, found, declared=declared, depth=depth + 1)
+        for position, part in enumerate(node.named_children):
+            values_here = values_at(values, f"[{position}]")
+            bind_pattern(builder, part, values_here, declared=declared, depth=depth + 1)
     elif kind == "tuple_struct_pattern":
         of = builder.writer.path(part_of(node, "type"))
         inner = element_values(values) if of in _WRAPPER_VARIANTS else []
-        for each in node.named_children[1:]:
-            bind_pattern(builder, each, inner, declared=declared, depth=depth + 1)
+        for part in node.named_children[1:]:
+            bind_pattern(builder, part, inner, declared=declared, depth=depth + 1)
     elif kind == "struct_pattern":
         _bind_fields(builder, node, depth)
     elif kind == "or_pattern":
-        for each in node.named_children:
-            bind_pattern(builder, each, values, declared=declared, depth=depth + 1)
+        for part in node.named_children:
+            bind_pattern(builder, part, values, declared=declared, depth=depth + 1)
     elif kind == "captured_pattern":
         bind_pattern(builder, part_of(node, 0), values, declared=declared, depth=depth + 1)
 
@@ -216,11 +218,11 @@ def _iter_use_paths(
     path = part_of(node, "path")
     if node.type == "scoped_use_list":
         parts = split_scoped_name(builder.text(path))
-        for each in children_of_type(part_of(node, "list"), *_USE_NODES):
-            yield from _iter_use_paths(builder, each, [*prefix, *parts], depth + 1)
+        for child in children_of_type(part_of(node, "list"), *_USE_NODES):
+            yield from _iter_use_paths(builder, child, [*prefix, *parts], depth + 1)
     elif node.type == "use_list":
-        for each in children_of_type(node, *_USE_NODES):
-            yield from _iter_use_paths(builder, each, prefix, depth + 1)
+        for child in children_of_type(node, *_USE_NODES):
+            yield from _iter_use_paths(builder, child, prefix, depth + 1)
     elif node.type == "use_wildcard":
         parts = split_scoped_name(builder.text(part_of(node, 0)))
         if prefix or parts:
@@ -279,8 +281,8 @@ def qualify(definition: OutlineDefinition) -> str:
 def _simple_name(definition: OutlineDefinition) -> str:
     if definition.kind != "impl":
         return definition.name
-    found = _WORD.findall(definition.name)
-    return found[-1] if found else "impl"
+    words = _WORD.findall(definition.name)
+    return words[-1] if words else "impl"
 
 
 def _read_impl(builder: FactsBuilder, node: Node) -> None:
@@ -293,8 +295,8 @@ def _read_impl(builder: FactsBuilder, node: Node) -> None:
             builder.bind(inner, "Self", path)
             builder.bind(inner, "self", f"{path}()", declared=True)
     if trait is not None:
-        known = path == scope.rpartition(".")[2] and scope in builder.type_names
-        use, of = ("implements", scope) if known else ("references", "")
+        is_type = path == scope.rpartition(".")[2] and scope in builder.type_names
+        use, of = ("implements", scope) if is_type else ("references", "")
         builder.add_use(use, builder.writer.path(trait), trait, of)
         builder.skip_reference(trait)
 
@@ -305,13 +307,13 @@ def _iter_functions(node: Node) -> Iterator[Node]:
 
 def _read_trait(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
-    for each in _iter_functions(node):
-        builder.bind(builder.scope(each), "Self", "@class")
-        builder.bind(builder.scope(each), "self", "@self")
-    for each in children_of(part_of(node, "bounds")):
-        if each.type != "lifetime":
-            builder.add_use("extends", builder.writer.path(each), each, scope)
-            builder.skip_reference(each)
+    for function in _iter_functions(node):
+        builder.bind(builder.scope(function), "Self", "@class")
+        builder.bind(builder.scope(function), "self", "@self")
+    for function in children_of(part_of(node, "bounds")):
+        if function.type != "lifetime":
+            builder.add_use("extends", builder.writer.path(function), function, scope)
+            builder.skip_reference(function)
 
 
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
@@ -319,7 +321,7 @@ def _read_bound(builder: FactsBuilder, node: Node) -> None:
     name = part_of(node, "name") or part_of(node, "left")
     if name is None or name.type != "type_identifier":
         return
-    paths = [builder.writer.path(each) for each in children_of(part_of(node, "bounds"))]
+    paths = [builder.writer.path(bound) for bound in children_of(part_of(node, "bounds"))]
     for path in [path for path in paths if path and path != builder.text(name)] or [""]:
         builder.bind(builder.scope(node), builder.text(name), path)
 
@@ -365,22 +367,22 @@ def _read_closure(builder: FactsBuilder, node: Node) -> None:
     if called is not None and called.type == "field_expression":
         owner, method = part_of(called, "value"), part_of(called, "field")
         handed = builder.writer.handed_values(owner, method, _CALLBACK_METHODS)
-    for each in children_of(part_of(node, "parameters")):
-        if each.type != "parameter":
-            bind_pattern(builder, each, handed)
+    for parameter in children_of(part_of(node, "parameters")):
+        if parameter.type != "parameter":
+            bind_pattern(builder, parameter, handed)
 
 
 def _read_let(builder: FactsBuilder, node: Node) -> None:
     kind, pattern = part_of(node, "type"), part_of(node, "pattern")
-    given = (
+    parameters = (
         builder.values_of_type(kind) if kind is not None else builder.writer.values(part_of(node, "value"))
     )
-    bind_pattern(builder, pattern, given, declared=kind is not None)
+    bind_pattern(builder, pattern, parameters, declared=kind is not None)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    held = element_values(builder.writer.values(part_of(node, "value")))
-    bind_pattern(builder, part_of(node, "pattern"), held)
+    elements = element_values(builder.writer.values(part_of(node, "value")))
+    bind_pattern(builder, part_of(node, "pattern"), elements)
 
 
 def _read_match(builder: FactsBuilder, node: Node) -> None:
@@ -394,10 +396,10 @@ def _read_struct_literal(builder: FactsBuilder, node: Node) -> None:
     path = builder.writer.path(part_of(node, "name"))
     if not path:
         return
-    for each in children_of_type(part_of(node, "body"), "field_initializer"):
-        field = part_of(each, "field")
+    for initializer in children_of_type(part_of(node, "body"), "field_initializer"):
+        field = part_of(initializer, "field")
         if field is not None:
-            builder.add_use("references", f"{path}().{builder.text(field)}", each)
+            builder.add_use("references", f"{path}().{builder.text(field)}", initializer)
 
 
 def _read_macro(builder: FactsBuilder, node: Node) -> None:
@@ -427,13 +429,15 @@ def _read_macro_tokens(builder: FactsBuilder, node: Node) -> None:
 
 def _add_crate_imports(builder: FactsBuilder, captures: Captures) -> None:
     """`serde_json::from_str()` takes from a crate that no `use` names."""
-    if any(each.name == "*" for each in builder.imports):
+    if any(imported.name == "*" for imported in builder.imports):
         return
-    known = {each.local for each in builder.imports} | set(map(builder.name, builder.outline.definitions))
+    names = {imported.local for imported in builder.imports} | set(
+        map(builder.name, builder.outline.definitions)
+    )
     for node in captures.get("crate", ()):
         name = builder.text(node)
-        if name not in known and name[:1].islower():
-            known.add(name)
+        if name not in names and name[:1].islower():
+            names.add(name)
             builder.imports.append(Import(name, "", name, node.start_point.row + 1))
 
 

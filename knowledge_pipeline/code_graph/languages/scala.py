@@ -176,11 +176,11 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
         return
     scope = builder.scope(node)
     is_trait = around is not None and around.type == "trait_definition"
-    kinds = [each for each in node.children_by_field_name("type") if each.is_named]
-    for place, each in enumerate(kinds):
-        path = builder.writer.path(each)
-        builder.add_use("extends" if is_trait or place == 0 else "implements", path, each, scope)
-        builder.skip_reference(each)
+    kinds = [child for child in node.children_by_field_name("type") if child.is_named]
+    for position, kind in enumerate(kinds):
+        path = builder.writer.path(kind)
+        builder.add_use("extends" if is_trait or position == 0 else "implements", path, kind, scope)
+        builder.skip_reference(kind)
     if kinds and any(children_of_type(node, "arguments")):
         builder.add_use("calls", builder.writer.path(kinds[0]), kinds[0], scope)
 
@@ -238,9 +238,9 @@ def _read_value(builder: FactsBuilder, node: Node) -> None:
         return
     if pattern.type != "identifier":
         path = builder.writer.path(value)
-        for place, each in enumerate(children_of_type(pattern, "identifier"), start=1):
-            held = [("", f"{path}._{place}")] if path else []
-            builder.bind_observed(scope, builder.text(each), held, local=local)
+        for position, variable in enumerate(children_of_type(pattern, "identifier"), start=1):
+            values = [("", f"{path}._{position}")] if path else []
+            builder.bind_observed(scope, builder.text(variable), values, local=local)
         return
     name = builder.text(pattern)
     if not local:
@@ -254,35 +254,40 @@ def _read_value(builder: FactsBuilder, node: Node) -> None:
 def _read_class_parameters(builder: FactsBuilder, node: Node) -> None:
     """Parameters of a class are its values; those of case classes are seen by all."""
     scope, is_case = builder.scope(node), has_child(node.parent, "case")
-    for place, each in enumerate(children_of_type(node, "class_parameter"), 1):
-        text, values = builder.text(part_of(each, "name")), builder.values_of_type(part_of(each, "type"))
+    for position, parameter in enumerate(children_of_type(node, "class_parameter"), 1):
+        text, values = (
+            builder.text(part_of(parameter, "name")),
+            builder.values_of_type(part_of(parameter, "type")),
+        )
         if not text:
             continue
         builder.bind_declared(scope, text, values, local=False)
-        if is_case or has_child(each, "val", "var"):
-            builder.add_definition(f"{scope}.{text}", "variable", each)
-            builder.bind_all(scope, f"_{place}", values if is_case else (), declared=True)
+        if is_case or has_child(parameter, "val", "var"):
+            builder.add_definition(f"{scope}.{text}", "variable", parameter)
+            builder.bind_all(scope, f"_{position}", values if is_case else (), declared=True)
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
     if node.parent is not None and node.parent.type == "extension_definition":
         return
-    for each in children_of_type(node, "parameter"):
-        name, values = part_of(each, "name"), builder.values_of_type(part_of(each, "type"))
+    for parameter in children_of_type(node, "parameter"):
+        name, values = part_of(parameter, "name"), builder.values_of_type(part_of(parameter, "type"))
         builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    scope, given = builder.scope(node), part_of(node, "parameters")
-    if given is None:
+    scope, parameters = builder.scope(node), part_of(node, "parameters")
+    if parameters is None:
         return
-    named = [given] if given.type == "identifier" else list(children_of_type(given, "binding"))
-    for each in named:
-        name, kind = part_of(each, "name") or each, part_of(each, "type")
+    bindings = (
+        [parameters] if parameters.type == "identifier" else list(children_of_type(parameters, "binding"))
+    )
+    for parameter in bindings:
+        name, kind = part_of(parameter, "name") or parameter, part_of(parameter, "type")
         if kind is not None:
             builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind))
         else:
-            handed = lambda_argument_values(builder.writer, node) if len(named) == 1 else []
+            handed = lambda_argument_values(builder.writer, node) if len(bindings) == 1 else []
             builder.bind_observed(scope, builder.text(name), handed)
 
 
@@ -290,8 +295,8 @@ def _read_enumerator(builder: FactsBuilder, node: Node) -> None:
     """`x <- xs` is one of xs, `y = f(x)` that value."""
     name, values = part_of(node, 0), builder.writer.values(part_of(node, 1))
     if name is not None and name.type == "identifier":
-        held = element_values(values) if has_child(node, "<-") else values
-        builder.bind_observed(builder.scope(node), builder.text(name), held)
+        elements = element_values(values) if has_child(node, "<-") else values
+        builder.bind_observed(builder.scope(node), builder.text(name), elements)
 
 
 def _read_pattern(builder: FactsBuilder, node: Node) -> None:

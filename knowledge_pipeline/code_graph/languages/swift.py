@@ -37,13 +37,13 @@ def is_manifest(path: str) -> bool:
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:
     """The folders of targets that lie elsewhere than usual: {"target Alamofire": "Source"}."""
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     starts = list(_TARGET.finditer(text))
-    for each, end in zip(starts, [*(one.start() for one in starts[1:]), len(text)], strict=True):
-        written = _PATH.search(text, each.end(), end)
+    for target, end in zip(starts, [*(one.start() for one in starts[1:]), len(text)], strict=True):
+        written = _PATH.search(text, target.end(), end)
         if written is not None:
-            found[_TARGET_PREFIX + each[1]] = written[1].strip("/")
-    return found
+            folders[_TARGET_PREFIX + target[1]] = written[1].strip("/")
+    return folders
 
 
 def find_module_folder(path: str, layout: Layout) -> str:
@@ -72,22 +72,22 @@ def module_name_of(root: str, layout: Layout) -> str:
 
 
 def _list_targets(layout: Layout) -> Values:
-    found: Values = []
-    for path in sorted(each for each in layout.paths if is_manifest(each)):
+    modules: Values = []
+    for path in sorted(manifest for manifest in layout.paths if is_manifest(manifest)):
         of = path.rpartition("/")[0]
         for key, folder in layout.facts(path).settings.items():
             if key.startswith(_TARGET_PREFIX):
                 root = f"{of}/{folder}".strip("/").removesuffix("/.")
-                found.append((root, key.removeprefix(_TARGET_PREFIX)))
-    return sorted(found, key=lambda each: (-len(each[0]), each))
+                modules.append((root, key.removeprefix(_TARGET_PREFIX)))
+    return sorted(modules, key=lambda item: (-len(item[0]), item))
 
 
 def _index_modules(layout: Layout) -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
+    modules: dict[str, set[str]] = {}
     for path in layout.paths:
         if path.endswith(".swift") and (root := find_module_folder(path, layout)):
-            found.setdefault(module_name_of(root, layout), set()).add(root)
-    return {name: tuple(sorted(roots)) for name, roots in found.items()}
+            modules.setdefault(module_name_of(root, layout), set()).add(root)
+    return {name: tuple(sorted(roots)) for name, roots in modules.items()}
 
 
 # FOLD code_graph.languages.swift.types
@@ -99,16 +99,16 @@ _MAX_PARTS = 8
 def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """`Self`, metatypes, tuples and compositions; None for all others."""
     if node.type == "user_type":
-        names = [writer.text(each) for each in children_of_type(node, "type_identifier")]
+        names = [writer.text(identifier) for identifier in children_of_type(node, "type_identifier")]
         if names == ["Self"]:
             return [("", "@class()")]
         if len(names) > 1 and names[-1] in ("Type", "Protocol"):
             return [("", ".".join(names[:-1]))]
-        if names == ["Optional"] and (held := first_of_type(node, "type_arguments")) is not None:
-            return writer.values_of_type(part_of(held, 0), depth + 1)
+        if names == ["Optional"] and (arguments := first_of_type(node, "type_arguments")) is not None:
+            return writer.values_of_type(part_of(arguments, 0), depth + 1)
         return None
     if node.type == "tuple_type":
-        items = [part_of(each, -1) for each in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
+        items = [part_of(item, -1) for item in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
         if len(items) == 1:
             return writer.values_of_type(items[0], depth + 1)
         return tuple_values(writer.values_of_type(item, depth + 1) for item in items)
@@ -211,7 +211,7 @@ def _argument_label(writer: PathWriter, argument: Node) -> str:
     if label is not None:
         return writer.text(label)
     listed = enumerate(children_of(argument.parent)[:20])
-    return str(next((at for at, each in listed if each.id == argument.id), 0))
+    return str(next((at for at, child in listed if child.id == argument.id), 0))
 
 
 def _argument_path(writer: PathWriter, argument: Node) -> str | None:
@@ -283,8 +283,12 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     if not text.startswith("$"):
         return text.strip("`")
     closure = ancestor_of_type(node, "lambda_literal")
-    known = closure is not None and text[1:].isdigit()
-    return closure_argument_path(writer, closure, int(text[1:])) if closure is not None and known else None
+    is_parameter = closure is not None and text[1:].isdigit()
+    return (
+        closure_argument_path(writer, closure, int(text[1:]))
+        if closure is not None and is_parameter
+        else None
+    )
 
 
 def _navigation_path(writer: PathWriter, node: Node) -> str | None:
@@ -320,8 +324,8 @@ def _tuple_path(writer: PathWriter, node: Node) -> str | None:
 
 def is_call(node: Node) -> bool:
     """Whether a call is one: `rows[0]` is not."""
-    given = part_of(first_of_type(node, "call_suffix"), 0)
-    return given is None or given.type != "value_arguments" or given.children[0].type != "["
+    argument = part_of(first_of_type(node, "call_suffix"), 0)
+    return argument is None or argument.type != "value_arguments" or argument.children[0].type != "["
 
 
 def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
@@ -346,8 +350,8 @@ def _call_values(writer: PathWriter, node: Node) -> Values:
     """What `Array(items)` holds."""
     if writer.short_text(part_of(node, 0), 21) not in _COLLECTION_CONSTRUCTORS:
         return []
-    given = first_of_type(part_of(first_of_type(node, "call_suffix"), 0), "value_argument")
-    return [("[]", f"{path}[]") for suffix, path in writer.values(part_of(given, "value")) if not suffix]
+    argument = first_of_type(part_of(first_of_type(node, "call_suffix"), 0), "value_argument")
+    return [("[]", f"{path}[]") for suffix, path in writer.values(part_of(argument, "value")) if not suffix]
 
 
 def _collection_values(writer: PathWriter, node: Node) -> Values:
@@ -368,7 +372,7 @@ def _branch_values(writer: PathWriter, node: Node) -> Values:
     entries = list(children_of_type(node, "switch_entry"))[:20] or [node]
     bodies = [body for entry in entries for body in children_of_type(entry, "statements", "if_statement")]
     last = [body if body.type == "if_statement" else part_of(body, -1) for body in bodies]
-    return [value for each in last for value in writer.values(each)]
+    return [value for statement in last for value in writer.values(statement)]
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -455,11 +459,11 @@ class Swift(Language):
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the module that define a name; of any module, for members of a type."""
-        found = (each for each in layout.project.files_defining(name) if each.endswith(".swift"))
+        files = (file for file in layout.project.files_defining(name) if file.endswith(".swift"))
         if path.startswith(_MEMBERS_PREFIX):
-            return tuple(sorted(found))
+            return tuple(sorted(files))
         root = path.rstrip("/") if path.endswith("/") else find_module_folder(path, layout)
-        return tuple(sorted(each for each in found if find_module_folder(each, layout) == root))
+        return tuple(sorted(file for file in files if find_module_folder(file, layout) == root))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`Foundation.URL`; the module itself for all that is in it."""
