@@ -1,4 +1,4 @@
-"""What a path can mean: a definition, an instance, a module, something outside, or a place.
+"""What a path can mean (a definition, an instance, a module, something outside, a place), and its edges.
 
 Meanings are tuples, because they are mostly looked up: the hash of a data class takes three times as
 long. Where the parts of two kinds could be equal, one has a part that says its kind.
@@ -82,9 +82,6 @@ def merge_meanings(meanings: Meanings, other: Meanings, max_confidence: float = 
         if sure > meanings.get(entity, 0.0):
             meanings[entity] = sure
 
-
-# FOLD code_graph.edges
-# Edges of a use, from what its path may mean.
 
 MIN_CONFIDENCE = 0.3
 """A meaning that is less sure than this gives no edge to a definition."""

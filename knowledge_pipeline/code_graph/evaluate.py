@@ -6,11 +6,11 @@ The confidence of a meaning:
 - 1.0: known from scopes and imports alone;
 - 0.9: through a declared type;
 - 0.8: through a value that was seen, an assignment or a result;
-- 0.7: a method that a known class lacks, of a class that extends it (see `method_guesses`);
+- 0.7: a method that a known class lacks, of a class that extends it (see `resolution.guess_methods`);
 - 0.5: the only method of that name in the source.
 
 Several meanings share their confidence: that of each is divided by the root of their number, but is never
-less than 0.3 (see `edges`).
+less than 0.3 (see `entities.build_edges`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache, Eval
 from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, split_steps
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.traces import TracedView
-
-# FOLD code_graph.method_resolution_order
-# The order in which classes are searched for a member.
 
 ClassKey = tuple[str, str]
 Lineage = list[ClassKey | str]
@@ -88,7 +85,7 @@ class Evaluator:
         self.language = view.index(view.path).language
         self.log = view.log
         self.cache = EvaluationCache(view.log)
-        # each with what was asked for it; methods as `method_guesses` finds them
+        # each with what was asked for it; methods as `guess_methods` lists them
         self.methods_by_name: dict[str, tuple[list[DefinitionRef], int]] = {}
         self._includes_by_file: dict[str, tuple[list[str], int]] = {}
         self._lineages: dict[tuple[str, str], tuple[Lineage, int]] = {}
@@ -204,7 +201,7 @@ class Evaluator:
         return receivers
 
     def resolve_enclosing(self, enclosing: EnclosingScope, name: str) -> Meanings:
-        """The same as `head`, but what is a variable of a function, or no type, is passed over."""
+        """The same as `resolve_head`, but what is a variable of a function, or no type, is passed over."""
         index = self.view.index(enclosing.path)
         scopes = (
             (scope, True)

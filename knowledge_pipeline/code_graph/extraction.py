@@ -1,4 +1,4 @@
-"""The facts of one file, read by tree-sitter from every language of `GRAPH_LANGUAGES` and from manifests."""
+"""The facts of one file, read by tree-sitter or from a manifest, and the part of them that others see."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def extract(path: str, text: str, language: str) -> FileFacts:
     Args:
         path: POSIX, within the source.
         text: the whole file.
-        language: as `languages.detect_language` names it. Without a code graph for it, and for a text that is
+        language: as `text.detect_language` names it. Without a code graph for it, and for a text that is
             not sensible code, the facts are empty.
     """
     for is_one, settings_of in MANIFESTS:
@@ -99,10 +99,6 @@ def _iter_outside_spans(names: Iterable[Node], spans: Iterable[Node]) -> Iterato
             span = next(waiting, None)
         if span is None or name.start_byte < span.start_byte:
             yield name
-
-
-# FOLD code_graph.file_interface
-# The part of a file that others can see: no other change in it concerns them.
 
 
 def build_interface(facts: FileFacts) -> FileIndex:

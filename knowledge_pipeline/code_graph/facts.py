@@ -104,9 +104,6 @@ class Edge(NamedTuple):
     confidence: float  # 0 to 1: how sure it is that this, and not another definition, is meant
 
 
-# FOLD code_graph.access_paths
-# Paths of facts, taken apart: `self.lake.index().rows` is self, .lake, .index, (), .rows.
-
 _STEP = re.compile(r"\.[^.()\[\]]+|\(\)|\[\w*\]|[^.()\[\]]+")
 _HEAD = re.compile(r"[^.()\[\]]*")
 
@@ -133,14 +130,12 @@ def last_segment(name: str) -> str:
     return name.rpartition(".")[2].rstrip("()[]0123456789") or name
 
 
-# FOLD code_graph.values
-# What an expression or a type says of a name: values, each with the suffix of the path that it belongs to.
-#
-# `List<Store> rows` says that `rows` is a `List()`, and that what it holds, `rows[]`, is a `Store()`: the
-# values ("", "List()") and ("[]", "Store()").
-
 Value = tuple[str, str]
-"""A suffix, and a path whose value the name has with that suffix."""
+"""A suffix, and a path whose value the name has with that suffix.
+
+`List<Store> rows` says that `rows` is a `List()`, and that what it holds, `rows[]`, is a `Store()`: the
+values ("", "List()") and ("[]", "Store()").
+"""
 
 Values = list[Value]
 
@@ -205,9 +200,6 @@ def values_at(values: Values, step: str) -> Values:
     inner = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
     return inner or [("", value + step) for suffix, value in values if not suffix]
 
-
-# FOLD code_graph.facts_codec
-# Facts as a compact JSON text, and back: every string is written once.
 
 _VERSION = 1
 _RECORD_TYPES: tuple[Any, ...] = (Definition, Import, Binding, Use)

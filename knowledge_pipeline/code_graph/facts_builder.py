@@ -1,4 +1,8 @@
-"""Gathers the uses, bindings, imports and definitions of one file into its facts."""
+"""Gathers the uses, bindings, imports and definitions of one file into its facts.
+
+Tables say for each language which of its nodes are names, members, calls and types. Functions of the
+language read what tables cannot say: arguments, as of `cast(T, x)`, and the parts of a literal.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +33,6 @@ from knowledge_pipeline.code_graph.facts import (
 )
 from knowledge_pipeline.syntax.grammars import SyntaxTree, first_of_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
-
-# FOLD code_graph.expression_paths
-# Expressions and types as facts write them: an expression as a path, `self.lake.index().rows`.
-#
-# Tables say for each language which of its nodes are names, members, calls and types. Functions of the
-# language read what tables cannot say: arguments, as of `cast(T, x)`, and the parts of a literal.
 
 _MAX_PATH = 160
 _MAX_DEPTH = 16

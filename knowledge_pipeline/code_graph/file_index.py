@@ -1,6 +1,6 @@
 """The facts of one file, arranged for look-ups by name and by scope.
 
-Look-ups go by key, so that the keys can be recorded (see `lookup_digests`).
+Look-ups go by key, so that the keys can be recorded (see `traces.record_lookups`).
 """
 
 from __future__ import annotations
@@ -111,9 +111,6 @@ class FileIndex:
         """The definitions within one that others can name, sorted; for "" those within none, all of them."""
         return self.names.get((BY_PARENT, name), ())
 
-
-# FOLD code_graph.index_builder
-# Builds the index of a file from its facts.
 
 EXPORT_LIST = "__all__"
 

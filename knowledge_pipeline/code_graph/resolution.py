@@ -1,4 +1,4 @@
-"""Which definition each use of a file means: its edges, and the questions that they depend on."""
+"""Finds which definition each use of a file means: its edges, and the questions that they depend on."""
 
 from __future__ import annotations
 
@@ -40,9 +40,6 @@ from knowledge_pipeline.code_graph.traces import (
     UseLookups,
     project_index_of,
 )
-
-# FOLD code_graph.method_guesses
-# What a method's name alone may mean, where the way to it is not known.
 
 SUBCLASS_CONFIDENCE = 0.7
 UNIQUE_NAME_CONFIDENCE = 0.5

@@ -2,7 +2,9 @@
 
 A file must be resolved again only if its own facts changed, or the answer to one of its
 questions did: verifying traces, as in Mokhov, Mitchell and Peyton Jones, "Build Systems à la
-Carte", ICFP 2018, section 4.2.2.
+Carte", ICFP 2018, section 4.2.2. A trace keeps a hash of three bytes for each key that was looked up in
+another file, so that it stays small. Two keys with one hash count as one: a file may be resolved again
+for nothing, but never kept when it should be resolved.
 """
 
 from __future__ import annotations
@@ -29,14 +31,8 @@ from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.registry import get_language
 from knowledge_pipeline.code_graph.project import Layout, Project
 
-# FOLD code_graph.lookup_log
-# Notes what is asked about other files while a file is resolved, so that each use knows what it asked.
-#
-# What was asked is a bit each, and a set of it a whole number: answers that are remembered hand on what was
-# asked for them at the cost of one addition.
-
 Asked = str | tuple[str, int]
-"""A question (see `traced_view.Trace`), or a look-up in another file: its path, and the hash of the key.
+"""A question (see `Trace`), or a look-up in another file: its path, and the hash of the key.
 
 With `CYCLES` as the path, a question of an `EvaluationCache` that depends on itself, or on one that does: its
 answer depends on what was asked before.
@@ -53,7 +49,11 @@ Result = TypeVar("Result")
 
 
 class LookupLog:
-    """What was asked since `mask` was last set to 0."""
+    """What was asked about other files since `mask` was last set to 0.
+
+    Each thing that can be asked has a bit, and a set of them is a whole number: a cached answer hands on
+    what was asked for it at the cost of one addition.
+    """
 
     def __init__(self) -> None:
         self.mask = 0
@@ -83,12 +83,6 @@ class LookupLog:
         self.mask |= around
         return result, mask
 
-
-# FOLD code_graph.lookup_digests
-# Records which keys are looked up in other files, and compares the answers by their digests.
-#
-# A trace keeps a hash of three bytes for each key, so that it stays small. Two keys with one hash count as
-# one: a file may be resolved again for nothing, but never kept when it should be resolved.
 
 Value = TypeVar("Value")
 Other = TypeVar("Other")
@@ -230,7 +224,7 @@ can be looked up in that file (see `interface_digest`), a digest of the answers,
 are compared only where the first digest has changed.
 
 `CYCLES_ENTRY` and `USES` are no questions about others. The first has the hashes of the file's own questions
-that depend on themselves, the second says which use asked what (see `use_lookups`)."""
+that depend on themselves, the second says which use asked what (see `UseLookups`)."""
 
 CYCLES_ENTRY = "cycles"
 USES = "uses"
@@ -445,17 +439,15 @@ def project_index_of(project: Project) -> ProjectIndex:
     return _PROJECT_INDEXES[project]
 
 
-# FOLD code_graph.use_lookups
-# Which use of a file asked what about other files, as its trace keeps it.
-#
-# A table of bits: a row for each set of what was asked, of which a file has few, and a column for each
-# thing that was asked, in the order that the trace gives them. Uses name their row.
-
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class UseLookups(NamedTuple):
-    """What each use asked."""
+    """What each use of a file asked, as a table of bits; uses name their row.
+
+    A row for each set of what was asked, of which a file has few; a column for each thing that was asked, in
+    the order that the trace gives them.
+    """
 
     lookups: Sequence[Asked]  # by column
     sets: _Bits  # shape (sets, lookups)

@@ -1,4 +1,4 @@
-"""The interface of every embedding provider.
+"""The interface of every embedding provider, and the names of vector spaces.
 
 A space is one model at one revision with one text template: its name is part of
 paths and its vectors are never compared with another space's.
@@ -97,9 +97,6 @@ def find_invalid_vectors(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors, axis=1)
     return ~np.isfinite(lengths) | (np.abs(lengths - 1) > _LENGTH_TOLERANCE)
 
-
-# FOLD embedding.spaces
-# Names of vector spaces: readable, fit for a file name, and new whenever vectors would differ.
 
 TEXT_TEMPLATE = "header, empty line, text; vectors of length 1"
 """What `records.build_embedded_text` and the providers do; a change makes every space a new one."""

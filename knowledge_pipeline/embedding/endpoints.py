@@ -1,6 +1,6 @@
-"""What every embedding endpoint shares, whatever protocol it speaks: batches, rates, tries, threads, usage.
+"""Vectors from endpoints that speak the protocols of OpenAI or Ollama, and what all endpoints share.
 
-Neither keys nor texts are ever part of a message.
+That is batches, rates, tries, threads and usage. Neither keys nor texts are ever part of a message.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ from knowledge_pipeline.text import (
     replace_surrogates,
     truncate_to_tokens,
 )
-
-# FOLD embedding.remote.batching
-# Splits texts into requests that fit an endpoint.
 
 
 def split_batches(sizes: Sequence[int], *, max_texts: int, max_tokens: int) -> Iterator[range]:
@@ -303,9 +300,6 @@ def _truncate(text: str, max_tokens: int) -> str:
     return kept if kept.strip() else " "  # OpenAI refuses an empty text
 
 
-# FOLD embedding.remote.response_vectors
-# The vectors in the responses of embedding endpoints, and the tokens that they bill, by protocol.
-
 _NOT_VECTORS = "answered with something that is not one vector for each text"
 
 
@@ -395,11 +389,6 @@ def _normalize_rows(rows: list[Any], dimensions: int, positions: Sequence[int]) 
     return (vectors / lengths[:, None]).astype(np.float32, copy=False)
 
 
-# FOLD embedding.remote.ollama
-# Vectors from Ollama by its own API, which also says what a model reads, and keeps it in memory.
-#
-# API: https://github.com/ollama/ollama/blob/main/docs/api.md
-
 _OLLAMA_BATCH_SIZE = 64
 _OLLAMA_REQUEST_TOKENS = 50_000  # estimated; Ollama has no limit, but answers a request as a whole
 
@@ -428,7 +417,10 @@ def build_ollama_space(settings: EmbeddingSettings) -> Space:
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """One model of one Ollama."""
+    """One model of one Ollama, by its own API, which also says what a model reads, and keeps it in memory.
+
+    API: https://github.com/ollama/ollama/blob/main/docs/api.md
+    """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         space = build_ollama_space(settings)
@@ -504,11 +496,6 @@ def _list_fields(settings: EmbeddingSettings) -> dict[str, Any]:
     return fields
 
 
-# FOLD embedding.remote.openai
-# Vectors from any endpoint that speaks OpenAI's `/embeddings`: OpenAI, vLLM, OpenRouter, xAI and others.
-#
-# API: https://platform.openai.com/docs/api-reference/embeddings/create
-
 _BATCH_SIZE = 128
 _REQUEST_TOKENS = 100_000  # estimated; OpenAI takes 300,000
 
@@ -528,7 +515,10 @@ def build_openai_space(settings: EmbeddingSettings) -> Space:
 
 
 class OpenAIEmbedder(RemoteEmbedder):
-    """One model of one endpoint."""
+    """One model of one endpoint that speaks OpenAI's `/embeddings`: OpenAI, vLLM, OpenRouter, xAI and others.
+
+    API: https://platform.openai.com/docs/api-reference/embeddings/create
+    """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         space = build_openai_space(settings)

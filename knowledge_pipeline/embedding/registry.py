@@ -1,4 +1,4 @@
-"""Opens the provider that the settings name."""
+"""Opens the provider that the settings name, with the prompts that its model wants before texts."""
 
 from __future__ import annotations
 
@@ -32,16 +32,13 @@ if TYPE_CHECKING:
     from knowledge_pipeline.embedding.endpoints import RemoteEmbedder
 
 
-# FOLD embedding.prompts
-# What some models want to read before a question or a document, and who adds it.
-#
-# A model that was trained with a prompt finds less without it. The settings' prompts come first, then those
-# of a model's own folder, which sentence-transformers adds, then what is known of the model's name.
-
-
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What stands before a question and before a document; "" for nothing."""
+    """What stands before a question and before a document; "" for nothing.
+
+    A model that was trained with a prompt finds less without it. The settings' prompts come first, then those
+    of a model's own folder, which sentence-transformers adds, then what is known of the model's name.
+    """
 
     query: str = ""
     document: str = ""

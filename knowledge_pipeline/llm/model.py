@@ -39,9 +39,6 @@ from knowledge_pipeline.llm.model_calls import (
 )
 from knowledge_pipeline.text import estimate_token_starts, is_list, is_object, replace_surrogates
 
-# FOLD llm.responses
-# The text in the response of a `/chat/completions` endpoint, and the tokens that it bills.
-
 _THINKING = re.compile(r"\A\s*<(think|thinking)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THINKING = re.compile(r"\A.*</think>", re.DOTALL)  # templates may put the start into the prompt
 

@@ -255,10 +255,6 @@ def _load_query(name: str, package: str) -> Query:
     return Query(_load_grammar(name), "\n".join(sources))
 
 
-# FOLD syntax.nodes
-# Steps through a syntax tree; a missing node has no parts.
-
-
 def part_of(node: Node | None, part: str | int) -> Node | None:
     """A part of a node, by its field or by its position among the named children."""
     if node is None:

@@ -1,4 +1,4 @@
-"""The definitions of a file as a tree: what is defined where, in what, and what it extends."""
+"""The definitions of a file as a tree: what is defined where, in what, and what it extends and imports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ from tree_sitter import Node
 
 from knowledge_pipeline.syntax.grammars import SyntaxTree, parse
 from knowledge_pipeline.text import GRAPH_LANGUAGES
-
-# FOLD syntax.definition_names
-# What a definition's node is called, where its body starts, and whom it belongs to.
-#
-# Most grammars say it with a field `name` and a field `body`; the rest is here, or in queries whose
-# patterns capture `@name` and `@body` beside the definition.
 
 _NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
 _NAME_TYPES = frozenset(
@@ -44,6 +38,8 @@ _WORDS = re.compile(r"[^\W\d]\w*")
 
 def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     """The owner and the name of a definition: `("Circle", "area")` for `double Circle::area()`.
+
+    Most grammars say it with a field `name`; the rest is here, or in queries whose patterns capture `@name`.
 
     The owner is empty unless it is written into the definition itself; the name is
     empty for what has none.
@@ -147,9 +143,6 @@ def _is_default(tree: SyntaxTree, node: Node) -> bool:
     start = tree.start(node)
     return tree.text[max(0, start - 20) : start].rstrip().endswith("default")
 
-
-# FOLD syntax.imports
-# Which modules an import statement names, and which names it brings into its file.
 
 _QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
 _GO = re.compile(r"""(?:(?<![\w.])([\w.]++)[ \t]+)?["`]([^"`\n]+)["`]""")

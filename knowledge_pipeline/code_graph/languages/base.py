@@ -1,4 +1,7 @@
-"""What resolution asks of a language. The answers here are those of most."""
+"""What resolution asks of a language, and words as tables and code write them.
+
+The answers of `Language` are those of most languages.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ class Language:
 
         Args:
             name: the first segment of a name.
-            path: what `home` says; or a package, as `modules` names it.
+            path: what `lookup_home` says; or a package, as `find_modules` names it.
             layout: the source's files.
         """
         return ()
@@ -123,15 +126,12 @@ class Language:
         return f"{path}:{name}" if name else path
 
 
-# FOLD code_graph.languages.package_language
-# What languages have in common whose files say which package they belong to: Java, Kotlin, Scala, C#.
-#
-# A package is named by its path with "/" last ("com.acme.app/"); its files are found by what they say,
-# wherever they lie, so files of several such languages meet in one package.
-
-
 class PackageLanguage(Language):
-    """A language whose names are looked for in packages."""
+    """A language whose files say which package they belong to: Java, Kotlin, Scala, C#.
+
+    A package is named by its path with "/" last ("com.acme.app/"); its files are found by what they say,
+    wherever they lie, so files of several such languages meet in one package.
+    """
 
     members_in_scope = True
     has_dotted_modules = True
@@ -188,9 +188,6 @@ class PackageLanguage(Language):
 def _list_package_files(layout: Layout, package: str) -> frozenset[str]:
     return frozenset(layout.project.files_defining(f"package {package}"))
 
-
-# FOLD code_graph.languages.words
-# Names as tables and code write them.
 
 _GENERICS = re.compile(r"(?:::)?<[^<>]*>")
 

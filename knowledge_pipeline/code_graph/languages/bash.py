@@ -1,4 +1,4 @@
-"""What shell scripts say: files that are sourced, functions that are called, variables.
+"""Shell scripts: what they say, and how their names lead to definitions.
 
 Source: https://www.gnu.org/software/bash/manual/bash.html
 """
@@ -69,10 +69,6 @@ EXTRACTION = ExtractionRules(
 )
 
 
-# FOLD code_graph.languages.bash.resolution
-# How names in shell scripts lead to definitions: of the script, and of those that it sources.
-
-
 class Bash(Language):
     """Bash, and shells like it. What no script defines is a program outside of the source."""
 
@@ -92,7 +88,3 @@ class Bash(Language):
         files = layout.files_named(plain.rpartition("/")[2])
         files = tuple(file for file in files if file.endswith(f"/{plain}"))
         return files if len(files) == 1 else ()
-
-
-# FOLD code_graph.languages.bash
-# Bash: what its files say, and how its names are resolved.

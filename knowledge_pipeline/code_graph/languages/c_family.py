@@ -1,6 +1,7 @@
-"""What declarations of C and C++ say: includes, fields, types of parameters, variables and results.
+"""C and C++: what their files say, and how their names lead to definitions.
 
-Namespaces are left out of the names of definitions; a file says which ones it has.
+Namespaces are left out of the names of definitions; a file says which ones it has. A pointer and an array
+are what they lead to, and hold it: `p->x`, `p[0].x` and `(*p).x` are alike.
 Sources: https://en.cppreference.com/w/c/language, https://en.cppreference.com/w/cpp/language
 """
 
@@ -30,11 +31,6 @@ from knowledge_pipeline.code_graph.languages.base import Language, map_words, sp
 from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shared_folders
 from knowledge_pipeline.syntax.grammars import children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.c_family.values
-# What types of C and C++ promise, and what their expressions hold.
-#
-# A pointer and an array are what they lead to, and hold it: `p->x`, `p[0].x` and `(*p).x` are alike.
 
 _SMART_POINTERS = split_words("unique_ptr shared_ptr weak_ptr optional reference_wrapper atomic const_ptr")
 _CASTS = split_words("static_cast dynamic_cast reinterpret_cast const_cast make_unique make_shared")
@@ -357,9 +353,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.c_family.resolution
-# How names of C and C++ lead to definitions: what is included, what is linked, namespaces.
-
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".inl", ".ipp", ".c++", ".h++", ".inc")
 _STANDARD_HEADERS = split_words(
     """
@@ -460,7 +453,3 @@ def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
     }
     most = max(shared.values(), default=0)
     return tuple(sorted(file for file, count in shared.items() if count == most))
-
-
-# FOLD code_graph.languages.c_family
-# C and C++: what its files say, and how its names are resolved.

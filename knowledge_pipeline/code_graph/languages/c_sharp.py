@@ -1,4 +1,4 @@
-"""What C#'s declarations say: namespaces, usings, types of members, parameters and variables.
+"""C#: what its files say, and how its names lead to definitions.
 
 Source: https://learn.microsoft.com/dotnet/csharp/language-reference/language-specification/
 """
@@ -29,9 +29,6 @@ from knowledge_pipeline.syntax.grammars import (
     part_of,
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.c_sharp.values
-# What C#'s types promise and its expressions hold.
 
 TYPES = TypeSyntax(
     generic={"generic_name": "type_argument_list"},
@@ -139,7 +136,9 @@ def qualify(definition: OutlineDefinition) -> str:
 
 def _read_namespaces(builder: FactsBuilder, captures: Captures) -> None:
     """All namespaces that define something; the first is the file's."""
-    names = (_namespace_name(builder, node) for node in captures.get("namespace", ()) if _contains_types(node))
+    names = (
+        _namespace_name(builder, node) for node in captures.get("namespace", ()) if _contains_types(node)
+    )
     namespaces = [name for name in dict.fromkeys(names) if name]
     builder.module = namespaces[0] if namespaces else ""
     if len(namespaces) > 1:
@@ -344,10 +343,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.c_sharp.resolution
-# How C#'s names lead to definitions: namespaces within namespaces, partial types, extension methods.
-
-
 class CSharp(PackageLanguage):
     """C#, as its specification says, chapters 7, 14 and 15."""
 
@@ -383,7 +378,3 @@ class CSharp(PackageLanguage):
         """
     )
     standard_prefixes = ("System.", "Microsoft.")
-
-
-# FOLD code_graph.languages.c_sharp
-# C#: what its files say, and how its names are resolved.

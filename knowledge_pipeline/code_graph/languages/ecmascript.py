@@ -1,4 +1,4 @@
-"""What statements of JavaScript and TypeScript say: bindings, declared types, fields, uses."""
+"""JavaScript and TypeScript: what statements, functions and classes say, and how names are resolved."""
 
 from __future__ import annotations
 
@@ -44,9 +44,6 @@ from knowledge_pipeline.code_graph.languages.visibility import is_not_exported
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import children_of, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS
-
-# FOLD code_graph.languages.ecmascript.patterns
-# What is bound where a value is taken apart: `const { a, b: [c] } = value`.
 
 _MAX_DEPTH = 6
 _NAME_NODES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
@@ -118,9 +115,6 @@ def _iter_properties(builder: FactsBuilder, target: Node, values: Values) -> Ite
         elif child.type == "rest_pattern":
             yield child, [value for value in values if value[0][:1] in ("", ".")]
 
-
-# FOLD code_graph.languages.ecmascript.functions
-# Functions of JavaScript and TypeScript: their parameters, and what they give.
 
 _MAX_OBJECTS = 3  # within each other
 _MAX_PROPERTIES = 40
@@ -262,9 +256,6 @@ def _build_function_spans(bodies: list[tuple[int, int, bool]]) -> tuple[list[int
     leave(2**62)
     return starts, are_functions
 
-
-# FOLD code_graph.languages.ecmascript.classes
-# Classes, interfaces and other types of JavaScript and TypeScript: what they extend, hold and stand for.
 
 _NAMES = frozenset({"identifier", "type_identifier", "member_expression", "nested_type_identifier"})
 
@@ -547,9 +538,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.ecmascript.resolution
-# How names of JavaScript and TypeScript lead to definitions.
-
 _COMMON = split_words(
     """
     push pop shift unshift slice splice concat join reverse sort map filter forEach reduce reduceRight
@@ -624,7 +612,3 @@ class EcmaScript(Language):
         if package and find_entry_file(folder, layout) == path:
             module = package
         return f"{module}.{name}" if name else module
-
-
-# FOLD code_graph.languages.ecmascript
-# JavaScript and TypeScript: what its files say, and how its names are resolved.

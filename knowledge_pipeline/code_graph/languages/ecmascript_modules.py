@@ -1,5 +1,6 @@
-"""Which file a module's name means: by path, by tsconfig's aliases, by a package's name.
+"""Imports and exports of JavaScript and TypeScript, and which file a module's name means.
 
+By path, by the aliases of tsconfig.json, by a package's name in package.json; of ES modules and of CommonJS.
 Source: https://www.typescriptlang.org/docs/handbook/modules/reference.html
 """
 
@@ -218,9 +219,6 @@ def _iter_source_paths(target: str) -> Iterator[str]:
         yield "/".join(parts)
 
 
-# FOLD code_graph.languages.ecmascript.imports
-# Imports and exports of JavaScript and TypeScript: of ES modules, and of CommonJS.
-
 _MODULE_EXPORTS = "module.exports"
 
 
@@ -416,9 +414,6 @@ def _add_import(
     line = node.start_point.row + 1
     builder.imports.append(Import(module, name, local, line, builder.scope(node), exported))
 
-
-# FOLD code_graph.languages.ecmascript.manifests
-# What package.json and tsconfig.json say of the names of modules.
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')

@@ -1,4 +1,9 @@
-"""What expressions of JavaScript and TypeScript hold: parts of literals, and what calls hand on."""
+"""What expressions and types of JavaScript and TypeScript hold, and what definitions are called.
+
+`Store[]` holds `Store()`; what `Promise<Store>` promises is written as what `await` makes of it: `Store()`.
+A function within an object literal has the name of what holds the object: `retry` of `const client = {
+http: { retry() {} } }` is "client.http.retry".
+"""
 
 from __future__ import annotations
 
@@ -20,11 +25,6 @@ from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS, Expressi
 from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, OutlineDefinition
-
-# FOLD code_graph.languages.ecmascript.types
-# TypeScript's types as the values that they promise: `Store[]` holds `Store()`.
-#
-# What `Promise<Store>` promises is written as what `await` makes of it: `Store()`.
 
 _MAX_DEPTH = 8
 _PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
@@ -191,12 +191,6 @@ _READERS: dict[str, Callable[[PathWriter, Node, int], Iterator[Value]]] = {
     "conditional_type": _conditional_values, "this_type": lambda writer, node, depth: iter([("", "@self")]),
 }  # fmt: skip
 
-
-# FOLD code_graph.languages.ecmascript.names
-# What definitions of JavaScript and TypeScript are called.
-#
-# A function within an object literal has the name of what holds the object: `retry` of `const client = {
-# http: { retry() {} } }` is "client.http.retry".
 
 _MAX_STEPS = 12
 _MAX_NAME_PARTS = 19

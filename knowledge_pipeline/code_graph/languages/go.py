@@ -1,6 +1,7 @@
-"""What Go's declarations say: packages, imports, types of fields, parameters, variables and results.
+"""Go: what its files and go.mod say, and how its names lead to definitions.
 
-Source: https://go.dev/ref/spec
+A package is a folder; methods lie anywhere in the package of their type.
+Sources: https://go.dev/ref/spec, https://go.dev/ref/mod
 """
 
 from __future__ import annotations
@@ -34,9 +35,6 @@ from knowledge_pipeline.code_graph.languages.visibility import is_lower_case
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import ancestor_of_type, children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.go.values
-# What Go's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -138,11 +136,6 @@ EXPRESSIONS = ExpressionSyntax(
     rewrite_call=_rewrite_call, types=TYPES,
 )  # fmt: skip
 
-
-# FOLD code_graph.languages.go.modules
-# Where Go's packages lie: modules by their go.mod, a package in each folder.
-#
-# Source: https://go.dev/ref/mod
 
 _MODULE = re.compile(r'^[ \t]*module[ \t]+"?([^\s"/][^\s"]*)', re.MULTILINE)
 TESTS_SUFFIX = "_test/"
@@ -464,10 +457,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.go.resolution
-# How Go's names lead to definitions: packages are folders, methods lie anywhere in theirs.
-
-
 class Go(Language):
     """Go, as its specification says: https://go.dev/ref/spec."""
 
@@ -522,7 +511,3 @@ class Go(Language):
         """`example.com/app/store.Store.Get`; the package for a file."""
         package = import_path_of(path, layout)
         return ".".join(part for part in (package, name) if part) or path
-
-
-# FOLD code_graph.languages.go
-# Go: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What Java's declarations say: packages, imports, types of fields, parameters, variables and results.
+"""Java: what its files say, and how its names lead to definitions.
 
 Source: https://docs.oracle.com/javase/specs/jls/se21/html/
 """
@@ -33,9 +33,6 @@ from knowledge_pipeline.syntax.grammars import (
     first_of_type,
     part_of,
 )
-
-# FOLD code_graph.languages.java.values
-# What Java's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -287,9 +284,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.java.resolution
-# How Java's names lead to definitions: packages, types within types, inherited members.
-
 COLLECTION_METHODS: Mapping[str, str] = map_words(
     {
         "[]": """
@@ -335,7 +329,3 @@ class Java(PackageLanguage):
     element_accessors = ("iterator().next()", "get()")
     common_methods = COMMON_METHODS
     standard_prefixes = ("java.", "javax.")
-
-
-# FOLD code_graph.languages.java
-# Java: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What Kotlin's declarations say: packages, imports, types of properties, parameters and results.
+"""Kotlin: what its files say, and how its names lead to definitions.
 
 Source: https://kotlinlang.org/spec/
 """
@@ -35,9 +35,6 @@ from knowledge_pipeline.syntax.grammars import (
     part_of,
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.kotlin.values
-# What Kotlin's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -410,10 +407,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.kotlin.resolution
-# How Kotlin's names lead to definitions: packages, members, extensions.
-
-
 class Kotlin(PackageLanguage):
     """Kotlin, as its specification says: https://kotlinlang.org/spec/."""
 
@@ -445,7 +438,3 @@ class Kotlin(PackageLanguage):
         "let also apply run with to map forEach use invoke plus minus"
     )
     standard_prefixes = ("kotlin.", "kotlinx.", "java.", "javax.")
-
-
-# FOLD code_graph.languages.kotlin
-# Kotlin: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What PHP's declarations say: namespaces, imports, types of properties, parameters and results.
+"""PHP: what its files say, and how its names lead to definitions.
 
 Variables keep their "$"; properties have none. Source: https://www.php.net/manual/en/langref.php
 """
@@ -225,10 +225,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.php.resolution
-# How PHP's names lead to definitions: namespaces, imports, properties, traits.
-
-
 class Php(PackageLanguage):
     """PHP, as its manual says: https://www.php.net/manual/en/language.namespaces.rules.php.
 
@@ -275,7 +271,3 @@ class Php(PackageLanguage):
         """`App\\Store::get`; the namespace for a file."""
         module = layout.facts(path).module.replace(".", "\\")
         return "\\".join(part for part in (module, name.replace(".", "::")) if part) or path
-
-
-# FOLD code_graph.languages.php
-# PHP: what its files say, and how its names are resolved.

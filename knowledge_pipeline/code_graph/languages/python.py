@@ -1,4 +1,8 @@
-"""What Python's statements say: imports, bindings, declared types, decorators."""
+"""Python: what its files say, and how its names lead to definitions.
+
+Calls bind parameters of functions of the same file (`run(job)` binds one to `job`), where the parameter
+has no declared type and the call names the function by scope alone: `run(…)`, `Store(…)`, `self.run(…)`.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,6 @@ from knowledge_pipeline.code_graph.languages.python_values import EXPRESSIONS, v
 from knowledge_pipeline.code_graph.languages.visibility import is_underscored
 from knowledge_pipeline.code_graph.project import Layout, count_shared_folders, iter_folders
 from knowledge_pipeline.syntax.grammars import has_child, part_of
-
-# FOLD code_graph.languages.python.functions
-# What Python's functions say: parameters, results, decorators that change what a call gives.
 
 _PROPERTY_DECORATORS = split_words("property cached_property hybrid_property abstractproperty getter setter")
 _CONTEXT_MANAGERS = {"contextmanager": "__enter__", "asynccontextmanager": "__aenter__"}
@@ -106,12 +107,6 @@ def read_yield(builder: FactsBuilder, node: Node) -> None:
     elements = iterated_values(values) if has_child(node, "from") else values
     builder.bind_all(builder.scope(node), "@()[]", elements)
 
-
-# FOLD code_graph.languages.python.call_bindings
-# What Python's calls put into parameters of functions of the same file: `run(job)` binds one to `job`.
-#
-# Only parameters without a declared type are bound, and only where the call names the function by scope
-# alone: `run(…)`, `Store(…)`, `self.run(…)`, `Store.run(…)`.
 
 _MAX_ARGUMENTS = 20
 _PARAMETERS = frozenset({"identifier", "default_parameter", "typed_parameter", "typed_default_parameter"})
@@ -451,9 +446,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.python.resolution
-# How Python's names lead to definitions: modules among the files, and its own methods.
-
 _SUFFIXES = (".py", ".pyi", ".pyw")
 _BUILTIN_TYPES = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
 _COMMON_METHODS = split_words(
@@ -571,7 +563,3 @@ def _index_import_roots(paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
 
 def _is_package(folder: str, paths: frozenset[str]) -> bool:
     return any(f"{folder}/__init__{suffix}".lstrip("/") in paths for suffix in _SUFFIXES)
-
-
-# FOLD code_graph.languages.python
-# Python: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What Python's expressions hold: parts of literals, and what calls of the language hand on."""
+"""What Python's expressions and annotations hold: `[Store()]` and `list[Store]` both hold `Store()`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ from knowledge_pipeline.code_graph.facts import (
 from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, PathWriter
 from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
-
-# FOLD code_graph.languages.python.types
-# Python's annotations as the values that they promise: `list[Store]` holds `Store()`.
 
 _TOKEN = re.compile(r"""[^\W\d][\w.]*|\.\.\.|[\[\],|]|(?:"[^"\n]*"|'[^'\n]*')""")
 _MAX_TOKENS = 200

@@ -1,4 +1,4 @@
-"""What Ruby's code says: files that are loaded, what classes take in, what variables are given.
+"""Ruby: what its files say, and how its names lead to definitions.
 
 An instance's variable `@rows` is written as its member "rows@".
 Source: https://docs.ruby-lang.org/en/master/syntax_rdoc.html
@@ -201,10 +201,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.ruby.resolution
-# How Ruby's names lead to definitions: constants by nesting, in whichever file they are.
-
-
 class Ruby(Language):
     """Ruby; see https://docs.ruby-lang.org/en/master/syntax/modules_and_classes_rdoc.html."""
 
@@ -262,7 +258,3 @@ def _list_load_paths(layout: Layout) -> tuple[str, ...]:
         if path.endswith(".rb") and "lib/" in path:
             names.add(f"{path.partition('lib/')[0]}lib/")
     return tuple(sorted(names))
-
-
-# FOLD code_graph.languages.ruby
-# Ruby: what its files say, and how its names are resolved.

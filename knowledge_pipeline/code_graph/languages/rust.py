@@ -1,4 +1,7 @@
-"""How Rust's names lead to definitions: crates, modules in files, members in any `impl`."""
+"""How Rust's names lead to definitions: crates by Cargo.toml, modules in files, members in any `impl`.
+
+Source: https://doc.rust-lang.org/reference/items/modules.html
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,6 @@ from knowledge_pipeline.code_graph.languages.base import Language, map_words, sp
 from knowledge_pipeline.code_graph.languages.rust_facts import BUILTINS
 from knowledge_pipeline.code_graph.project import Layout, iter_folders
 from knowledge_pipeline.text import is_object
-
-# FOLD code_graph.languages.rust.crates
-# Where Rust's modules lie: crates by their Cargo.toml, modules by folders and files.
-#
-# Source: https://doc.rust-lang.org/reference/items/modules.html
 
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
@@ -224,7 +222,3 @@ class Rust(Language):
         """`shop::store::Store::get`."""
         crate, module = module_path_of(path, layout)
         return "::".join(part for part in (crate, *module, *name.split(".")) if part) or path
-
-
-# FOLD code_graph.languages.rust
-# Rust: what its files say, and how its names are resolved.

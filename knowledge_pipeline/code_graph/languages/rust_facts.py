@@ -1,4 +1,4 @@
-"""What Rust's declarations say: modules, imports, types of fields, parameters, variables and results.
+"""What Rust's declarations and patterns say: modules, imports, types of fields, parameters and results.
 
 Source: https://doc.rust-lang.org/reference/
 """
@@ -33,9 +33,6 @@ from knowledge_pipeline.code_graph.languages.base import split_scoped_name, spli
 from knowledge_pipeline.code_graph.languages.visibility import lacks_pub
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.rust.values
-# What Rust's types promise and its expressions hold.
 
 _TRANSPARENT_TYPES = split_words(
     "Box Rc Arc Cow Pin Ref RefMut MutexGuard RwLockReadGuard RwLockWriteGuard NonNull"
@@ -129,9 +126,6 @@ EXPRESSIONS = ExpressionSyntax(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.rust.patterns
-# Rust's patterns: which names they give to which parts of a value.
-
 _WRAPPER_VARIANTS = split_words("Some Ok Option.Some Result.Ok")
 _TRANSPARENT_NODES = split_words("ref_pattern mut_pattern reference_pattern match_pattern")
 _MAX_DEPTH = 8
@@ -184,10 +178,6 @@ def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
             continue
         values = [("", f"{of}().{builder.text(name)}")] if of else []
         bind_pattern(builder, part_of(child, "pattern") or name, values, depth=depth + 1)
-
-
-# FOLD code_graph.languages.rust.imports
-# What Rust's `use`, `extern crate` and `mod` bring.
 
 
 def read_import(builder: FactsBuilder, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""What Scala's declarations say: packages, imports, types of values, parameters and results.
+"""Scala: what its files say, and how its names lead to definitions.
 
 Source: https://www.scala-lang.org/files/archive/spec/2.13/ and https://docs.scala-lang.org/scala3/reference/
 """
@@ -23,9 +23,6 @@ from knowledge_pipeline.code_graph.languages.java import COLLECTION_METHODS, COM
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.scala.values
-# What Scala's types promise and its expressions hold.
 
 TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
@@ -321,10 +318,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.scala.resolution
-# How Scala's names lead to definitions: packages within packages, companions, extensions.
-
-
 class Scala(PackageLanguage):
     """Scala 2 and 3, as https://docs.scala-lang.org says."""
 
@@ -355,7 +348,3 @@ class Scala(PackageLanguage):
         "map flatMap foreach filter apply unapply foldLeft mkString exists toList head"
     )
     standard_prefixes = ("scala.", "java.", "javax.")
-
-
-# FOLD code_graph.languages.scala
-# Scala: what its files say, and how its names are resolved.

@@ -1,4 +1,8 @@
-"""How Swift's names lead to definitions: modules, members in any extension, protocols."""
+"""Swift's modules, types and expressions, and how its names lead to definitions.
+
+What a function's parameter is declared to be is bound to `@LABEL` in its scope, `@0` where it has no
+label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if that may follow the call.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,6 @@ from knowledge_pipeline.syntax.grammars import (
     first_of_type,
     part_of,
 )
-
-# FOLD code_graph.languages.swift.modules
-# Which of a source's files make a module of Swift: a folder in `Sources`, or what Package.swift says.
-#
-# Source: https://docs.swift.org/swiftpm/documentation/packagedescription/target/
 
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
@@ -90,9 +89,6 @@ def _index_modules(layout: Layout) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(roots)) for name, roots in modules.items()}
 
 
-# FOLD code_graph.languages.swift.types
-# What Swift's types promise.
-
 _MAX_PARTS = 8
 
 
@@ -140,12 +136,6 @@ def find_parameter_type(node: Node) -> Node | None:
     names = node.children_by_field_name("name")
     return names[-1] if len(names) > 1 else None
 
-
-# FOLD code_graph.languages.swift.context
-# What Swift's context says: what `.fast` is a member of, and what a closure is given.
-#
-# What a function's parameter is declared to be is bound to `@LABEL` in its scope, `@0` where it has no
-# label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if that may follow the call.
 
 _MAX_UP = 12
 _COMPARISONS = ("equality_expression", "comparison_expression")
@@ -248,9 +238,6 @@ _TRANSPARENT_NODES = _FIRST_CHILD_NODES | {
     "await_expression", "statements",
 }  # fmt: skip
 
-
-# FOLD code_graph.languages.swift.values
-# What Swift's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -477,7 +464,3 @@ class Swift(Language):
         """`Shop.Store.get`; the path for a file."""
         module = module_name_of(find_module_folder(path, layout), layout)
         return ".".join(part for part in (module, name) if part) if name else path
-
-
-# FOLD code_graph.languages.swift
-# Swift: what its files say, and how its names are resolved.

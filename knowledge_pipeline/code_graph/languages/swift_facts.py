@@ -1,4 +1,4 @@
-"""What Swift's declarations say: imports, bases, types of properties, parameters and results.
+"""What Swift's declarations and patterns say: imports, bases, types of properties, parameters and results.
 
 Source: https://docs.swift.org/swift-book/documentation/the-swift-programming-language/aboutthelanguagereference
 """
@@ -29,9 +29,6 @@ from knowledge_pipeline.code_graph.languages.swift import (
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.swift.patterns
-# What Swift's patterns bind: `if let`, `case let .found(x)`, `for (a, b) in`, `catch let e as E`.
 
 _MAX_DEPTH = 8
 
@@ -200,9 +197,6 @@ def _values_at_place(values: Values, position: int, count: int) -> Values:
     inner_values = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
     return inner_values + [("", path + step) for suffix, path in values if not suffix]
 
-
-# FOLD code_graph.languages.swift.properties
-# What Swift's properties say: of files and types, local ones, computed ones, those of protocols.
 
 _BODIES = ("class_body", "enum_class_body", "protocol_body")
 

@@ -1,6 +1,6 @@
 """Whether others can name a definition, as far as languages let one write that.
 
-Functions `(reading, node, name)`: the node of a definition and its qualified name.
+Functions `(builder, node, name)`: the node of a definition and its qualified name.
 """
 
 from __future__ import annotations
