@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Literal, NamedTuple
 
-from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Use, first_segment, last_segment, split_steps
+from knowledge_pipeline.code_graph.facts import Edge, Use, first_segment, last_segment, split_steps
 from knowledge_pipeline.code_graph.languages.base import Language
 
 
@@ -103,7 +103,10 @@ def build_edges(use: Use, meanings: Meanings) -> Iterator[Edge]:
 def build_external_edges(use: Use, meanings: Meanings, language: Language) -> Iterator[Edge]:
     """Edges to what lies outside of the source, by full name; none to what the language has."""
     for name, sure in _external_names(meanings).items():
-        if not _is_standard_name(name, use.kind, language):
+        is_standard = first_segment(name) in language.builtins or (
+            use.kind == "references" and language.is_standard_library(name)
+        )
+        if not is_standard or use.kind in ("extends", "implements"):
             yield Edge(use.kind, use.scope, name, None, use.line, sure)
 
 
@@ -123,15 +126,6 @@ def _external_names(meanings: Meanings) -> dict[str, float]:
         if isinstance(entity, ExternalName)
     }
     return {name: sure for name, sure in names.items() if "(" not in name and "[" not in name}
-
-
-def _is_standard_name(name: str, kind: EdgeKind, language: Language) -> bool:
-    """Whether a name of the language itself is not worth an edge."""
-    if kind in ("extends", "implements"):
-        return False
-    return first_segment(name) in language.builtins or (
-        kind == "references" and language.is_standard_library(name)
-    )
 
 
 def _strip_constructor_calls(name: str) -> str:

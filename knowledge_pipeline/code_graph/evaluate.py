@@ -29,7 +29,7 @@ from knowledge_pipeline.code_graph.entities import (
     SuperRef,
     merge_meanings,
 )
-from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache, EvaluationKey
+from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache
 from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, split_steps
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.traces import TracedView
@@ -91,10 +91,6 @@ class Evaluator:
         self._lineages: dict[tuple[str, str], tuple[Lineage, int]] = {}
         self._lineage_depth = 0
 
-    def get_or_compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
-        """The answer of a question, worked out once."""
-        return self.cache.get_or_compute(key, compute)
-
     def resolve_path(self, file: str, scope: str, path: str) -> Meanings:
         """What a path means within a scope of a file: a fresh question, with all the work allowed."""
         self.cache.reset_budget()
@@ -115,18 +111,21 @@ class Evaluator:
         steps = split_steps(path)
         if len(steps) < 2:
             return self.resolve_head(file, scope, path)
-        meanings, step_count = self._evaluate_prefix(file, scope, steps)
-        for step in steps[step_count:]:
+        for end in range(len(steps) - 1, 1, -1):  # from the longest part that is cached
+            meanings = self.cache.get((file, scope, "".join(steps[:end])))
+            if meanings is not None:
+                break
+        else:
+            meanings, end = self.evaluate_path(file, scope, steps[0]), 1
+        for step in steps[end:]:
             meanings = self.follow_step(meanings, step)
         return meanings
 
-    def _evaluate_prefix(self, file: str, scope: str, steps: tuple[str, ...]) -> tuple[Meanings, int]:
-        """What is known of the longest part of a path, and of how many steps that is."""
-        for end in range(len(steps) - 1, 1, -1):
-            meanings = self.cache.get((file, scope, "".join(steps[:end])))
-            if meanings is not None:
-                return meanings, end
-        return self.evaluate_path(file, scope, steps[0]), 1
+    def kind_of(self, entity: object) -> str | None:
+        """The kind of a definition; None for all else."""
+        if not isinstance(entity, DefinitionRef):
+            return None
+        return self.view.index(entity.path).kinds.get(entity.name)
 
     def follow_step(self, meanings: Meanings, step: str) -> Meanings:
         """What a step leads to from any of the meanings."""
@@ -138,10 +137,7 @@ class Evaluator:
     def evaluate_call(self, definition: DefinitionRef) -> Meanings:
         """What calling a function gives."""
         index = self.view.index(definition.path)
-        meanings = self.evaluate_bindings(index, definition.name, "@()", definition.receiver_class)
-        if (definition.name, "@()") in index.beneath:
-            meanings[PathPrefix(definition.path, definition.name, "@()")] = 1.0
-        return meanings
+        return self._evaluate_at(index, definition.name, "@()", definition.receiver_class)
 
     def evaluate_bindings(
         self, index: FileIndex, owner: str, path: str, receiver_class: tuple[str, str] | None = None
@@ -171,8 +167,6 @@ class Evaluator:
         if receiver_class is not None and index.is_receiver(binding.scope, binding.value):
             return {Instance(*receiver_class): 1.0}
         return self.evaluate_path(index.facts.path, binding.scope, binding.value)
-
-    # Names
 
     def resolve_head(self, file: str, scope: str, name: str) -> Meanings:
         """What the first name of a path means within a scope."""
@@ -213,7 +207,7 @@ class Evaluator:
     def _is_value(self, entity: Entity) -> bool:
         """Whether something is neither a type nor leads to one."""
         if isinstance(entity, DefinitionRef):
-            return self.view.index(entity.path).kinds.get(entity.name) not in CLASS_KINDS | {"type"}
+            return self.kind_of(entity) not in CLASS_KINDS | {"type"}
         return isinstance(entity, Instance | PathPrefix)
 
     def _resolve_in_scopes(
@@ -383,7 +377,7 @@ class Evaluator:
             files = self.view.find_modules(self.language, file, written) if written else ()
             return {Module(file): 1.0 for file in files}
 
-        return self.get_or_compute((file, "@module", name), compute)
+        return self.cache.get_or_compute((file, "@module", name), compute)
 
     def _resolve_package_member(self, package: str, name: str) -> Meanings:
         meanings: Meanings = {}
@@ -403,8 +397,6 @@ class Evaluator:
                 index = self.view.index(file)
                 names = (name for name in index.definitions_within("") if index.is_star_exported(name))
                 yield from ((name, DefinitionRef(file, name)) for name in names)
-
-    # Members
 
     def lineage(self, path: str, name: str) -> Lineage:
         """A class and what it extends, nearest first; as text what is outside of the source."""
@@ -450,18 +442,17 @@ class Evaluator:
     def is_subclass_method(self, method: DefinitionRef, receivers: Meanings) -> bool:
         """Whether a method's class extends one of some classes, or instances of them."""
         line = self.lineage(method.path, method.name.rpartition(".")[0])
-        wanted = (
-            (receiver.path, receiver.name)
-            for receiver in receivers
-            if isinstance(receiver, Instance | DefinitionRef)
-        )
-        return any(key in line for key in wanted)
+        classes = (entity for entity in receivers if isinstance(entity, Instance | DefinitionRef))
+        return any(class_[:2] in line for class_ in classes)
 
     def find_instance_member(self, path: str, name: str, member: str) -> Meanings | None:
         """A member of an instance of a class; None where it has none."""
-        key = (path, f"@in {name}", member)
         here = (path, name)
-        return self.get_or_compute(key, lambda: self.find_member(self.lineage(*here), member, here)) or None
+
+        def compute() -> Meanings:
+            return self.find_member(self.lineage(*here), member, here)
+
+        return self.cache.get_or_compute((path, f"@in {name}", member), compute) or None
 
     def find_own_member(
         self, path: str, owner: str, name: str, receiver_class: tuple[str, str] | None
@@ -485,23 +476,14 @@ class Evaluator:
         if not self.view.index(file).language.has_duplicate_type_names:
             return True
         meanings = self.evaluate_path(file, "", name)
-        return any(
-            isinstance(entity, DefinitionRef) and (entity.path, entity.name) == type_key
-            for entity in meanings
-        )
+        return any(isinstance(entity, DefinitionRef) and entity[:2] == type_key for entity in meanings)
 
     def _find_member_in_file(
         self, index: FileIndex, owner: str, name: str, receiver_class: tuple[str, str] | None
     ) -> Meanings:
-        """A member of a type as one file says."""
-        path = index.facts.path
-        qualified = f"{owner}.{name}"
-        meanings: Meanings = (
-            {DefinitionRef(path, qualified, receiver_class): 1.0} if qualified in index.kinds else {}
-        )
-        merge_meanings(meanings, self.evaluate_bindings(index, owner, name))
-        if (owner, name) in index.beneath:
-            meanings[PathPrefix(path, owner, name)] = 1.0
+        definition = DefinitionRef(index.facts.path, f"{owner}.{name}", receiver_class)
+        meanings: Meanings = {definition: 1.0} if definition.name in index.kinds else {}
+        merge_meanings(meanings, self._evaluate_at(index, owner, name))
         return meanings
 
     def find_extensions(self, receiver: Instance | ExternalName, name: str) -> Meanings:
@@ -524,12 +506,10 @@ class Evaluator:
 
     def _expand_alias(self, definition: DefinitionRef) -> Lineage:
         """The type that a definition is, or those that it is another name for."""
-        kind = self.view.index(definition.path).kinds.get(definition.name)
+        kind = self.kind_of(definition)
         if kind == "type":
             meant = self.evaluate_call(definition)
-            return [
-                (entity.path, entity.name) for entity in meant if isinstance(entity, DefinitionRef | Instance)
-            ]
+            return [entity[:2] for entity in meant if isinstance(entity, DefinitionRef | Instance)]
         return [(definition.path, definition.name)] if kind in CLASS_KINDS else []
 
     def _resolve_bases(self, key: tuple[str, str]) -> Lineage:
@@ -544,8 +524,6 @@ class Evaluator:
                     bases.append(entity.name)
         return bases
 
-    # Steps
-
     def _follow(self, entity: Entity, step: str) -> Meanings:
         if isinstance(entity, DefinitionRef):
             return self._follow_from_definition(entity, step)
@@ -553,10 +531,12 @@ class Evaluator:
             language = self.view.index(entity.path).language
             if step[0] == ".":
                 members = self.find_instance_member(entity.path, entity.name, step[1:]) or {}
-                return _require_internal(members) or self.find_extensions(entity, step[1:]) or members
+                if any(not isinstance(member, ExternalName) for member in members):
+                    return members
+                return self.find_extensions(entity, step[1:]) or members
             reads = (language.call_method,) if step == "()" else language.element_accessors
             key = (entity.path, f"@in {entity.name}", step)
-            return self.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
+            return self.cache.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
         if isinstance(entity, PathPrefix):
             return self._follow_from_prefix(entity, step)
         if isinstance(entity, Module):
@@ -571,7 +551,7 @@ class Evaluator:
         if step == "()":
             return {entity: 1.0}
         line = self.lineage(*entity.receiver_class)
-        start = line.index((entity.path, entity.name)) + 1 if (entity.path, entity.name) in line else 0
+        start = line.index(entity[:2]) + 1 if entity[:2] in line else 0
         return self.find_member(line[start:], step[1:], entity.receiver_class)
 
     def _follow_from_definition(self, definition: DefinitionRef, step: str) -> Meanings:
@@ -588,7 +568,9 @@ class Evaluator:
                 language = self.view.index(here[0]).language
                 members = self.find_member(self.lineage(*here), language.constructor, here)
                 makers: Meanings = {
-                    member: sure for member, sure in members.items() if self._is_function(member)
+                    member: sure
+                    for member, sure in members.items()
+                    if self.kind_of(member) in ("function", "method")
                 }
                 if not makers and language.has_memberwise_constructor:
                     return self.find_instance_member(*here, step[2:]) or {}
@@ -617,12 +599,7 @@ class Evaluator:
             return self.follow_step(result, step) if step else result
 
         of = "\t".join(definition.receiver_class or ())
-        return self.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
-
-    def _is_function(self, entity: Entity) -> bool:
-        if not isinstance(entity, DefinitionRef):
-            return False
-        return self.view.index(entity.path).kinds.get(entity.name) in ("function", "method")
+        return self.cache.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
 
     def _call_first_method(self, instance: Instance, methods: tuple[str, ...], step: str) -> Meanings:
         """What the first of some methods of an instance gives."""
@@ -662,8 +639,11 @@ class Evaluator:
             }
         return {PathPrefix(prefix.path, prefix.owner, at): 1.0} if step[1:] in containers else {}
 
-    def _evaluate_at(self, index: FileIndex, owner: str, path: str) -> Meanings:
-        meanings = self.evaluate_bindings(index, owner, path)
+    def _evaluate_at(
+        self, index: FileIndex, owner: str, path: str, receiver_class: tuple[str, str] | None = None
+    ) -> Meanings:
+        """What the bindings of a path give, and the path itself where longer ones are bound."""
+        meanings = self.evaluate_bindings(index, owner, path, receiver_class)
         if (owner, path) in index.beneath:
             meanings[PathPrefix(index.facts.path, owner, path)] = 1.0
         return meanings
@@ -688,8 +668,3 @@ def _resolve_special(index: FileIndex, scope: str, name: str) -> Meanings:
     if name == "@super":
         return {SuperRef(path, owner, (path, owner)): 1.0}
     return {DefinitionRef(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
-
-
-def _require_internal(meanings: Meanings) -> Meanings:
-    """What was found within the source."""
-    return meanings if any(not isinstance(entity, ExternalName) for entity in meanings) else {}

@@ -210,13 +210,9 @@ def to_json(facts: FileFacts) -> str:
     """A text that `from_json` turns into equal facts."""
     strings: defaultdict[str, int] = defaultdict()  # each with its place in the list of all
     strings.default_factory = strings.__len__
-    parts: tuple[Iterable[tuple[str | int, ...]], ...] = (
-        *(facts.definitions, facts.imports, facts.bindings),
-        facts.uses,
-    )
     columns = [
-        [strings[value] if isinstance(value, str) else int(value) for record in part for value in record]
-        for part in parts
+        [strings[value] if isinstance(value, str) else int(value) for record in records for value in record]
+        for records in (facts.definitions, facts.imports, facts.bindings, facts.uses)
     ]
     return json.dumps(
         [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
@@ -234,11 +230,10 @@ def from_json(text: str) -> FileFacts:
     version, path, language, module, settings, strings, *columns = json.loads(text)
     if version != _VERSION:
         raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
-    parts = [
+    records = [
         _decode_records(part, cells, strings) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
     ]
-    definitions, imports, bindings, uses = parts
-    return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
+    return FileFacts(path, language, module, *records, settings)
 
 
 def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> tuple[Any, ...]:

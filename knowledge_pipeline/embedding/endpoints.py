@@ -482,7 +482,6 @@ class OllamaEmbedder(RemoteEmbedder):
 
 
 def _list_fields(settings: EmbeddingSettings) -> dict[str, Any]:
-    """What each request says beside its texts."""
     fields: dict[str, Any] = {
         "model": settings.model,
         "truncate": True,

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding import model_folders as model_config
+from knowledge_pipeline.embedding import model_folders
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors, space_name
 from knowledge_pipeline.embedding.encoders import has_8_bit_table, is_encoder, load_encoder
-from knowledge_pipeline.embedding.model_folders import find_model_folder, hash_ends, verify_carried_files
 from knowledge_pipeline.embedding.onnx_export import build_export_path, export_to_onnx, is_exportable
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
@@ -211,7 +210,7 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
     Raises:
         ModelError: there is no such model, or its files are damaged.
     """
-    folder = find_model_folder(settings.model)
+    folder = model_folders.find_model_folder(settings.model)
     return _read_space(folder, _list_hashed_files(folder, settings.model), settings)
 
 
@@ -224,7 +223,7 @@ class LocalEmbedder:
     """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
-        self._folder = find_model_folder(settings.model)
+        self._folder = model_folders.find_model_folder(settings.model)
         self._settings = settings
         files = _list_hashed_files(self._folder, settings.model)
         self.space = _read_space(self._folder, files, settings)
@@ -243,7 +242,7 @@ class LocalEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`; onnxruntime sorts them by length and spreads them over the cores."""
-        verify_carried_files(self._folder)
+        model_folders.verify_carried_files(self._folder)
         return self._encode(texts, "encode_document")
 
     def embed_query(self, text: str) -> np.ndarray:
@@ -368,8 +367,8 @@ def _read_sizes(folder: Path, files: HashedFiles, model: str) -> tuple[int, int]
     """Dimensions of the vectors, and tokens that are read of a text; read again where a file has changed."""
     del files
     try:
-        modules = model_config.read_modules(folder)
-        return model_config.read_dimensions(modules), model_config.read_max_tokens(modules)
+        modules = model_folders.read_modules(folder)
+        return model_folders.read_dimensions(modules), model_folders.read_max_tokens(modules)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise _build_damaged_error(model, error) from error
 
@@ -420,5 +419,5 @@ def _hash_model_files(folder: Path) -> HashedFiles:
 @lru_cache(maxsize=256)
 def _hash_file(path: Path, size: int, _modified_ns: int) -> str:
     if path.suffix in _WEIGHT_SUFFIXES:
-        return hash_ends(path, prefix=str(size).encode())
+        return model_folders.hash_ends(path, prefix=str(size).encode())
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,6 +1,6 @@
-"""Finds a local model's files (in a folder, an installed package, the hub's cache), checks and reads the small ones.
+"""Finds a local model's files: in a folder, an installed package, or the hub's cache.
 
-Weights are not loaded.
+Files of packages are compared with the published ones, and small files are read; weights are not loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transformers as ONNX, for onnxruntime to run instead of torch: exported by torch, or built from a BERT's weights.
+"""Transformers as ONNX, for onnxruntime to run instead of torch: exported, or built for a BERT.
 
 Exports are in the user's cache, named after everything that determines their bytes. They are derived
 from the model and can be deleted at any time.
@@ -55,10 +55,8 @@ def is_exportable(transformer: Any) -> bool:
     model = getattr(transformer, "model", None)
     if getattr(getattr(model, "config", None), "model_type", None) not in _MODEL_TYPES or model is None:
         return False
-    return (
-        sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-        <= _MAX_WEIGHT_BYTES
-    )
+    weights = model.parameters()
+    return sum(weight.numel() * weight.element_size() for weight in weights) <= _MAX_WEIGHT_BYTES
 
 
 def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
@@ -257,7 +255,6 @@ def _write_attribute(name: str, value: AttributeValue) -> bytes:
 
 
 def _encode(*fields: _Field) -> bytes:
-    """A message."""
     return b"".join(_encode_field(*field) for field in fields)
 
 
@@ -303,9 +300,9 @@ def is_bert(folder: Path, weights: Path) -> bool:
 def build_bert_graph(folder: Path, weights: Path) -> bytes:
     """The serialized graph of a model for which `is_bert` holds; it names the weights' file, not its folder.
 
-    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden). It computes
-    what `transformers.BertModel` does (Devlin et al. 2018, https://arxiv.org/abs/1810.04805). The graph is a few
-    kilobytes and is built in milliseconds; the weights stay in the model's file, mapped into memory.
+    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden). It
+    computes what `transformers.BertModel` does (Devlin et al. 2018, https://arxiv.org/abs/1810.04805). It is
+    built in milliseconds; the weights stay in the model's file, mapped into memory.
 
     Raises:
         OSError, ValueError, KeyError: the files are damaged.
@@ -367,7 +364,7 @@ class _GraphBuilder:
         )
         query = self._operation("Transpose", query, perm=[1, 0, 2])
         scores = self._operation("MatMul", query, self._operation("Transpose", key, perm=[1, 2, 0]))
-        scale = self._float((width // heads) ** -0.5)
+        scale = self._constant(FLOAT, [], struct.pack("<f", (width // heads) ** -0.5))
         weights = self._operation("Softmax", self._operation("Mul", scores, scale), axis=-1)
         mixed = self._operation("MatMul", weights, self._operation("Transpose", value, perm=[1, 0, 2]))
         together = self._operation("Transpose", mixed, perm=[1, 0, 2])
@@ -400,9 +397,6 @@ class _GraphBuilder:
         if isinstance(values, int):
             return self._constant(INT64, [], struct.pack("<q", values))
         return self._constant(INT64, [len(values)], struct.pack(f"<{len(values)}q", *values))
-
-    def _float(self, value: float) -> str:
-        return self._constant(FLOAT, [], struct.pack("<f", value))
 
     def _constant(self, element_type: int, shape: list[int], content: bytes) -> str:
         name = f"constant_{len(self._constants)}"

@@ -80,14 +80,9 @@ def find_known_prompts(model: str) -> Prompts:
     return next((prompts for pattern, prompts in KNOWN_PROMPTS if re.fullmatch(pattern, name)), Prompts())
 
 
-def resolve_prompts(settings: EmbeddingSettings, *, has_own: bool) -> Prompts:
-    """What to put before texts.
-
-    Args:
-        settings: of one model.
-        has_own: whether its folder has prompts, which are added where the settings have none.
-    """
-    prompts = Prompts() if has_own else find_known_prompts(settings.model)
+def resolve_prompts(settings: EmbeddingSettings) -> Prompts:
+    """What to put before texts; nothing where the model's folder has prompts, and the settings have none."""
+    prompts = Prompts() if _has_own_prompts(settings) else find_known_prompts(settings.model)
     query, document = settings.query_prompt, settings.document_prompt
     return Prompts(
         prompts.query if query is None else query, prompts.document if document is None else document
@@ -236,13 +231,9 @@ def _open_remote(settings: EmbeddingSettings) -> RemoteEmbedder:
         from knowledge_pipeline.embedding.vertex import VertexEmbedder
 
         return VertexEmbedder(settings)
-    if settings.provider == "ollama":
-        from knowledge_pipeline.embedding.endpoints import OllamaEmbedder
+    from knowledge_pipeline.embedding.endpoints import OllamaEmbedder, OpenAIEmbedder
 
-        return OllamaEmbedder(settings)
-    from knowledge_pipeline.embedding.endpoints import OpenAIEmbedder
-
-    return OpenAIEmbedder(settings)
+    return OllamaEmbedder(settings) if settings.provider == "ollama" else OpenAIEmbedder(settings)
 
 
 def _build_remote_space(settings: EmbeddingSettings) -> Space:
@@ -250,29 +241,20 @@ def _build_remote_space(settings: EmbeddingSettings) -> Space:
         from knowledge_pipeline.embedding.vertex import build_vertex_space
 
         return build_vertex_space(settings)
-    if settings.provider == "ollama":
-        from knowledge_pipeline.embedding.endpoints import build_ollama_space
+    from knowledge_pipeline.embedding.endpoints import build_ollama_space, build_openai_space
 
-        return build_ollama_space(settings)
-    from knowledge_pipeline.embedding.endpoints import build_openai_space
-
-    return build_openai_space(settings)
+    return build_ollama_space(settings) if settings.provider == "ollama" else build_openai_space(settings)
 
 
 def _add_prompts(embedder: Embedder, settings: EmbeddingSettings) -> Embedder:
-    """The embedder of one model, with what its texts get before them."""
-    prompts, space = _resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
+    prompts, space = resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
     is_bare = prompts == Prompts() and space == embedder.space
     return embedder if is_bare else PromptedEmbedder(embedder, prompts, space)
 
 
 def _add_prompts_to_space(space: Space, settings: EmbeddingSettings) -> Space:
     replaces_own = settings.document_prompt is not None and _has_own_prompts(settings)
-    return build_prompted_space(space, _resolve_prompts(settings), replaces_own=replaces_own)
-
-
-def _resolve_prompts(settings: EmbeddingSettings) -> Prompts:
-    return resolve_prompts(settings, has_own=_has_own_prompts(settings))
+    return build_prompted_space(space, resolve_prompts(settings), replaces_own=replaces_own)
 
 
 def _has_own_prompts(settings: EmbeddingSettings) -> bool:

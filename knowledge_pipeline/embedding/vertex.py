@@ -42,8 +42,6 @@ _LOCATION = re.compile(r"[a-z]{2,20}(-[a-z]{1,20}\d{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """What is known of a model of Google."""
-
     dimensions: int
     batch_size: int = _MAX_TEXTS
 
@@ -70,13 +68,11 @@ def build_vertex_space(settings: EmbeddingSettings) -> Space:
             f"embedding.model is {model!r}, which Vertex AI does not answer by its method predict: "
             "set it to gemini-embedding-001 or text-embedding-005"
         )
-    google_model = _MODELS.get(model)
-    dimensions = (
-        google_model.dimensions if google_model and not settings.dimensions else require_dimensions(settings)
-    )
-    if google_model and dimensions > google_model.dimensions:
+    preset = _MODELS.get(model)
+    dimensions = preset.dimensions if preset and not settings.dimensions else require_dimensions(settings)
+    if preset and dimensions > preset.dimensions:
         raise ConfigError(
-            f"embedding.dimensions is {dimensions}, and the vectors of {model} have {google_model.dimensions}: "
+            f"embedding.dimensions is {dimensions}, and the vectors of {model} have {preset.dimensions}: "
             "set it to fewer, or leave it out"
         )
     identity = ["vertex", model, dimensions, settings.max_input_tokens, _choose_tasks(settings).document]
@@ -97,8 +93,8 @@ class VertexEmbedder(RemoteEmbedder):
             SECTION, settings.model, "location, dimensions and batch_size", _list_fixes(settings)
         )
         endpoint = Endpoint(settings, section, "Vertex AI at", EmbeddingUnavailable)
-        google_model = _MODELS.get(settings.model)
-        batch_size = settings.batch_size or (google_model.batch_size if google_model else _MAX_TEXTS)
+        preset = _MODELS.get(settings.model)
+        batch_size = settings.batch_size or (preset.batch_size if preset else _MAX_TEXTS)
         limits = RequestLimits(min(batch_size, _MAX_TEXTS), _REQUEST_TOKENS)
         super().__init__(settings, space, endpoint, limits, _choose_tasks(settings))
         self._identity = None if settings.api_key else _open_identity(settings, endpoint.url.host)
@@ -139,7 +135,6 @@ class VertexEmbedder(RemoteEmbedder):
 
 
 def _choose_tasks(settings: EmbeddingSettings) -> Tasks:
-    """The task types of the settings, or those of retrieval."""
     return Tasks(settings.query_task or QUERY_TASK, settings.document_task or DOCUMENT_TASK)
 
 

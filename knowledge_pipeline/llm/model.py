@@ -243,7 +243,6 @@ class LanguageModel:
             await connected.client.aclose()
 
     async def _complete_with_dialect(self, request: _CompletionRequest) -> Completion:
-        """The completion, in the dialect that the model turns out to take."""
         while True:
             dialect = self._dialect
             try:

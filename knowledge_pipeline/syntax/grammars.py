@@ -169,16 +169,12 @@ def _run_language_query(root: Node, language: str) -> tuple[dict[str, list[Node]
         for capture, nodes in match.items():
             captures.setdefault(capture, []).extend(nodes)
             for node in nodes if names and not capture.startswith("_") else ():
-                _add_parts(named_parts.setdefault(node.id, NamedParts()), names, bodies)
+                parts = named_parts.setdefault(node.id, NamedParts())  # several matches may name it
+                parts.names.extend(name for name in names if name not in parts.names)
+                parts.body = parts.body or next(iter(bodies), None)
     for nodes in captures.values():
         nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
     return captures, named_parts
-
-
-def _add_parts(parts: NamedParts, names: list[Node], bodies: list[Node]) -> None:
-    """Add what one match says; several may name one definition, each by another of its labels."""
-    parts.names.extend(name for name in names if name not in parts.names)
-    parts.body = parts.body or next(iter(bodies), None)
 
 
 def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:
@@ -234,9 +230,8 @@ def _is_sound(root: Node) -> bool:
             if len(children) > _MAX_ERROR_CHILDREN:
                 return False
             kept = (child for child in children if child.child_count or child.type.endswith("comment"))
-            loose += (
-                node.end_byte - node.start_byte - sum(child.end_byte - child.start_byte for child in kept)
-            )
+            loose += node.end_byte - node.start_byte
+            loose -= sum(child.end_byte - child.start_byte for child in kept)
         waiting.extend(child for child in children if child.has_error and child.child_count)
     return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
 

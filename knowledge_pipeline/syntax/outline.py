@@ -59,7 +59,7 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
         return (owners[-1] if owners else ""), name
     if text.startswith("operator"):
         return "", text
-    owner, _, name = _strip_generics(text).rpartition("::")
+    owner, _, name = _remove_nested(_GENERICS, text).strip().rpartition("::")
     return owner or _receiver_type(tree, node), name.strip("&*")
 
 
@@ -126,17 +126,18 @@ def _unwrap_declarator(node: Node) -> Node:
 def _receiver_type(tree: SyntaxTree, node: Node) -> str:
     """`Server` of Go's `func (s *Server) Listen()`."""
     receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
-    words = _WORDS.findall(_strip_generics(tree.slice(receiver))) if receiver else []
+    words = _WORDS.findall(_remove_nested(_GENERICS, tree.slice(receiver))) if receiver else []
     return words[-1] if words else ""
 
 
-def _strip_generics(text: str) -> str:
+def _remove_nested(pattern: re.Pattern[str], text: str) -> str:
+    """Remove matches, inner before outer."""
     for _ in range(10):
-        shorter = _GENERICS.sub("", text)
+        shorter = pattern.sub("", text)
         if shorter == text:
             break
         text = shorter
-    return text.strip()
+    return text
 
 
 def _is_default(tree: SyntaxTree, node: Node) -> bool:
@@ -235,12 +236,7 @@ _KINDS = (
     *sorted(TYPE_KINDS),
     *sorted(CALLABLE_KINDS),
     *sorted(STATEMENT_KINDS),
-    "stage",
-    "module",
-    "constant",
-    "global",
-    "macro",
-    "type",
+    *("stage", "module", "constant", "global", "macro", "type"),
 )
 _KEYWORD = re.compile(r"\b(interface|enum|struct|extension)\s+(?:class\s+)?$")
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
@@ -270,9 +266,7 @@ class OutlineDefinition:
     @property
     def symbol(self) -> str:
         """The qualified name: "SessionStore.get"."""
-        parts = chain.from_iterable(
-            (ancestor.owner.replace("::", "."), ancestor.name) for ancestor in self.scope
-        )
+        parts = chain.from_iterable((step.owner.replace("::", "."), step.name) for step in self.scope)
         return ".".join(part for part in parts if part)
 
     @property
@@ -393,11 +387,7 @@ def parse_base_names(clause: str) -> list[str]:
     """The names in a clause that says what a type extends or implements, without their arguments."""
     text = clause.strip()
     text = text[1:-1] if text.startswith("(") and text.endswith(")") else text.lstrip("<: ")
-    for _ in range(10):
-        shorter = _NESTED.sub("", text)
-        if shorter == text:
-            break
-        text = shorter
+    text = _remove_nested(_NESTED, text)
     words = (part.split() for part in _BETWEEN_BASES.split(text) if "=" not in part)
     return [part[0] for part in words if part and part[0][0] not in "'?*"]
 
@@ -424,7 +414,7 @@ def _refine_kind(kind: str, tree: SyntaxTree, node: Node) -> str:
 
 
 def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineDefinition]:
-    """Sort definitions and hang each into the one around it."""
+    """Sort definitions and put each into the one around it, its parent."""
     kept: list[OutlineDefinition] = []
     around: list[OutlineDefinition] = []
     for definition in sorted(definitions, key=lambda one: (one.start_char, -one.end_char)):
@@ -444,10 +434,10 @@ def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineD
 
 
 def _is_local(parent: OutlineDefinition, definition: OutlineDefinition) -> bool:
-    """Whether a variable is nobody's business outside of what it is in."""
+    """Whether a variable cannot be seen outside of what it is in."""
+    if definition.kind == "block":
+        return parent.kind == "block"  # a setting of the outer one
     in_function = parent.kind in CALLABLE_KINDS and definition.kind in ("constant", "global")
-    if parent.kind == definition.kind == "block":  # a setting of the outer one
-        return True
     return in_function or (parent.kind in TYPE_KINDS and definition.kind == "global")
 
 

@@ -448,8 +448,6 @@ def _find_included_file(name: str, path: str, layout: Layout) -> tuple[str, ...]
 
 def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
     """Those that share the most folders with a file."""
-    shared = {
-        candidate: count_shared_folders(candidate, path) for candidate in candidates if candidate != path
-    }
+    shared = {file: count_shared_folders(file, path) for file in candidates if file != path}
     most = max(shared.values(), default=0)
     return tuple(sorted(file for file, count in shared.items() if count == most))

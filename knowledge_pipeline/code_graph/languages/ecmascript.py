@@ -198,16 +198,11 @@ def read_yield(builder: FactsBuilder, node: Node) -> None:
 def is_definition(builder: FactsBuilder, node: Node) -> bool:
     """Whether a function has a name by which it is found."""
     spans = builder.shared_state.get("functions")
-    if spans is None:
-        spans = builder.shared_state["functions"] = set(_iter_definition_spans(builder))
+    if spans is None:  # of functions that are definitions, or the values of such
+        nodes = (definition.node for definition in builder.outline.definitions)
+        values = (part_of(node, "value") or part_of(node, "right") or node for node in nodes)
+        spans = builder.shared_state["functions"] = {(value.start_byte, value.end_byte) for value in values}
     return (node.start_byte, node.end_byte) in spans
-
-
-def _iter_definition_spans(builder: FactsBuilder) -> Iterator[tuple[int, int]]:
-    """First and last bytes of functions that are definitions, or the values of such."""
-    for definition in builder.outline.definitions:
-        value = part_of(definition.node, "value") or part_of(definition.node, "right") or definition.node
-        yield value.start_byte, value.end_byte
 
 
 def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node) -> Values:

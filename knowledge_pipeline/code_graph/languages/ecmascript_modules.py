@@ -360,8 +360,8 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
     """`module.exports = a`, `exports.b = c`: whether an assignment exports something."""
     text = builder.text(left) if left.end_byte - left.start_byte < 120 else ""
     owner, _, name = text.rpartition(".")
+    function = builder.writer.definition_names.get(_span_of(left.parent))
     if text in (_MODULE_EXPORTS, "exports"):
-        function = builder.writer.definition_names.get(_span_of(left.parent))
         name_node = unwrap_expression(right)
         same = function or (
             builder.text(name_node) if name_node is not None and name_node.type == "identifier" else ""
@@ -374,7 +374,6 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
         return True
     if owner not in (_MODULE_EXPORTS, "exports") or not name:
         return False
-    function = builder.writer.definition_names.get(_span_of(left.parent))
     if function is None and unwrap_expression(right) is not None:
         builder.bind_name("", f"{_MODULE_EXPORTS}.{name}", builder.writer.values(right))
         if builder.text(right)[:200] != name:
@@ -472,11 +471,8 @@ def _iter_exports(exports: object) -> Iterator[Value]:
 def _iter_targets(target: object, depth: int = 0) -> Iterator[str]:
     if isinstance(target, str):
         yield target
-    elif is_object(target) and depth < 6:
-        for value in target.values():
-            yield from _iter_targets(value, depth + 1)
-    elif is_list(target) and depth < 6:
-        for value in target:
+    elif depth < 6:
+        for value in target.values() if is_object(target) else target if is_list(target) else ():
             yield from _iter_targets(value, depth + 1)
 
 

@@ -22,7 +22,7 @@ from knowledge_pipeline.code_graph.facts import (
     parent_scope,
 )
 from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS, ExpressionSyntax, PathWriter
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph.languages.base import map_words, split_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, OutlineDefinition
 
@@ -217,9 +217,8 @@ def to_segment(name: str) -> str:
 def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     """The qualified name of a definition, by that of the definition around it; of its last twenty parts."""
     parent = definition.parent
-    while (
-        parent is not None and parent.kind in VARIABLE_KINDS
-    ):  # what holds a function names it, by `_holders`
+    # what holds a function names it, by `_list_holder_names`
+    while parent is not None and parent.kind in VARIABLE_KINDS:
         parent, enclosing = parent.parent, parent_scope(enclosing)
     parts = enclosing.split(".")[-_MAX_NAME_PARTS:] if enclosing else []
     if _is_this_assignment(definition.node):
@@ -296,8 +295,9 @@ _PASS_THROUGH_CALLS = split_words(
     """
 )
 _MEMO_CALLS = split_words("useMemo React.useMemo lazy React.lazy computed")
-_STATE_CALLS = split_words("useState React.useState")
-_REF_CALLS = split_words("useRef React.useRef createRef React.createRef")
+_HOLDER_CALLS = map_words(
+    {"[0]": "useState React.useState", ".current": "useRef React.useRef createRef React.createRef"}
+)
 _SAME_METHODS = split_words(
     """
     filter slice reverse sort concat toSorted toReversed values splice catch finally toArray fill
@@ -364,30 +364,25 @@ def rewrite_call(writer: PathWriter, node: Node) -> str | None:
     if module is not None:
         return loaded_module_name(module)
     called = part_of(node, "function")
-    if called is not None and called.type == "member_expression":
-        method = part_of(called, "property")
-        name = writer.short_text(method, 10)
-        if name == "bind":
-            return writer.path(part_of(called, "object"))
-    return None
+    if called is None or called.type != "member_expression":
+        return None
+    is_bind = writer.short_text(part_of(called, "property"), 10) == "bind"
+    return writer.path(part_of(called, "object")) if is_bind else None
 
 
 def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     called = part_of(node, "function")
     if called is None:
         return
-    name, arguments = writer.short_text(part_of(node, "function"), 60), list_arguments(node)
+    name, arguments = writer.short_text(called, 60), list_arguments(node)
     if name in _PASS_THROUGH_CALLS and arguments:
         for argument in arguments[:4] if name == "Object.assign" else arguments[:1]:
             yield from writer.values(argument)
     elif name in _MEMO_CALLS and arguments:
         yield from called_values(writer.values(arguments[0]))
-    elif name in _STATE_CALLS:
-        elements = _type_argument_values(writer, node)
-        yield from add_prefix("[0]", elements or (writer.values(arguments[0]) if arguments else []))
-    elif name in _REF_CALLS:
-        elements = _type_argument_values(writer, node)
-        yield from add_prefix(".current", elements or (writer.values(arguments[0]) if arguments else []))
+    elif name in _HOLDER_CALLS:
+        content = _type_argument_values(writer, node) or (writer.values(arguments[0]) if arguments else [])
+        yield from add_prefix(_HOLDER_CALLS[name], content)
     elif called.type == "member_expression":
         yield from _method_values(writer, called, arguments)
 

@@ -55,9 +55,7 @@ def _result_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
         for _ in parameter.children_by_field_name("name") or [parameter]
     ]
     results = [writer.values_of_type(kind, depth + 1) for kind in kinds]
-    if len(results) == 1:
-        return results[0]
-    return tuple_values(results)
+    return results[0] if len(results) == 1 else tuple_values(results)
 
 
 TYPES = TypeSyntax(
@@ -153,7 +151,7 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
     return {"module": match[1]} if match else {}
 
 
-def find_package_folder(name: str, path: str, layout: Layout) -> str | None:
+def find_package_folder(name: str, layout: Layout) -> str | None:
     """The folder of an imported package, "" for the source's own; None where it has none."""
     if name.startswith("."):
         return None
@@ -199,8 +197,7 @@ def guess_package_names(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part]
     if len(parts) > 1 and re.fullmatch(r"v\d+", parts[-1]):
         parts.pop()
-    last = parts[-1] if parts else name
-    last = re.sub(r"\.v\d+$", "", last)
+    last = re.sub(r"\.v\d+$", "", parts[-1] if parts else name)
     names = {
         last,
         last.removeprefix("go-").removesuffix("-go"),
@@ -402,8 +399,8 @@ def _read_range(builder: FactsBuilder, node: Node) -> None:
     names = children_of(part_of(node, "left"))
     elements = element_values(builder.writer.values(part_of(node, "right")))
     for position, name in enumerate(names):
-        results = elements if position == len(names) - 1 else []
-        _bind_name(builder, builder.scope(node), name, results, declares=True)
+        values = elements if position == len(names) - 1 else []
+        _bind_name(builder, builder.scope(node), name, values, declares=True)
         if name.type == "identifier":
             builder.skip_reference(name)
 
@@ -485,7 +482,7 @@ class Go(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The package's folder, and the file that stands for it."""
-        folder = find_package_folder(name, path, layout)
+        folder = find_package_folder(name, layout)
         if folder is None:
             return ()
         front = find_front_file(folder, layout)
@@ -495,13 +492,8 @@ class Go(Language):
         """Files of the package that define a name."""
         tests = path.endswith(f"/{TESTS_SUFFIX}")
         folder = path.removesuffix(TESTS_SUFFIX).removesuffix("/")
-        return tuple(
-            sorted(
-                list_package_files(folder, layout, tests=tests).intersection(
-                    layout.project.files_defining(name)
-                )
-            )
-        )
+        files = list_package_files(folder, layout, tests=tests)
+        return tuple(sorted(files.intersection(layout.project.files_defining(name))))
 
     def is_standard_library(self, external: str) -> bool:
         """Whether it is of the standard library: no host stands before it."""

@@ -210,9 +210,8 @@ def _read_lambda(builder: FactsBuilder, node: Node) -> None:
     if call is not None and call.type == "method_invocation":
         owner, method = part_of(call, "object"), part_of(call, "name")
         handed = builder.writer.handed_values(owner, method, _CALLBACK_METHODS)
-    for name in (
-        [parameters] if parameters.type == "identifier" else children_of_type(parameters, "identifier")
-    ):
+    is_name = parameters.type == "identifier"
+    for name in [parameters] if is_name else children_of_type(parameters, "identifier"):
         builder.bind_observed(builder.scope(node), builder.text(name), handed)
 
 

@@ -325,7 +325,7 @@ def _read_class_parameter(builder: FactsBuilder, node: Node) -> None:
     if has_child(node, "val", "var"):
         builder.add_definition(f"{scope}.{text}", "variable", node)
         listed = enumerate(children_of_type(node.parent, "class_parameter"), start=1)
-        position = next((at for at, argument in listed if argument.id == node.id), 0)
+        position = next((at for at, parameter in listed if parameter.id == node.id), 0)
         builder.bind_all(scope, f"component{position}()", values, declared=True)
 
 

@@ -158,7 +158,7 @@ def _iter_signatures(
 
 
 def _iter_untyped_parameters(builder: FactsBuilder, parameters: Node, positional: list[str]) -> Iterator[str]:
-    """The parameters without a declared type; all that can be given in order are put into `names`."""
+    """The parameters without a declared type; all that can be given in order are put into `positional`."""
     in_order = True
     for child in parameters.named_children:
         if child.type not in _PARAMETERS:
@@ -385,12 +385,12 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
     if called is None or arguments is None:
         return
     if called.type == "attribute":
-        suffix = _ADDING_METHODS.get(builder.text(part_of(called, "attribute")))
-        if suffix is None or arguments.named_child_count <= suffix:
+        position = _ADDING_METHODS.get(builder.text(part_of(called, "attribute")))
+        if position is None or arguments.named_child_count <= position:
             return
         path = builder.writer.path(part_of(called, "object"))
         if path:
-            values = builder.writer.values(arguments.named_children[suffix])
+            values = builder.writer.values(arguments.named_children[position])
             builder.bind_all(builder.scope(called), f"{path}[]", values)
     elif builder.text(called) == "isinstance" and arguments.named_child_count == 2:
         _read_isinstance(builder, node, *arguments.named_children)

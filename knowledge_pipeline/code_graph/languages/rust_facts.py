@@ -153,8 +153,8 @@ def bind_pattern(
         bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
     elif kind == "tuple_pattern":
         for position, part in enumerate(node.named_children):
-            values_here = values_at(values, f"[{position}]")
-            bind_pattern(builder, part, values_here, declared=declared, depth=depth + 1)
+            part_values = values_at(values, f"[{position}]")
+            bind_pattern(builder, part, part_values, declared=declared, depth=depth + 1)
     elif kind == "tuple_struct_pattern":
         of = builder.writer.path(part_of(node, "type"))
         inner = element_values(values) if of in _WRAPPER_VARIANTS else []
@@ -300,10 +300,10 @@ def _read_trait(builder: FactsBuilder, node: Node) -> None:
     for function in _iter_functions(node):
         builder.bind(builder.scope(function), "Self", "@class")
         builder.bind(builder.scope(function), "self", "@self")
-    for function in children_of(part_of(node, "bounds")):
-        if function.type != "lifetime":
-            builder.add_use("extends", builder.writer.path(function), function, scope)
-            builder.skip_reference(function)
+    for bound in children_of(part_of(node, "bounds")):
+        if bound.type != "lifetime":
+            builder.add_use("extends", builder.writer.path(bound), bound, scope)
+            builder.skip_reference(bound)
 
 
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
@@ -363,11 +363,9 @@ def _read_closure(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_let(builder: FactsBuilder, node: Node) -> None:
-    kind, pattern = part_of(node, "type"), part_of(node, "pattern")
-    parameters = (
-        builder.values_of_type(kind) if kind is not None else builder.writer.values(part_of(node, "value"))
-    )
-    bind_pattern(builder, pattern, parameters, declared=kind is not None)
+    kind, value = part_of(node, "type"), part_of(node, "value")
+    values = builder.values_of_type(kind) if kind is not None else builder.writer.values(value)
+    bind_pattern(builder, part_of(node, "pattern"), values, declared=kind is not None)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:

@@ -252,10 +252,8 @@ def _read_class_parameters(builder: FactsBuilder, node: Node) -> None:
     """Parameters of a class are its values; those of case classes are seen by all."""
     scope, is_case = builder.scope(node), has_child(node.parent, "case")
     for position, parameter in enumerate(children_of_type(node, "class_parameter"), 1):
-        text, values = (
-            builder.text(part_of(parameter, "name")),
-            builder.values_of_type(part_of(parameter, "type")),
-        )
+        text = builder.text(part_of(parameter, "name"))
+        values = builder.values_of_type(part_of(parameter, "type"))
         if not text:
             continue
         builder.bind_declared(scope, text, values, local=False)

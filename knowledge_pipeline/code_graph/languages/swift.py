@@ -57,11 +57,6 @@ def find_module_folder(path: str, layout: Layout) -> str:
     return "/".join(parts[: min(at + 2, len(parts) - 1)])
 
 
-def list_module_folders(name: str, layout: Layout) -> tuple[str, ...]:
-    """The folders of the modules of a name."""
-    return layout.get_or_build(_index_modules).get(name, ())
-
-
 def module_name_of(root: str, layout: Layout) -> str:
     """The name of the module in a folder."""
     return next(
@@ -214,7 +209,6 @@ def _property_path(writer: PathWriter, node: Node) -> str | None:
 
 
 def _result_path(writer: PathWriter, node: Node) -> str | None:
-    """The result of the function around."""
     around: Node | None = node
     while around is not None and around.type not in _FUNCTION_NODES:
         around = around.parent
@@ -270,12 +264,9 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     if not text.startswith("$"):
         return text.strip("`")
     closure = ancestor_of_type(node, "lambda_literal")
-    is_parameter = closure is not None and text[1:].isdigit()
-    return (
-        closure_argument_path(writer, closure, int(text[1:]))
-        if closure is not None and is_parameter
-        else None
-    )
+    if closure is None or not text[1:].isdigit():
+        return None
+    return closure_argument_path(writer, closure, int(text[1:]))
 
 
 def _navigation_path(writer: PathWriter, node: Node) -> str | None:
@@ -442,7 +433,7 @@ class Swift(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The folder of a module; of several of one name, in other packages, all."""
-        return tuple(f"{root}/" for root in list_module_folders(name, layout))
+        return tuple(f"{root}/" for root in layout.get_or_build(_index_modules).get(name, ()))
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the module that define a name; of any module, for members of a type."""

@@ -144,14 +144,14 @@ def _bind_case(
     of = own_value(values)
     if of and name not in ("some", "none"):
         builder.add_use("references", f"{of}.{name}", case)
-    for at, pattern_ in enumerate(patterns):
+    for at, pattern in enumerate(patterns):
         payload = values if name == "some" else [("", f"{of}.{name}@{at}")] if of else []
         # a name alone, within a case that is matched by `let`, is bound, too
-        only = pattern_.named_children
-        if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern_) is None:
+        only = pattern.named_children
+        if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern) is None:
             _bind_name(builder, scope, only[0], payload)
         else:
-            bind_pattern(builder, scope, pattern_, payload, depth + 1)
+            bind_pattern(builder, scope, pattern, payload, depth + 1)
 
 
 def _find_case_name(pattern: Node) -> Node | None:
@@ -184,10 +184,8 @@ def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values) ->
     builder.skip_reference(name)
     if text in ("self", "_"):
         return
-    outer_values = [
-        (suffix, f"@around.{path}" if first_segment(path) == text else path) for suffix, path in values
-    ]
-    builder.bind_observed(scope, text, outer_values)
+    values = [(suffix, f"@around.{path}" if first_segment(path) == text else path) for suffix, path in values]
+    builder.bind_observed(scope, text, values)
 
 
 def _values_at_place(values: Values, position: int, count: int) -> Values:
