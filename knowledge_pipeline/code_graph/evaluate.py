@@ -146,17 +146,13 @@ class Evaluator:
         bindings = [binding for binding in index.bindings_of(owner, path) if binding.value]
         meanings: Meanings = {}
         for binding in [binding for binding in bindings if binding.declared][:_MAX_MEANINGS]:
-            merge_meanings(
-                meanings,
-                self._evaluate_binding(index, binding, receiver_class),
-                1.0 if binding.value[0] == "@" else DECLARED_CONFIDENCE,
-            )
+            values = self._evaluate_binding(index, binding, receiver_class)
+            merge_meanings(meanings, values, 1.0 if binding.value[0] == "@" else DECLARED_CONFIDENCE)
         if meanings:
             return meanings
         for binding in [binding for binding in bindings if not binding.declared][:_MAX_MEANINGS]:
-            merge_meanings(
-                meanings, self._evaluate_binding(index, binding, receiver_class), INFERRED_CONFIDENCE
-            )
+            values = self._evaluate_binding(index, binding, receiver_class)
+            merge_meanings(meanings, values, INFERRED_CONFIDENCE)
             if len(meanings) > _MAX_MEANINGS:  # `follow_step` and edges leave out the rest
                 break
         return meanings
@@ -187,11 +183,8 @@ class Evaluator:
             return {}
         receivers = self.evaluate_bindings(index, holder, "@receiver")
         if name == "@class":
-            return {
-                DefinitionRef(receiver.path, receiver.name): 1.0
-                for receiver in receivers
-                if isinstance(receiver, Instance)
-            }
+            instances = (entity for entity in receivers if isinstance(entity, Instance))
+            return {DefinitionRef(*instance): 1.0 for instance in instances}
         return receivers
 
     def resolve_enclosing(self, enclosing: EnclosingScope, name: str) -> Meanings:
@@ -219,11 +212,8 @@ class Evaluator:
             meanings = self._resolve_in_scope(index, scope, name, is_starting_scope=own)
             if meanings and only_types:
                 meanings = {one: sure for one, sure in meanings.items() if not self._is_value(one)} or None
-            if (
-                meanings
-                and _is_type(index, scope)
-                and all(isinstance(entity, ExternalName) for entity in meanings)
-            ):
+            is_external = meanings and all(isinstance(entity, ExternalName) for entity in meanings)
+            if is_external and _is_type(index, scope):
                 inherited = inherited or meanings
             elif meanings is not None:
                 return meanings
@@ -244,9 +234,8 @@ class Evaluator:
             meanings = self.find_instance_member(index.facts.path, scope, name)
         if meanings is None and index.language.receiver_in_scope and (scope, "@receiver") in index.tables:
             received = self.follow_step(self.evaluate_bindings(index, scope, "@receiver"), f".{name}")
-            meanings = {
-                one: sure for one, sure in received.items() if not isinstance(one, ExternalName)
-            } or None
+            inner = {one: sure for one, sure in received.items() if not isinstance(one, ExternalName)}
+            meanings = inner or None
         return self._resolve_star_imports(index, scope, name) if meanings is None else meanings
 
     def _resolve_local(self, index: FileIndex, scope: str, name: str) -> Meanings | None:
@@ -272,10 +261,8 @@ class Evaluator:
         """What an import brings."""
         meanings = self._resolve_module(index, imported.module)
         if not meanings:
-            language, path = index.language, index.facts.path
-            outside = language.external_name(
-                imported.module, imported.name, path, self.view.project_index.layout
-            )
+            path, layout = index.facts.path, self.view.project_index.layout
+            outside = index.language.external_name(imported.module, imported.name, path, layout)
             return {ExternalName(outside): 1.0} if outside else {}
         return self.follow_step(meanings, f".{imported.name}") if imported.name not in ("", "*") else meanings
 
@@ -340,9 +327,8 @@ class Evaluator:
         language, home = index.language, index.language.lookup_home(index.facts)
         for file in self.view.find_siblings(language, home, name):
             other = self.view.index(file)
-            merge_meanings(
-                meanings, {} if name in other.private else self._resolve_local(other, "", name) or {}
-            )
+            if name not in other.private:
+                merge_meanings(meanings, self._resolve_local(other, "", name) or {})
         if not meanings and language.shared_imports:
             meanings = self._resolve_shared_imports(index, name)
         if not meanings and name in language.builtins:
@@ -461,14 +447,11 @@ class Evaluator:
         index = self.view.index(path)
         meanings = self._find_member_in_file(index, owner, name, receiver_class)
         if not meanings and index.language.has_scattered_members:
-            for file in self.view.find_siblings(
-                index.language, index.language.member_home(index.facts), name
-            ):
+            home = index.language.member_home(index.facts)
+            for file in self.view.find_siblings(index.language, home, name):
                 if file != path and self._names_same_type(file, owner, (path, owner)):
-                    merge_meanings(
-                        meanings,
-                        self._find_member_in_file(self.view.index(file), owner, name, receiver_class),
-                    )
+                    other = self.view.index(file)
+                    merge_meanings(meanings, self._find_member_in_file(other, owner, name, receiver_class))
         return meanings
 
     def _names_same_type(self, file: str, name: str, type_key: tuple[str, str]) -> bool:

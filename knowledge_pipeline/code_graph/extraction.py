@@ -109,11 +109,7 @@ def build_interface(facts: FileFacts) -> FileIndex:
     bindings = _select_reachable_bindings(facts)
     seen = {first_segment(path) for binding in bindings for path in (binding.value, binding.path)}
     seen |= {name for _, name in _base_names(facts)}
-    imports = [
-        imported
-        for imported in facts.imports
-        if not imported.scope or imported.local in seen or imported.name == "*"
-    ]
+    imports = [one for one in facts.imports if not one.scope or one.local in seen or one.name == "*"]
     seen_facts = replace(facts, imports=tuple(imports), bindings=tuple(bindings))
     index = build_index(seen_facts, get_language(facts.language))
     return replace(index, facts=FileFacts(facts.path, facts.language, facts.module, settings=facts.settings))

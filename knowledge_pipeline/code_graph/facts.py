@@ -230,10 +230,10 @@ def from_json(text: str) -> FileFacts:
     version, path, language, module, settings, strings, *columns = json.loads(text)
     if version != _VERSION:
         raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
-    records = [
+    definitions, imports, bindings, uses = (
         _decode_records(part, cells, strings) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
-    ]
-    return FileFacts(path, language, module, *records, settings)
+    )
+    return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
 
 
 def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> tuple[Any, ...]:

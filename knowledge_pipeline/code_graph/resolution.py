@@ -319,9 +319,8 @@ class _Resolver:
             types = self._select_types(meanings)
             protocols = self._select_interfaces(use, types)
             yield from build_edges(use._replace(kind="implements"), protocols)
-            yield from build_edges(
-                use, {entity: sure for entity, sure in types.items() if entity not in protocols}
-            )
+            others: Meanings = {key: sure for key, sure in types.items() if key not in protocols}
+            yield from build_edges(use, others)
             if not types:
                 yield from build_external_edges(use, meanings, self.index.language)
                 yield from build_unresolved_edges(use, meanings, self.index.language)
@@ -343,18 +342,15 @@ class _Resolver:
         """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
         if not self.index.language.infers_implements or self.index.kinds.get(use.scope) == "interface":
             return {}
-        return {
-            entity: sure for entity, sure in types.items() if self.evaluator.kind_of(entity) == "interface"
-        }
+        kind_of = self.evaluator.kind_of
+        return {entity: sure for entity, sure in types.items() if kind_of(entity) == "interface"}
 
     def _call_edges(self, use: Use, scope: str, meanings: Meanings) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""
         targets: Meanings = {
             entity: sure for entity, sure in meanings.items() if self.evaluator.kind_of(entity) in _CALLABLE
         }
-        computed: Meanings = {
-            entity: targets.pop(entity) for entity in [*targets] if self._is_computed(entity)
-        }
+        computed: Meanings = {key: targets.pop(key) for key in [*targets] if self._is_computed(key)}
         yield from build_edges(use._replace(kind="references"), computed)
         for entity in computed:
             targets |= self.evaluator.follow_step({entity: 1.0}, "")

@@ -39,6 +39,10 @@ class Usage:
     requests: int = 0
     cost: float = 0.0
 
+    def add(self, texts: int = 0, tokens: int = 0, requests: int = 0, cost: float = 0.0) -> Usage:
+        """The sum of both."""
+        return Usage(self.texts + texts, self.tokens + tokens, self.requests + requests, self.cost + cost)
+
 
 class Embedder(Protocol):
     """Makes vectors of one space. Loads weights or connects at the first text, not before."""

@@ -9,7 +9,7 @@ import gzip
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -112,8 +112,10 @@ class StaticEncoder:
         self._tokenizer.no_padding()
         path = _find_weights(folder)
         tensors = model_folders.read_tensors(path)
-        self._table = _map_array(path, tensors[_STATIC_TABLE])
-        self._scales = _map_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
+        self._table = model_folders.map_tensor(path, tensors[_STATIC_TABLE])
+        self._scales = (
+            model_folders.map_tensor(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
+        )
         unknown = self._tokenizer.token_to_id("[UNK]") if self._scales is not None else None
         self._unknown = [] if unknown is None else [unknown]  # what a text without any token is taken for
 
@@ -203,12 +205,6 @@ def _find_weights(folder: Path) -> Path:
 def _has_static_table(folder: Path) -> bool:
     types = {name: tensor.dtype for name, tensor in model_folders.read_tensors(_find_weights(folder)).items()}
     return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
-
-
-def _map_array(path: Path, tensor: model_folders.Tensor) -> np.ndarray:
-    """A tensor in its file: of a table, a question needs a few rows, and processes share what they read."""
-    dtype = np.int8 if tensor.dtype == "I8" else np.float32
-    return np.asarray(np.memmap(path, dtype, "r", tensor.offset, tensor.shape))
 
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
@@ -307,8 +303,7 @@ class PackagedEmbedder:
             encoder = _load_packaged_encoder(self._folder, self._model)
         vectors, tokens = encoder.encode([replace_surrogates(text) for text in texts])
         with self._usage_lock:
-            used = self.usage
-            self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
+            self.usage = self.usage.add(len(texts), tokens)
         if find_invalid_vectors(vectors).any():
             raise ModelError(
                 f"the model {self.space.model!r} made no usable vector of a text: its file is damaged, "

@@ -10,7 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
@@ -274,15 +274,9 @@ class RemoteEmbedder(ABC):
             return self._http_client
 
     def _add_usage(self, *, texts: int = 0, tokens: int = 0, requests: int = 0) -> None:
+        cost = tokens * self._settings.price_per_million_tokens / 1e6
         with self._lock:
-            used = self.usage
-            self.usage = replace(
-                used,
-                texts=used.texts + texts,
-                tokens=used.tokens + tokens,
-                requests=used.requests + requests,
-                cost=used.cost + tokens * self._settings.price_per_million_tokens / 1e6,
-            )
+            self.usage = self.usage.add(texts, tokens, requests, cost)
 
 
 def require_dimensions(settings: EmbeddingSettings) -> int:

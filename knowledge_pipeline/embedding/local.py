@@ -15,7 +15,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -254,8 +253,7 @@ class LocalEmbedder:
             return np.empty((0, self.space.dimensions), np.float32)
         vectors, tokens = self._compute([replace_surrogates(text) for text in texts], method)
         with self._usage_lock:
-            used = self.usage
-            self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
+            self.usage = self.usage.add(len(texts), tokens)
         self._require_valid_vectors(vectors)
         return vectors
 

@@ -19,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing
@@ -278,6 +280,12 @@ _POOLING_SWITCHES = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+
+
+def map_tensor(path: Path, tensor: Tensor) -> np.ndarray:
+    """A tensor of 8 or 32 bits, in its file: a question needs a few rows, and processes share them."""
+    dtype = np.int8 if tensor.dtype == "I8" else np.float32
+    return np.asarray(np.memmap(path, dtype, "r", tensor.offset, tensor.shape))
 
 
 def read_json(path: Path) -> dict[str, Any]:

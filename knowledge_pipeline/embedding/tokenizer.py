@@ -136,7 +136,7 @@ def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts
     """
     added: list[_Json] = declared["added_tokens"]
     marks: list[str] = [token["content"] for token in added]  # "[MASK]" is one token
-    cached_words, known_lines = _TokensOfWords(token_starts), dict[str, list[int]]()
+    cached_words, cached_lines = _TokensOfWords(token_starts), dict[str, list[int]]()
 
     def read_line(line: str) -> list[int]:
         starts = list[int]()
@@ -144,9 +144,9 @@ def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts
             start = match.start()
             starts += [start + at for at in cached_words[match[0]]]
         if len(line) <= _KEPT_LINE_CHARS:
-            if len(known_lines) >= _KEPT_LINES:
-                known_lines.clear()
-            known_lines[line] = starts
+            if len(cached_lines) >= _KEPT_LINES:
+                cached_lines.clear()
+            cached_lines[line] = starts
         return starts
 
     def token_starts_by_word(text: str) -> list[int]:
@@ -154,7 +154,7 @@ def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts
             return token_starts(text)
         starts, start = list[int](), 0
         for line in text.split("\n"):
-            within = known_lines.get(line)
+            within = cached_lines.get(line)
             if within is None:
                 within = read_line(line)
             starts += [start + at for at in within]

@@ -172,9 +172,7 @@ def _is_static(builder: FactsBuilder, node: Node, name: str) -> bool:
 
 
 def _has_storage_class(builder: FactsBuilder, node: Node, name: str) -> bool:
-    return any(
-        builder.text(specifier) == name for specifier in children_of_type(node, "storage_class_specifier")
-    )
+    return name in map(builder.text, children_of_type(node, "storage_class_specifier"))
 
 
 def _read_include(builder: FactsBuilder, node: Node) -> None:
@@ -310,9 +308,8 @@ def _read_declaration(builder: FactsBuilder, node: Node) -> None:
         if not local:
             builder.add_definition(text, "variable", node)
         if kind is not None and kind.type == "placeholder_type_specifier":
-            builder.bind_observed(
-                scope, text, builder.writer.values(part_of(declarator, "value")), local=local
-            )
+            values = builder.writer.values(part_of(declarator, "value"))
+            builder.bind_observed(scope, text, values, local=local)
         else:
             builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=local)
 

@@ -115,16 +115,9 @@ def _function_type_values(writer: PathWriter, node: Node, depth: int) -> Iterato
 
 def callback_parameter_values(writer: PathWriter, node: Node, depth: int = 0) -> Iterator[Value]:
     """What a function gives to functions that it is given: (".@0.@1", "Store()")."""
-    listed = part_of(node, "parameters")
-    parameters = (
-        [child for child in listed.named_children if child.type in _PARAMETERS] if listed is not None else []
-    )
-    patterns = [part_of(parameter, "pattern") for parameter in parameters]
-    parameters = [
-        parameter
-        for parameter, of in zip(parameters, patterns, strict=True)
-        if of is None or of.type != "this"
-    ]
+    listed = [child for child in children_of(part_of(node, "parameters")) if child.type in _PARAMETERS]
+    patterns = ((child, part_of(child, "pattern")) for child in listed)
+    parameters = [child for child, pattern in patterns if pattern is None or pattern.type != "this"]
     for position, parameter in enumerate(parameters[:MAX_PARAMETERS]):
         yield from add_prefix(f".@{position}", values_of_type(writer, part_of(parameter, "type"), depth))
 

@@ -303,10 +303,8 @@ def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
     return parent_scope(scope) if is_companion else scope
 
 
-def _bind_variable(
-    builder: FactsBuilder, scope: str, declaration: Node, values: Values, *, local: bool
-) -> None:
-    name, kind = builder.text(declaration.named_children[0]), find_type(declaration)
+def _bind_variable(builder: FactsBuilder, scope: str, node: Node, values: Values, *, local: bool) -> None:
+    name, kind = builder.text(node.named_children[0]), find_type(node)
     if kind is not None:
         builder.bind_declared(scope, name, builder.values_of_type(kind), local=local)
     else:

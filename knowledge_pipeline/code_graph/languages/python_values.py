@@ -30,7 +30,6 @@ _WRAPPERS = split_words(
     Mapped
     """
 )
-_LAST_ARGUMENT_TYPES = frozenset({"Coroutine"})
 _COLLECTIONS = split_words(
     """
     list List set Set frozenset FrozenSet deque Deque Sequence MutableSequence Iterable Iterator
@@ -48,7 +47,6 @@ _TUPLES = frozenset({"tuple", "Tuple"})
 _TYPE_OBJECTS = frozenset({"type", "Type"})
 _CONTEXTS = frozenset({"ContextManager", "AbstractContextManager"})
 _ASYNC_CONTEXTS = frozenset({"AsyncContextManager", "AbstractAsyncContextManager"})
-_SELF_TYPES = frozenset({"Self"})
 _IGNORED_TYPES = frozenset({"None", "Any", "object", "NoReturn", "Never", "Literal", "LiteralString"})
 
 
@@ -87,7 +85,7 @@ def _parse_type(tokens: _TokenReader, depth: int) -> Iterator[Value]:
     if name[0] in "\"'":
         yield from values_of_annotation(name[1:-1]) if depth < _MAX_DEPTH else ()
         return
-    arguments = [list(tokens_) for tokens_ in _parse_arguments(tokens, depth)]
+    arguments = list(_parse_arguments(tokens, depth))
     if name != "[":
         yield from _type_values(name.rpartition(".")[2], name, arguments)
 
@@ -112,14 +110,14 @@ def _parse_arguments(tokens: _TokenReader, depth: int) -> Iterator[Values]:
 def _type_values(last: str, name: str, arguments: list[Values]) -> Iterator[Value]:
     if last in _IGNORED_TYPES:
         return
-    if last in _SELF_TYPES:
+    if last == "Self":
         yield "", "@self"
     elif not arguments:
         yield "", f"{name}()"
     elif last in _WRAPPERS:
         kept = arguments[:1] if last == "Annotated" else arguments
         yield from (value for argument in kept for value in argument)
-    elif last in _LAST_ARGUMENT_TYPES:
+    elif last == "Coroutine":
         yield from arguments[-1]
     else:
         yield from _container_values(last, name, arguments)
@@ -131,12 +129,9 @@ def _container_values(last: str, name: str, arguments: list[Values]) -> Iterator
         for position, argument in enumerate(arguments[:1] if endless else arguments):
             yield from add_prefix("[]" if endless else f"[{position}]", argument)
         yield "", f"{name}()"
-    elif last in _COLLECTIONS:
+    elif last in _COLLECTIONS or last in _MAPPINGS:
         yield "", f"{name}()"
-        yield from add_prefix("[]", arguments[0])
-    elif last in _MAPPINGS:
-        yield "", f"{name}()"
-        yield from add_prefix("[]", arguments[-1])
+        yield from add_prefix("[]", arguments[0 if last in _COLLECTIONS else -1])
     elif last in _TYPE_OBJECTS:
         yield from ((suffix, value.removesuffix("()")) for suffix, value in arguments[0])
     elif last in _CONTEXTS:
@@ -162,7 +157,6 @@ _PASS_THROUGH_CALLS = split_words(
     """
 )
 _ELEMENT_CALLS = frozenset({"next", "anext", "max", "min", "random.choice"})
-_SECOND_ARGUMENT_CALLS = frozenset({"filter"})
 _CAST_CALLS = frozenset({"cast", "typing.cast", "t.cast"})
 _FIELD_CALLS = frozenset({"field", "dataclasses.field", "Field", "attr.ib", "attrs.field", "attrib"})
 
@@ -207,7 +201,7 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
         yield from writer.values(arguments[0])
     elif name in _ELEMENT_CALLS and arguments:
         yield from iterated_values(writer.values(arguments[0]))
-    elif name in _SECOND_ARGUMENT_CALLS and len(arguments) > 1:
+    elif name == "filter" and len(arguments) > 1:
         yield from writer.values(arguments[1])
     elif name in _CAST_CALLS and arguments:
         yield from values_of_annotation(writer.text(arguments[0]))
@@ -216,11 +210,7 @@ def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     elif name == "zip":
         for position, argument in enumerate(arguments):
             yield from add_prefix(f"[][{position}]", iterated_values(writer.values(argument)))
-    elif name == "map" and arguments:
-        yield from (
-            ("[]" + suffix, f"{value}()") for suffix, value in writer.values(arguments[0]) if not suffix
-        )
-    elif name.endswith("defaultdict") and arguments:
+    elif arguments and (name == "map" or name.endswith("defaultdict")):
         yield from (("[]", f"{value}()") for suffix, value in writer.values(arguments[0]) if not suffix)
     elif name in _FIELD_CALLS:
         factories = (_find_keyword_argument(writer, node, name) for name in ("default_factory", "factory"))

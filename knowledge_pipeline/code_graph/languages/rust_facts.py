@@ -47,9 +47,7 @@ def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | 
     if node.type != "generic_type":
         return None
     name = (writer.path(part_of(node, "type")) or "").rpartition(".")[2]
-    arguments = [
-        argument for argument in children_of(part_of(node, "type_arguments")) if argument.type != "lifetime"
-    ]
+    arguments = [child for child in children_of(part_of(node, "type_arguments")) if child.type != "lifetime"]
     if name in _TRANSPARENT_TYPES and arguments:
         return writer.values_of_type(arguments[-1], depth + 1)
     if name.endswith("Result") and arguments:
@@ -419,9 +417,8 @@ def _add_crate_imports(builder: FactsBuilder, captures: Captures) -> None:
     """`serde_json::from_str()` takes from a crate that no `use` names."""
     if any(imported.name == "*" for imported in builder.imports):
         return
-    names = {imported.local for imported in builder.imports} | set(
-        map(builder.name, builder.outline.definitions)
-    )
+    names = set(map(builder.name, builder.outline.definitions))
+    names.update(imported.local for imported in builder.imports)
     for node in captures.get("crate", ()):
         name = builder.text(node)
         if name not in names and name[:1].islower():

@@ -274,9 +274,8 @@ def _read_lambda(builder: FactsBuilder, node: Node) -> None:
     scope, parameters = builder.scope(node), part_of(node, "parameters")
     if parameters is None:
         return
-    bindings = (
-        [parameters] if parameters.type == "identifier" else list(children_of_type(parameters, "binding"))
-    )
+    is_name = parameters.type == "identifier"
+    bindings = [parameters] if is_name else list(children_of_type(parameters, "binding"))
     for parameter in bindings:
         name, kind = part_of(parameter, "name") or parameter, part_of(parameter, "type")
         if kind is not None:

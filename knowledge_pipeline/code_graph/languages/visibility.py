@@ -50,7 +50,7 @@ def lacks_pub(builder: FactsBuilder, node: Node, name: str) -> bool:
         return False
     if around.type == "trait_item" or part_of(around, "trait") is not None:
         return False
-    return all(builder.text(modifier) != "pub" for modifier in children_of_type(node, "visibility_modifier"))
+    return "pub" not in map(builder.text, children_of_type(node, "visibility_modifier"))
 
 
 _RUST_ITEM_NODES = split_words(
