@@ -208,7 +208,7 @@ AttributeValue = int | float | Sequence[int]
 _Field = tuple[int, int | float | str | bytes]  # its number, and its value: of an inner message, the bytes
 
 
-def write_node(
+def _write_node(
     kind: str, inputs: Sequence[str], output: str, attributes: Mapping[str, AttributeValue]
 ) -> bytes:
     """One operation with one output."""
@@ -216,7 +216,7 @@ def write_node(
     return _encode(*((1, name) for name in inputs), (2, output), (4, kind), *written)
 
 
-def write_external_tensor(
+def _write_external_tensor(
     name: str, element_type: int, shape: Sequence[int], *, file: str, offset: int, length: int
 ) -> bytes:
     """A constant whose bytes lie in another file."""
@@ -225,19 +225,19 @@ def write_external_tensor(
     return _encode(*((1, size) for size in shape), (2, element_type), (8, name), *entries, (14, _EXTERNAL))
 
 
-def write_tensor(name: str, element_type: int, shape: Sequence[int], content: bytes) -> bytes:
+def _write_tensor(name: str, element_type: int, shape: Sequence[int], content: bytes) -> bytes:
     """A constant with its bytes, little-endian."""
     return _encode(*((1, size) for size in shape), (2, element_type), (8, name), (9, content))
 
 
-def write_value(name: str, element_type: int, shape: Sequence[int | str]) -> bytes:
+def _write_value(name: str, element_type: int, shape: Sequence[int | str]) -> bytes:
     """An input or output of the graph; a dimension that varies has a name."""
     dimensions = [(1, _encode((1 if isinstance(size, int) else 2, size))) for size in shape]
     tensor = _encode((1, element_type), (2, _encode(*dimensions)))
     return _encode((1, name), (2, _encode((1, tensor))))
 
 
-def write_model(
+def _write_model(
     nodes: Sequence[bytes], constants: Sequence[bytes], model_input: bytes, output: bytes, *, opset: int
 ) -> bytes:
     """A whole model with one input and one output."""
@@ -329,10 +329,10 @@ class _GraphBuilder:
         for layer in range(self._config["num_hidden_layers"]):
             hidden = self._build_layer(hidden, f"encoder.layer.{layer}")
         output = self._operation("Unsqueeze", hidden, self._integers([0]))
-        input_ = write_value(TOKEN_IDS, INT64, [1, "tokens"])
-        output_value = write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
+        input_ = _write_value(TOKEN_IDS, INT64, [1, "tokens"])
+        output_value = _write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
         constants = list(self._constants.values())
-        return write_model(self._nodes, constants, input_, output_value, opset=_OPSET)
+        return _write_model(self._nodes, constants, input_, output_value, opset=_OPSET)
 
     def _build_embeddings(self) -> str:
         ids = self._operation("Reshape", TOKEN_IDS, self._integers([-1]))
@@ -381,13 +381,13 @@ class _GraphBuilder:
 
     def _operation(self, kind: str, *inputs: str, **attributes: AttributeValue) -> str:
         output = f"{kind}_{len(self._nodes)}"
-        self._nodes.append(write_node(kind, inputs, output, attributes))
+        self._nodes.append(_write_node(kind, inputs, output, attributes))
         return output
 
     def _weight(self, name: str) -> str:
         """A tensor that stays in the model's file."""
         tensor = self._tensors[name]
-        self._constants[name] = write_external_tensor(
+        self._constants[name] = _write_external_tensor(
             name, FLOAT, tensor.shape, file=self._file, offset=tensor.offset, length=tensor.length
         )
         return name
@@ -400,5 +400,5 @@ class _GraphBuilder:
 
     def _constant(self, element_type: int, shape: list[int], content: bytes) -> str:
         name = f"constant_{len(self._constants)}"
-        self._constants[name] = write_tensor(name, element_type, shape, content)
+        self._constants[name] = _write_tensor(name, element_type, shape, content)
         return name

@@ -37,7 +37,7 @@ _CASTS = split_words("static_cast dynamic_cast reinterpret_cast const_cast make_
 _MAX_PATH = 200
 
 
-def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
+def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """A smart pointer is what it leads to; numbers are nothing."""
     if node.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier"):
         return []
@@ -65,11 +65,11 @@ def _is_smart_pointer(writer: PathWriter, node: Node) -> bool:
 TYPES = TypeSyntax(
     generic={"template_type": "template_argument_list"},
     transparent={"type_descriptor": "type"},
-    read_special=special_type_values,
+    read_special=_special_type_values,
 )
 
 
-def unwrap_declarator(node: Node | None) -> tuple[Node | None, str]:
+def _unwrap_declarator(node: Node | None) -> tuple[Node | None, str]:
     """The name within a declarator, and how it is reached: "()" a function, "[]" a pointer or array."""
     kind = ""
     for _ in range(12):
@@ -88,8 +88,7 @@ def unwrap_declarator(node: Node | None) -> tuple[Node | None, str]:
     return None, kind
 
 
-def declarator_values(writer: PathWriter, type_node: Node | None, derivation: str) -> Values:
-    """What a declared name is worth."""
+def _declarator_values(writer: PathWriter, type_node: Node | None, derivation: str) -> Values:
     values = writer.values_of_type(type_node)
     if derivation == "[]":
         return [*values, *add_prefix("[]", [value for value in values if not value[0]])]
@@ -153,7 +152,7 @@ BUILTINS = split_words(
 _MAX_NAMESPACE_DEPTH = 12
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """`Circle.area`: namespaces are left out, of what is written before a name as well."""
     parts: list[str] = []
     for one in definition.scope:
@@ -228,7 +227,7 @@ def _read_typedef(builder: FactsBuilder, node: Node) -> None:
     around = builder.scope(node)
     around = "" if around in builder.type_names else around
     for declarator in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(declarator)
+        name, reached = _unwrap_declarator(declarator)
         text = builder.text(name)
         if not text or text == path:
             continue
@@ -254,13 +253,13 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
     if scope not in builder.type_names:
         return
     for declarator in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(declarator)
+        name, reached = _unwrap_declarator(declarator)
         if name is None or not (text := builder.text(name)).isidentifier():
             continue
         if reached != "()" or _is_function_pointer(builder, declarator):
             builder.add_definition(f"{scope}.{text}", "variable", node)
             builder.skip_reference(name)
-            builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=False)
+            builder.bind_declared(scope, text, _declarator_values(builder.writer, kind, reached), local=False)
         elif part_of(node, "default_value") is not None:  # "= 0": it has no body anywhere
             builder.add_definition(f"{scope}.{text}", "method", node)
 
@@ -289,9 +288,9 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
         if around is None or around.type in ("function_definition", "lambda_expression"):
             break
         around = around.parent if around.type.endswith("_declarator") else None
-    name, reached = unwrap_declarator(part_of(node, "declarator"))
+    name, reached = _unwrap_declarator(part_of(node, "declarator"))
     if around is not None and name is not None and name.type == "identifier":
-        values = declarator_values(builder.writer, part_of(node, "type"), reached)
+        values = _declarator_values(builder.writer, part_of(node, "type"), reached)
         builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
@@ -300,7 +299,7 @@ def _read_declaration(builder: FactsBuilder, node: Node) -> None:
     if not scope and _has_storage_class(builder, node, "extern"):
         return  # what it stands for is where it is defined
     for declarator in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(declarator)
+        name, reached = _unwrap_declarator(declarator)
         is_function = reached == "()" and not _is_function_pointer(builder, declarator)
         if name is None or name.type != "identifier" or is_function:
             continue
@@ -311,7 +310,7 @@ def _read_declaration(builder: FactsBuilder, node: Node) -> None:
             values = builder.writer.values(part_of(declarator, "value"))
             builder.bind_observed(scope, text, values, local=local)
         else:
-            builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=local)
+            builder.bind_declared(scope, text, _declarator_values(builder.writer, kind, reached), local=local)
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
@@ -326,12 +325,12 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    name, reached = unwrap_declarator(part_of(node, "declarator"))
+    name, reached = _unwrap_declarator(part_of(node, "declarator"))
     kind = part_of(node, "type")
     if name is None or name.type != "identifier":
         return
     if kind is not None and kind.type != "placeholder_type_specifier":
-        values = declarator_values(builder.writer, kind, reached)
+        values = _declarator_values(builder.writer, kind, reached)
         builder.bind_declared(builder.scope(node), builder.text(name), values)
     else:
         elements = element_values(builder.writer.values(part_of(node, "right")))
@@ -346,7 +345,7 @@ EXTRACTION = ExtractionRules(
         "field": _read_field, "enumerator": _read_enumerator, "parameter": _read_parameter,
         "declaration": _read_declaration, "assignment": _read_assignment, "loop": _read_loop,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, is_private=_is_static,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify, is_private=_is_static,
 )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ _CALLBACK_METHODS = split_words(
 )
 
 
-def lambda_argument_values(writer: PathWriter, node: Node) -> Values:
+def _lambda_argument_values(writer: PathWriter, node: Node) -> Values:
     """What a lambda is given by the method that it is an argument of."""
     call = node.parent.parent.parent if node.parent is not None and node.parent.parent is not None else None
     called = part_of(call, "function")
@@ -125,7 +125,7 @@ _SPECIAL_NAMES = {
 _NAMESPACES = ("namespace_declaration", "file_scoped_namespace_declaration")
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """A name within its namespace."""
     if definition.kind == "module":
         return ""
@@ -290,7 +290,7 @@ def _read_parameters(builder: FactsBuilder, node: Node) -> None:
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
     parameters = part_of(node, "parameters")
     if parameters is not None and parameters.type == "implicit_parameter":
-        handed = lambda_argument_values(builder.writer, node)
+        handed = _lambda_argument_values(builder.writer, node)
         builder.bind_observed(builder.scope(node), builder.text(parameters), handed)
 
 
@@ -339,7 +339,7 @@ EXTRACTION = ExtractionRules(
         "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "pattern": _read_pattern,
         "attribute": _read_attribute, "constructed": _read_constructor_call,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, finish=_read_namespaces,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify, finish=_read_namespaces,
 )  # fmt: skip
 
 

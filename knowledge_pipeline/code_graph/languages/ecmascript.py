@@ -50,7 +50,7 @@ _NAME_NODES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
 _PLACE_NODES = frozenset({"member_expression", "subscript_expression"})
 
 
-def bind_pattern(
+def _bind_pattern(
     builder: FactsBuilder, scope: str, target: Node, values: Values, *, declared: bool = False, depth: int = 0
 ) -> None:
     """Bind a target to values; the parts of a pattern to the parts of theirs."""
@@ -62,11 +62,10 @@ def bind_pattern(
         builder.bind_name(scope, path, values, declared=declared)
         return
     for part, inner in _iter_parts(builder, target, values):
-        bind_pattern(builder, scope, part, inner, declared=declared, depth=depth + 1)
+        _bind_pattern(builder, scope, part, inner, declared=declared, depth=depth + 1)
 
 
-def iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
-    """The names that a pattern declares."""
+def _iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
     if target.type in _NAME_NODES:
         yield target
         return
@@ -77,9 +76,9 @@ def iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
             continue
         if target.type in ("assignment_pattern", "object_assignment_pattern"):
             child = part_of(target, "left") or child
-            yield from iter_declared_names(child, depth + 1)
+            yield from _iter_declared_names(child, depth + 1)
             return
-        yield from iter_declared_names(child, depth + 1)
+        yield from _iter_declared_names(child, depth + 1)
 
 
 def _iter_parts(builder: FactsBuilder, target: Node, values: Values) -> Iterator[tuple[Node, Values]]:
@@ -126,13 +125,13 @@ _DEFINED_FUNCTION_NODES = split_words(
 )
 
 
-def read_function(builder: FactsBuilder, node: Node) -> None:
+def _read_function(builder: FactsBuilder, node: Node) -> None:
     """Bind a function's parameters, and its result if it is a definition."""
     body, parameters, single = (part_of(node, field) for field in ("body", "parameters", "parameter"))
     scope = builder.scope(parameters or body or node)
     if single is not None:
-        bind_pattern(builder, builder.scope(single), single, [])
-    is_known = is_definition(builder, node)
+        _bind_pattern(builder, builder.scope(single), single, [])
+    is_known = _is_definition(builder, node)
     builder.shared_state.setdefault("bodies", []).append((node.start_byte, node.end_byte, is_known))
     position = 0
     for parameter in children_of(parameters):
@@ -153,7 +152,7 @@ def read_function(builder: FactsBuilder, node: Node) -> None:
             builder.bind(scope, "@", "@()")
 
 
-def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Values, depth: int = 0) -> None:
+def _bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Values, depth: int = 0) -> None:
     """Give the parameters of a function, or of those in an object, what a declared type says."""
     function = unwrap_expression(argument)
     if function is None or depth > _MAX_OBJECTS:
@@ -164,12 +163,12 @@ def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Valu
             value = part_of(child, "value") if child.type == "pair" else child
             if key is not None and value is not None and key.type == "property_identifier":
                 inner = step_values(values, f".{builder.text(key)}")
-                bind_callback_parameters(builder, value, inner, depth + 1)
+                _bind_callback_parameters(builder, value, inner, depth + 1)
     elif function.type in _DEFINED_FUNCTION_NODES:
         scope = builder.scope(part_of(function, "body") or function)
         for position, child in enumerate(_iter_untyped_patterns(function)):
             if child is not None:
-                bind_pattern(builder, scope, child, step_values(values, f".@{position}"))
+                _bind_pattern(builder, scope, child, step_values(values, f".@{position}"))
 
 
 def _iter_untyped_patterns(function: Node) -> Iterator[Node | None]:
@@ -181,21 +180,21 @@ def _iter_untyped_patterns(function: Node) -> Iterator[Node | None]:
         yield None if typed else part_of(parameter, "pattern") or parameter
 
 
-def read_return(builder: FactsBuilder, node: Node) -> None:
+def _read_return(builder: FactsBuilder, node: Node) -> None:
     """What the function gives that a statement returns from, if it is a definition."""
     value = part_of(node, 0)
     if value is not None and _returns_from_definition(builder, node):
         builder.bind_all(builder.scope(node), "@()", builder.writer.values(value))
 
 
-def read_yield(builder: FactsBuilder, node: Node) -> None:
+def _read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives one by one."""
     values = builder.writer.values(part_of(node, 0))
     elements = iterated_values(values) if has_child(node, "*") else values
     builder.bind_all(builder.scope(node), "@()[]", elements)
 
 
-def is_definition(builder: FactsBuilder, node: Node) -> bool:
+def _is_definition(builder: FactsBuilder, node: Node) -> bool:
     """Whether a function has a name by which it is found."""
     spans = builder.shared_state.get("functions")
     if spans is None:  # of functions that are definitions, or the values of such
@@ -212,10 +211,10 @@ def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node
         pattern = part_of(pattern, 0) or pattern
     values = values_of_type(builder.writer, declared)
     if declared is not None:
-        bind_pattern(builder, scope, pattern, values, declared=True)
+        _bind_pattern(builder, scope, pattern, values, declared=True)
     value = part_of(node, "value")
     if value is not None or not values:
-        bind_pattern(builder, scope, pattern, builder.writer.values(value))
+        _bind_pattern(builder, scope, pattern, builder.writer.values(value))
     is_field = has_child(node, "accessibility_modifier", "readonly", "override_modifier")
     owner = parent_scope(scope)  # `constructor(private store: Store)` declares a field, too
     if is_field and pattern.type == "identifier" and owner in builder.type_names:
@@ -255,7 +254,7 @@ def _build_function_spans(bodies: list[tuple[int, int, bool]]) -> tuple[list[int
 _NAMES = frozenset({"identifier", "type_identifier", "member_expression", "nested_type_identifier"})
 
 
-def read_heritage(builder: FactsBuilder, node: Node) -> None:
+def _read_heritage(builder: FactsBuilder, node: Node) -> None:
     """`extends A.B<C> implements D`, of classes and interfaces."""
     scope = builder.scope(node)
     if node.type == "extends_type_clause":
@@ -278,7 +277,7 @@ def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: UseK
             builder.skip_reference(name_node)
 
 
-def read_super_call(builder: FactsBuilder, node: Node) -> None:
+def _read_super_call(builder: FactsBuilder, node: Node) -> None:
     """`super(…)` calls what the class extends."""
     around = builder.outline.innermost_definition(builder.syntax.start(node))
     while around is not None and around.kind not in TYPE_KINDS:
@@ -291,8 +290,7 @@ def read_super_call(builder: FactsBuilder, node: Node) -> None:
     builder.add_use("calls", builder.writer.path(base), node)
 
 
-def read_field(builder: FactsBuilder, node: Node) -> None:
-    """A field of a class."""
+def _read_field(builder: FactsBuilder, node: Node) -> None:
     name_node = part_of(node, "name") or part_of(node, "property")
     scope, name = builder.scope(node), to_segment(builder.text(name_node))
     declared, value = part_of(node, "type"), part_of(node, "value")
@@ -307,13 +305,13 @@ def read_field(builder: FactsBuilder, node: Node) -> None:
     builder.bind_all(scope, name, builder.writer.values(value))
 
 
-def read_type_name(builder: FactsBuilder, node: Node) -> None:
+def _read_type_name(builder: FactsBuilder, node: Node) -> None:
     """`bigint` is TypeScript's own, though its grammar takes it for a name."""
     if builder.writer.short_text(node, 7) == "bigint":
         builder.skip_reference(node)
 
 
-def read_property(builder: FactsBuilder, node: Node) -> None:
+def _read_property(builder: FactsBuilder, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
     name_node, scope = part_of(node, "name"), builder.scope(node)
     if name_node is None or not scope:
@@ -323,7 +321,7 @@ def read_property(builder: FactsBuilder, node: Node) -> None:
     builder.bind_all(scope, name, values_of_type(builder.writer, part_of(node, "type")), declared=True)
 
 
-def read_call_signature(builder: FactsBuilder, node: Node) -> None:
+def _read_call_signature(builder: FactsBuilder, node: Node) -> None:
     """What an interface says of its instances when they are called: `(store: Store): Rows`."""
     scope = builder.scope(node)
     if scope not in builder.type_names:
@@ -334,13 +332,13 @@ def read_call_signature(builder: FactsBuilder, node: Node) -> None:
         builder.bind(scope, suffix[1:], path, declared=True)
 
 
-def read_enum_member(builder: FactsBuilder, node: Node) -> None:
+def _read_enum_member(builder: FactsBuilder, node: Node) -> None:
     """A member of an enumeration."""
     scope = builder.scope(node)
     builder.add_definition(f"{scope}.{to_segment(builder.text(node))}", "variable", node)
 
 
-def read_type_alias(builder: FactsBuilder, node: Node) -> None:
+def _read_type_alias(builder: FactsBuilder, node: Node) -> None:
     """What a name for a type stands for; one for a type of an object is itself what has its members."""
     value, scope = part_of(node, "value"), builder.scope(node)
     if value is None or not scope:
@@ -353,7 +351,7 @@ def read_type_alias(builder: FactsBuilder, node: Node) -> None:
             builder.bind_all(scope, "@()", values_of_type(builder.writer, part), declared=True)
 
 
-def read_type_parameter(builder: FactsBuilder, node: Node) -> None:
+def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """A type's parameter is what it extends, as far as is known."""
     name_node, limit = part_of(node, "name"), part_of(node, "constraint")
     if name_node is None:
@@ -405,11 +403,11 @@ def _read_variable(builder: FactsBuilder, node: Node) -> None:
         if is_function:
             builder.bind_all(scope, "@()", called_values(values), declared=True)
         else:
-            bind_pattern(builder, scope, target, values, declared=True)
+            _bind_pattern(builder, scope, target, values, declared=True)
         if value is not None:
-            bind_callback_parameters(builder, value, values)
+            _bind_callback_parameters(builder, value, values)
     if value is not None and not is_function:
-        bind_pattern(builder, scope, target, builder.writer.values(value))
+        _bind_pattern(builder, scope, target, builder.writer.values(value))
         # a local object with functions of its own is a definition, for they are named after it
         literal = unwrap_expression(value)
         if not scope or target.type != "identifier" or literal is None or literal.type != "object":
@@ -418,7 +416,7 @@ def _read_variable(builder: FactsBuilder, node: Node) -> None:
         if any((child.start_byte, child.end_byte) in defined for child in literal.named_children):
             builder.add_definition(f"{scope}.{builder.text(target)}", "variable", target)
     elif value is None and declared is None:
-        bind_pattern(builder, scope, target, [])
+        _bind_pattern(builder, scope, target, [])
 
 
 def _read_global(builder: FactsBuilder, node: Node) -> None:
@@ -428,7 +426,7 @@ def _read_global(builder: FactsBuilder, node: Node) -> None:
     if find_required_module(builder, part_of(node, "value"))[0] is not None:
         return  # an import
     scope = builder.scope(target)
-    for declared_name in iter_declared_names(target):
+    for declared_name in _iter_declared_names(target):
         name = to_segment(builder.text(declared_name))
         builder.add_definition(f"{scope}.{name}" if scope else name, "variable", node)
 
@@ -447,7 +445,7 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
         builder.skip_reference(left)
     if read_export_assignment(builder, left, value) or defines:
         return
-    bind_pattern(builder, builder.scope(node), left, builder.writer.values(value))
+    _bind_pattern(builder, builder.scope(node), left, builder.writer.values(value))
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
@@ -457,7 +455,7 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
     sign = part_of(node, "operator")
     is_iteration = sign is not None and sign.type == "of"
     elements = iterated_values(builder.writer.values(right)) if is_iteration else []
-    bind_pattern(builder, builder.scope(node), left, elements)
+    _bind_pattern(builder, builder.scope(node), left, elements)
 
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
@@ -503,7 +501,7 @@ def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: 
     """What is called says with its types what it gives to functions that it is given."""
     for position, argument in enumerate(call_arguments[:MAX_PARAMETERS]):
         if argument.type in _CALLBACK_NODES and (path := builder.writer.path(callee)):
-            bind_callback_parameters(builder, argument, [("", f"{path}.@{position}")])
+            _bind_callback_parameters(builder, argument, [("", f"{path}.@{position}")])
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
@@ -515,19 +513,19 @@ def _bind_first_parameter(builder: FactsBuilder, function: Node, values: Values)
     target = part_of(function, "parameter") or part_of(part_of(function, "parameters"), 0)
     if target is None or part_of(target, "type") is not None:
         return
-    bind_pattern(builder, builder.scope(function), part_of(target, "pattern") or target, values)
+    _bind_pattern(builder, builder.scope(function), part_of(target, "pattern") or target, values)
 
 
 EXTRACTION = ExtractionRules(
     is_private=is_not_exported, expressions=EXPRESSIONS,
     handlers={
         "import": read_import, "export": read_export, "global": _read_global, "variable": _read_variable,
-        "assignment": _read_assignment, "loop": _read_loop, "function": read_function, "return": read_return,
-        "yield": read_yield, "heritage": read_heritage, "super": read_super_call, "field": read_field,
-        "property": read_property, "member": read_enum_member, "alias": read_type_alias,
-        "typename": read_type_name, "parameter": read_type_parameter, "decorator": _read_decorator,
-        "element": _read_jsx_element, "invoked": _read_call, "made": _read_new,
-        "signature": read_call_signature,
+        "assignment": _read_assignment, "loop": _read_loop, "function": _read_function,
+        "return": _read_return, "yield": _read_yield, "heritage": _read_heritage, "super": _read_super_call,
+        "field": _read_field, "property": _read_property, "member": _read_enum_member,
+        "alias": _read_type_alias, "typename": _read_type_name, "parameter": _read_type_parameter,
+        "decorator": _read_decorator, "element": _read_jsx_element, "invoked": _read_call,
+        "made": _read_new, "signature": _read_call_signature,
     },
     builtins=BUILTINS, qualify_within=qualify_within,
 )  # fmt: skip

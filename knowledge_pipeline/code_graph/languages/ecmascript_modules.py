@@ -237,7 +237,7 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
     if clause is None or clause.type == "import_attribute":
         _add_import(builder, node, module, "", "")
     elif clause.type == "import_require_clause":
-        add_module_import(builder, node, module, builder.text(clause.named_children[0]))
+        _add_module_import(builder, node, module, builder.text(clause.named_children[0]))
     else:
         for child in clause.named_children:
             _read_import_clause(builder, child, module)
@@ -315,7 +315,7 @@ def read_require_declaration(builder: FactsBuilder, target: Node, value: Node | 
     builder.shared_state.setdefault("taken", set()).add(_find_call_start(value, member))
     _add_import(builder, target, module, "", "")
     if target.type == "identifier" and not member:
-        add_module_import(builder, target, module, builder.text(target))
+        _add_module_import(builder, target, module, builder.text(target))
         return True
     names = map(partial(_names_in_pattern, builder), target.named_children)
     for name, local in [(member, builder.text(target))] if member else names:
@@ -343,7 +343,7 @@ def find_required_module(builder: FactsBuilder, value: Node | None) -> tuple[str
     return module, member
 
 
-def add_module_import(builder: FactsBuilder, node: Node, module: str, local: str) -> None:
+def _add_module_import(builder: FactsBuilder, node: Node, module: str, local: str) -> None:
     """A module as a value: its names, and what CommonJS makes of it."""
     _add_import(builder, node, module, "", local)
     _add_import(builder, node, module, _MODULE_EXPORTS, local)
@@ -353,7 +353,7 @@ def read_dynamic_import(builder: FactsBuilder, node: Node) -> None:
     """`require("./m")` and `import("./m")` within expressions."""
     module = imported_module(builder.writer, node)
     if module is not None and node.start_byte not in builder.shared_state.get("taken", ()):
-        add_module_import(builder, node, module, loaded_module_name(module))
+        _add_module_import(builder, node, module, loaded_module_name(module))
 
 
 def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bool:

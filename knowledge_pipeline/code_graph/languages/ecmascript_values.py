@@ -351,7 +351,7 @@ def _is_require(writer: PathWriter, node: Node) -> bool:
     )
 
 
-def rewrite_call(writer: PathWriter, node: Node) -> str | None:
+def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`require("./m")` as its module, `f.bind(x)` as `f`; None for other calls."""
     module = imported_module(writer, node)
     if module is not None:
@@ -508,5 +508,5 @@ EXPRESSIONS = ExpressionSyntax(
         ("as_expression", "satisfies_expression", "type_assertion"),
         lambda writer, node: own_value(_cast_values(writer, node)),
     ),
-    rewrite_call=rewrite_call,
+    rewrite_call=_rewrite_call,
 )  # fmt: skip

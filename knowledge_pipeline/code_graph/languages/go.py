@@ -151,7 +151,7 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
     return {"module": match[1]} if match else {}
 
 
-def find_package_folder(name: str, layout: Layout) -> str | None:
+def _find_package_folder(name: str, layout: Layout) -> str | None:
     """The folder of an imported package, "" for the source's own; None where it has none."""
     if name.startswith("."):
         return None
@@ -168,21 +168,20 @@ def find_package_folder(name: str, layout: Layout) -> str | None:
     return None if layout.get_or_build(_index_modules) else _find_folder_by_suffix(name, folders)
 
 
-def list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
-    """The files of a folder's package."""
+def _list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
     files = layout.get_or_build(_index_folders).get(folder, frozenset())
     return files if tests else frozenset(file for file in files if not file.endswith("_test.go"))
 
 
-def find_front_file(folder: str, layout: Layout) -> str | None:
+def _find_front_file(folder: str, layout: Layout) -> str | None:
     """The file that stands for a package: the one with its name, or `doc.go`, or the first."""
-    files = list_package_files(folder, layout, tests=False)
+    files = _list_package_files(folder, layout, tests=False)
     last = folder.rpartition("/")[2]
     candidates = [f"{folder}/{name}.go".lstrip("/") for name in (last, "doc")]
     return next((file for file in (*candidates, *sorted(files)) if file in files), None)
 
 
-def import_path_of(path: str, layout: Layout) -> str:
+def _import_path_of(path: str, layout: Layout) -> str:
     """The import path of a file's package; its folder where no module is around it."""
     folder = path.rpartition("/")[0]
     for module, root in layout.get_or_build(_index_modules):
@@ -192,7 +191,7 @@ def import_path_of(path: str, layout: Layout) -> str:
     return folder
 
 
-def guess_package_names(name: str) -> list[str]:
+def _guess_package_names(name: str) -> list[str]:
     """What a package may be called of which only the import path is known."""
     parts = [part for part in name.split("/") if part]
     if len(parts) > 1 and re.fullmatch(r"v\d+", parts[-1]):
@@ -242,7 +241,7 @@ def _read_import(builder: FactsBuilder, node: Node) -> None:
     if not module:
         return
     name = "*" if local == "." else ""
-    for local_name in {".": ["*"], "_": [""], "": guess_package_names(module) or [""]}.get(local, [local]):
+    for local_name in {".": ["*"], "_": [""], "": _guess_package_names(module) or [""]}.get(local, [local]):
         builder.imports.append(Import(module, name, local_name, node.start_point.row + 1))
 
 
@@ -482,17 +481,17 @@ class Go(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The package's folder, and the file that stands for it."""
-        folder = find_package_folder(name, layout)
+        folder = _find_package_folder(name, layout)
         if folder is None:
             return ()
-        front = find_front_file(folder, layout)
+        front = _find_front_file(folder, layout)
         return (f"{folder}/", front) if front else (f"{folder}/",)
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the package that define a name."""
         tests = path.endswith(f"/{TESTS_SUFFIX}")
         folder = path.removesuffix(TESTS_SUFFIX).removesuffix("/")
-        files = list_package_files(folder, layout, tests=tests)
+        files = _list_package_files(folder, layout, tests=tests)
         return tuple(sorted(files.intersection(layout.project.files_defining(name))))
 
     def is_standard_library(self, external: str) -> bool:
@@ -501,5 +500,5 @@ class Go(Language):
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`example.com/app/store.Store.Get`; the package for a file."""
-        package = import_path_of(path, layout)
+        package = _import_path_of(path, layout)
         return ".".join(part for part in (package, name) if part) or path

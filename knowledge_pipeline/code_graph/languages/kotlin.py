@@ -80,12 +80,12 @@ _COLLECTION_FACTORIES = split_words(
 )
 
 
-def find_type(node: Node) -> Node | None:
+def _find_type(node: Node) -> Node | None:
     """The type that stands after a name."""
     return next((child for child in node.named_children if child.type in TYPE_NODES), None)
 
 
-def find_receiver(function: Node) -> Node | None:
+def _find_receiver(function: Node) -> Node | None:
     """`Item` of `fun Item.heavy()`."""
     for child in function.children:
         if child.type in TYPE_NODES:
@@ -95,7 +95,7 @@ def find_receiver(function: Node) -> Node | None:
     return None
 
 
-def find_value(node: Node) -> Node | None:
+def _find_value(node: Node) -> Node | None:
     """What a property is given; of `by lazy { … }` the last expression."""
     delegate = first_of_type(node, "property_delegate")
     if delegate is None:
@@ -124,7 +124,7 @@ def _this_path(writer: PathWriter, node: Node) -> str | None:
         return f"{writer.text(label)}()"
     around = node.parent
     while around is not None and around.type not in ("class_body", "source_file"):
-        if around.type in ("function_declaration", "property_declaration") and find_receiver(around):
+        if around.type in ("function_declaration", "property_declaration") and _find_receiver(around):
             return "@receiver"
         around = around.parent
     return "@self"
@@ -136,11 +136,11 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     if text != "it":
         return text
     literal = ancestor_of_type(node, "lambda_literal")
-    values = lambda_argument_values(writer, literal) if literal is not None else []
+    values = _lambda_argument_values(writer, literal) if literal is not None else []
     return values[0][1] if values else text
 
 
-def lambda_argument_values(writer: PathWriter, literal: Node) -> Values:
+def _lambda_argument_values(writer: PathWriter, literal: Node) -> Values:
     """What a lambda is given by the function that it is an argument of."""
     call = literal.parent
     while call is not None and call.type in ("annotated_lambda", "value_argument", "value_arguments"):
@@ -192,7 +192,7 @@ _LOOP_HEADER_NODES = frozenset({"label", "variable_declaration", "multi_variable
 _RESULT_TYPES = ("user_type", "nullable_type", "function_type", "parenthesized_type")
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """What a companion object holds is a member of its class."""
     *around, last = definition.scope
     kept = [one for one in around if one.node.type != "companion_object"]
@@ -237,12 +237,12 @@ def _read_base(builder: FactsBuilder, node: Node) -> None:
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
     if part_of(node, "type") is not None:
-        builder.bind_result(builder.scope(node), find_type(node))
+        builder.bind_result(builder.scope(node), _find_type(node))
 
 
 def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """`T` stands for its bound."""
-    name, bound = part_of(node, 0), find_type(node)
+    name, bound = part_of(node, 0), _find_type(node)
     if name is not None and name.type == "identifier":
         builder.bind(builder.scope(node), builder.text(name), builder.writer.path(bound) or "")
 
@@ -262,7 +262,7 @@ def _read_function(builder: FactsBuilder, node: Node) -> None:
 
 
 def _bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
-    builder.bind_all(scope, "@receiver", builder.values_of_type(find_receiver(node)), declared=True)
+    builder.bind_all(scope, "@receiver", builder.values_of_type(_find_receiver(node)), declared=True)
 
 
 def _read_property(builder: FactsBuilder, node: Node) -> None:
@@ -271,7 +271,7 @@ def _read_property(builder: FactsBuilder, node: Node) -> None:
     declaration = first_of_type(node, "variable_declaration", "multi_variable_declaration")
     if declaration is None:
         return
-    value = find_value(node)
+    value = _find_value(node)
     if declaration.type == "multi_variable_declaration":
         path = builder.writer.path(value)
         for position, variable in enumerate(children_of_type(declaration, "variable_declaration"), start=1):
@@ -282,7 +282,7 @@ def _read_property(builder: FactsBuilder, node: Node) -> None:
     if scope.rpartition(".")[2] == name and any(children_of_type(node, "getter")):
         _bind_receiver(builder, scope, node)
         builder.bind(scope, "@", "@()")  # a property with a getter is read like a field
-        builder.bind_result(scope, find_type(declaration))
+        builder.bind_result(scope, _find_type(declaration))
         return
     owner = _owner_of(builder, scope, node)
     if owner is not None:
@@ -304,7 +304,7 @@ def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
 
 
 def _bind_variable(builder: FactsBuilder, scope: str, node: Node, values: Values, *, local: bool) -> None:
-    name, kind = builder.text(node.named_children[0]), find_type(node)
+    name, kind = builder.text(node.named_children[0]), _find_type(node)
     if kind is not None:
         builder.bind_declared(scope, name, builder.values_of_type(kind), local=local)
     else:
@@ -318,7 +318,7 @@ def _read_class_parameter(builder: FactsBuilder, node: Node) -> None:
     scope, name = builder.scope(node), first_of_type(node, "identifier")
     if name is None:
         return
-    text, values = builder.text(name), builder.values_of_type(find_type(node))
+    text, values = builder.text(name), builder.values_of_type(_find_type(node))
     builder.bind_declared(scope, text, values, local=False)
     if has_child(node, "val", "var"):
         builder.add_definition(f"{scope}.{text}", "variable", node)
@@ -335,14 +335,14 @@ def _read_parameters(builder: FactsBuilder, node: Node) -> None:
             continue
         name = part_of(child, 0)
         if child.type == "parameter" and name is not None:
-            values = builder.values_of_type(find_type(child))
+            values = builder.values_of_type(_find_type(child))
             builder.bind_declared(scope, builder.text(name), add_prefix("[]", values) if many else values)
         many = False
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
     parameters = list(children_of_type(first_of_type(node, "lambda_parameters"), "variable_declaration"))
-    handed = lambda_argument_values(builder.writer, node) if len(parameters) == 1 else []
+    handed = _lambda_argument_values(builder.writer, node) if len(parameters) == 1 else []
     for parameter in parameters:
         _bind_variable(builder, builder.scope(node), parameter, handed, local=True)
 
@@ -362,7 +362,7 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
 def _read_catch(builder: FactsBuilder, node: Node) -> None:
     name = part_of(node, 0)
     if name is not None and name.type == "identifier":
-        values = builder.values_of_type(find_type(node))
+        values = builder.values_of_type(_find_type(node))
         builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
@@ -401,7 +401,7 @@ EXTRACTION = ExtractionRules(
         "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "catch": _read_catch,
         "check": _read_type_check, "subject": _read_when_subject,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify,
 )  # fmt: skip
 
 

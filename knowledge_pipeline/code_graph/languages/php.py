@@ -41,12 +41,12 @@ _PLACE_NODES = split_words("member_access_expression scoped_property_access_expr
 _NAME_NODES = split_words("name qualified_name relative_scope namespace_name variable_name")
 
 
-def to_dotted(text: str) -> str:
+def _to_dotted(text: str) -> str:
     """`\\App\\Store` as `App.Store`."""
     return ".".join(part.strip() for part in text.split("\\") if part.strip())
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """Names of the definitions around, without namespaces."""
     return ".".join(one.name.replace("\\", "") for one in definition.scope if one.kind != "module")
 
@@ -64,7 +64,7 @@ _TYPES = TypeSyntax(
 
 
 def _qualified_path(writer: PathWriter, node: Node) -> str | None:
-    return to_dotted(writer.short_text(node, 160)) or None
+    return _to_dotted(writer.short_text(node, 160)) or None
 
 
 def _new_path(writer: PathWriter, node: Node) -> str | None:
@@ -114,7 +114,7 @@ EXPRESSIONS = ExpressionSyntax(
 
 
 def _read_namespace(builder: FactsBuilder, node: Node) -> None:
-    module = to_dotted(builder.text(part_of(node, "name")))
+    module = _to_dotted(builder.text(part_of(node, "name")))
     namespaces = builder.settings.get("namespaces", "").split()
     if module and module not in namespaces:
         builder.settings["namespaces"] = " ".join([*namespaces, module])
@@ -122,9 +122,9 @@ def _read_namespace(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_import(builder: FactsBuilder, node: Node) -> None:
-    prefix = to_dotted(builder.text(first_of_type(node, "namespace_name")))
+    prefix = _to_dotted(builder.text(first_of_type(node, "namespace_name")))
     for clause in children_of_type(part_of(node, "body") or node, "namespace_use_clause"):
-        imported = to_dotted(builder.text(first_of_type(clause, "qualified_name", "name", "namespace_name")))
+        imported = _to_dotted(builder.text(first_of_type(clause, "qualified_name", "name", "namespace_name")))
         module, _, name = ".".join(part for part in (prefix, imported) if part).rpartition(".")
         local = builder.text(part_of(clause, "alias")) or name
         if name:
@@ -221,7 +221,7 @@ EXTRACTION = ExtractionRules(
         "parameter": _read_parameter, "caught": _read_catch, "assignment": _read_assignment,
         "loop": _read_loop, "new": _read_new, "return": _read_return,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify,
 )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ _PROPERTY_DECORATORS = split_words("property cached_property hybrid_property abs
 _CONTEXT_MANAGERS = {"contextmanager": "__enter__", "asynccontextmanager": "__aenter__"}
 
 
-def bind_annotation(
+def _bind_annotation(
     builder: FactsBuilder, scope: str, path: str | None, annotation: Node, prefix: str = ""
 ) -> None:
     """Bind a path to what an annotation promises, or to something unknown."""
@@ -42,14 +42,14 @@ def bind_annotation(
     builder.bind_name(scope, path, values, declared=True)
 
 
-def read_definition(builder: FactsBuilder, node: Node) -> None:
+def _read_definition(builder: FactsBuilder, node: Node) -> None:
     """Parameters, receiver and declared result of a function, and what its decorators make of it."""
     parameters = part_of(node, "parameters")
     if parameters is None or not parameters.parent:
         return
     scope = builder.scope(parameters)
-    marks = set(iter_decorators(builder, node))
-    names = list(bind_parameters(builder, scope, parameters))
+    marks = set(_iter_decorators(builder, node))
+    names = list(_bind_parameters(builder, scope, parameters))
     if parent_scope(scope) in builder.type_names and "staticmethod" not in marks and names:
         is_class = "classmethod" in marks or scope.endswith((".__new__", ".__init_subclass__"))
         builder.bind(scope, names[0], "@class" if is_class else "@self", declared=True)
@@ -61,7 +61,7 @@ def read_definition(builder: FactsBuilder, node: Node) -> None:
         builder.bind(scope, f"@().{_CONTEXT_MANAGERS[mark]}()", "@()[]")
 
 
-def iter_decorators(builder: FactsBuilder, node: Node) -> Iterator[str]:
+def _iter_decorators(builder: FactsBuilder, node: Node) -> Iterator[str]:
     """Last names of a definition's decorators."""
     parent = node.parent
     if parent is None or parent.type != "decorated_definition":
@@ -72,7 +72,7 @@ def iter_decorators(builder: FactsBuilder, node: Node) -> Iterator[str]:
             yield match[0].rpartition(".")[2] if match else ""
 
 
-def bind_parameters(builder: FactsBuilder, scope: str, parameters: Node) -> Iterator[str]:
+def _bind_parameters(builder: FactsBuilder, scope: str, parameters: Node) -> Iterator[str]:
     """Bind parameters to what their types and defaults promise; give their names."""
     for child in parameters.named_children:
         name_node = part_of(child, "name") or (
@@ -86,22 +86,20 @@ def bind_parameters(builder: FactsBuilder, scope: str, parameters: Node) -> Iter
         builder.skip_reference(part_of(name_node, 0) or name_node)
         declared = part_of(child, "type")
         if declared is not None:
-            bind_annotation(builder, scope, name, declared, suffix)
+            _bind_annotation(builder, scope, name, declared, suffix)
         builder.bind_name(scope, name, builder.writer.values(part_of(child, "value")))
         yield name
 
 
-def read_lambda(builder: FactsBuilder, node: Node) -> None:
-    """The parameters of a lambda."""
-    list(bind_parameters(builder, builder.scope(node), node))
+def _read_lambda(builder: FactsBuilder, node: Node) -> None:
+    list(_bind_parameters(builder, builder.scope(node), node))
 
 
-def read_return(builder: FactsBuilder, node: Node) -> None:
-    """What a function gives."""
+def _read_return(builder: FactsBuilder, node: Node) -> None:
     builder.bind_all(builder.scope(node), "@()", builder.writer.values(part_of(node, 0)))
 
 
-def read_yield(builder: FactsBuilder, node: Node) -> None:
+def _read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives when it is iterated."""
     values = builder.writer.values(part_of(node, 0))
     elements = iterated_values(values) if has_child(node, "from") else values
@@ -124,7 +122,7 @@ class OpenParameters:
     untyped: frozenset[str]  # those without a declared type
 
 
-def bind_call_arguments(builder: FactsBuilder, captures: Captures) -> None:
+def _bind_call_arguments(builder: FactsBuilder, captures: Captures) -> None:
     """Bind parameters to the arguments of calls, and of decorators to what they decorate."""
     signatures = dict(_iter_signatures(builder, captures.get("def", ())))
     for node in captures.get("decorator", ()):
@@ -148,7 +146,7 @@ def _iter_signatures(
         if parameters is None or not parameters.named_child_count:
             continue
         scope = builder.scope(parameters)
-        bound = parent_scope(scope) in builder.type_names and "staticmethod" not in iter_decorators(
+        bound = parent_scope(scope) in builder.type_names and "staticmethod" not in _iter_decorators(
             builder, node
         )
         names: list[str] = []
@@ -291,7 +289,7 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
     scope, right = builder.scope(node), part_of(node, "right") or part_of(node, "value")
     declared = part_of(node, "type")
     if declared is not None:
-        bind_annotation(builder, scope, builder.writer.path(left), declared)
+        _bind_annotation(builder, scope, builder.writer.path(left), declared)
     if node.type == "assignment":
         _define_variables(builder, scope, left, node)
     if right is not None or declared is None:
@@ -426,7 +424,7 @@ def _read_quoted_annotation(builder: FactsBuilder, node: Node) -> None:
 
 def _finish(builder: FactsBuilder, captures: Captures) -> None:
     """What `__all__` lists is handed on; what calls give to functions of the file becomes known."""
-    bind_call_arguments(builder, captures)
+    _bind_call_arguments(builder, captures)
     names = builder.settings.get("__all__", "").split()
     builder.imports[:] = [
         imported._replace(exported=True) if not imported.scope and imported.local in names else imported
@@ -437,10 +435,10 @@ def _finish(builder: FactsBuilder, captures: Captures) -> None:
 EXTRACTION = ExtractionRules(
     is_private=is_underscored, expressions=EXPRESSIONS,
     handlers={
-        "import": _read_import, "from": _read_from_import, "outer": _read_outer_names, "def": read_definition,
-        "type": _read_class, "decorator": _read_decorator, "assignment": _read_assignment, "loop": _read_loop,
-        "alias": _read_alias, "lambda": read_lambda, "return": read_return, "yield": read_yield,
-        "call": _read_call, "string": _read_quoted_annotation,
+        "import": _read_import, "from": _read_from_import, "outer": _read_outer_names,
+        "def": _read_definition, "type": _read_class, "decorator": _read_decorator,
+        "assignment": _read_assignment, "loop": _read_loop, "alias": _read_alias, "lambda": _read_lambda,
+        "return": _read_return, "yield": _read_yield, "call": _read_call, "string": _read_quoted_annotation,
     },
     builtins=BUILTINS, finish=_finish,
 )  # fmt: skip

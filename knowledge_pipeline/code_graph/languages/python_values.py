@@ -178,7 +178,7 @@ def _find_keyword_argument(writer: PathWriter, node: Node, name: str) -> Node | 
     return None
 
 
-def rewrite_call(writer: PathWriter, node: Node) -> str | None:
+def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`getattr(x, "y")` as `x.y`, `cast(T, x)` as `T()`, `next(x)` as `x[]`; None for other calls."""
     name, arguments = writer.short_text(part_of(node, "function"), 40), _list_arguments(node)
     if name in _PASS_THROUGH_CALLS and arguments:
@@ -274,5 +274,5 @@ EXPRESSIONS = ExpressionSyntax(
         "generator_expression": _comprehension_values, "dictionary_comprehension": _comprehension_values,
         "lambda": lambda writer, node: add_prefix("()", writer.values(part_of(node, "body"))),
     },
-    rewrite_call=rewrite_call,
+    rewrite_call=_rewrite_call,
 )  # fmt: skip

@@ -40,10 +40,10 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
     return crates | ({"lib": root} if isinstance(root, str) else {})
 
 
-def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+def _find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     """The file that a module's path means in a file."""
     first, *rest = name.split(".")
-    (folder, root), at = locate_module(path, layout)
+    (folder, root), at = _locate_module(path, layout)
     if first == "crate":
         return _find_module_file(folder, root, rest, layout)
     if first in ("self", "super"):
@@ -58,19 +58,19 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     return _find_module_file(*other, rest, layout) if other else ()
 
 
-def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
+def _module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
     """The name of a file's crate, and the path of its module."""
-    (_, root), at = locate_module(path, layout)
-    manifest = f"{find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
+    (_, root), at = _locate_module(path, layout)
+    manifest = f"{_find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
     exists = manifest in layout.paths
     name = layout.facts(manifest).settings.get("crate", "crate") if exists else "crate"
     stem = root.rpartition("/")[2].removesuffix(".rs")
     return name if stem in ("lib", "main", "mod", "") else f"{name}::{stem}", at
 
 
-def locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
+def _locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
     """The crate of a file, and the path of the module that it is."""
-    package = find_crate_folder(path, layout)
+    package = _find_crate_folder(path, layout)
     inner = path[len(package) :].lstrip("/")
     for own in _CRATE_PER_FILE_FOLDERS:
         if inner.startswith(f"{own}/"):
@@ -101,8 +101,7 @@ def _find_module_file(folder: str, root: str, segments: list[str], layout: Layou
     return tuple(file for file in (f"{stem}.rs", f"{stem}/mod.rs") if file in layout.paths)[:1]
 
 
-def find_crate_folder(path: str, layout: Layout) -> str:
-    """The folder of the package that a file is of."""
+def _find_crate_folder(path: str, layout: Layout) -> str:
     folders = layout.get_or_build(_list_package_folders)
     return next((folder for folder in iter_folders(path.rpartition("/")[0]) if folder in folders), "")
 
@@ -179,7 +178,7 @@ class Rust(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file of `crate.a.b`, `self.b`, `super.b`, another crate's, or one below the file."""
-        return find_module_files(name, path, layout)
+        return _find_module_files(name, path, layout)
 
     def submodule_name(self, name: str) -> str:
         """A module in a file of its own."""
@@ -187,16 +186,12 @@ class Rust(Language):
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the crate that define a member; a macro is seen in all files, without import."""
-        if not path.startswith("crate of "):
-            is_macro = name[:1].islower() and name not in BUILTINS
-            files = layout.project.files_defining(name) if is_macro else ()
-            home = find_crate_folder(path, layout)
-        else:
-            files = layout.project.files_defining(name)
-            home = find_crate_folder(path.removeprefix("crate of "), layout)
-        return tuple(
-            sorted(file for file in files if file.endswith(".rs") and find_crate_folder(file, layout) == home)
-        )
+        is_macro = name[:1].islower() and name not in BUILTINS
+        if not (is_macro or path.startswith("crate of ")):
+            return ()
+        home = _find_crate_folder(path.removeprefix("crate of "), layout)
+        files = (file for file in layout.project.files_defining(name) if file.endswith(".rs"))
+        return tuple(sorted(file for file in files if _find_crate_folder(file, layout) == home))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`std::fmt::Display`; nothing for what the crate itself should have."""
@@ -220,5 +215,5 @@ class Rust(Language):
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`shop::store::Store::get`."""
-        crate, module = module_path_of(path, layout)
+        crate, module = _module_path_of(path, layout)
         return "::".join(part for part in (crate, *module, *name.split(".")) if part) or path

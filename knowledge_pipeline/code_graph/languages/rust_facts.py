@@ -40,7 +40,7 @@ _TRANSPARENT_TYPES = split_words(
 _MAX_PATH = 160
 
 
-def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
+def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """`Box<T>` is its `T`, `Result<T, E>` holds `T`, a tuple has places."""
     if node.type == "tuple_type":
         return tuple_values(writer.values_of_type(child, depth + 1) for child in node.named_children)
@@ -61,11 +61,11 @@ TYPES = TypeSyntax(
         "reference_type": "type", "pointer_type": "type", "dynamic_type": "trait", "abstract_type": "trait",
         "bounded_type": 0,
     },
-    functions={"function_type": "return_type"}, read_special=special_type_values,
+    functions={"function_type": "return_type"}, read_special=_special_type_values,
 )  # fmt: skip
 
 
-def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: str) -> str:
+def _absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: str) -> str:
     """A path with `self` and `super` as the file sees them, whatever modules are written within it."""
     if parts[0] not in ("self", "super"):
         return ".".join(parts)
@@ -85,7 +85,7 @@ def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: s
 
 def _scoped_path(writer: PathWriter, node: Node) -> str | None:
     parts = split_scoped_name(writer.short_text(node, _MAX_PATH + 1))
-    return absolute_path(node, parts, writer, "@file") if parts else None
+    return _absolute_path(node, parts, writer, "@file") if parts else None
 
 
 def _closure_values(writer: PathWriter, node: Node) -> Iterator[Value]:
@@ -129,7 +129,7 @@ _TRANSPARENT_NODES = split_words("ref_pattern mut_pattern reference_pattern matc
 _MAX_DEPTH = 8
 
 
-def bind_pattern(
+def _bind_pattern(
     builder: FactsBuilder, node: Node | None, values: Values, *, declared: bool = False, depth: int = 0
 ) -> None:
     """Give the names of a pattern what the value's parts are."""
@@ -148,23 +148,23 @@ def bind_pattern(
             builder.bind_observed(scope, name, [value for value in values if first_segment(value[1]) != name])
     elif kind in _TRANSPARENT_NODES:
         inner = [child for child in node.named_children if child.type != "mutable_specifier"]
-        bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
+        _bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
     elif kind == "tuple_pattern":
         for position, part in enumerate(node.named_children):
             part_values = values_at(values, f"[{position}]")
-            bind_pattern(builder, part, part_values, declared=declared, depth=depth + 1)
+            _bind_pattern(builder, part, part_values, declared=declared, depth=depth + 1)
     elif kind == "tuple_struct_pattern":
         of = builder.writer.path(part_of(node, "type"))
         inner = element_values(values) if of in _WRAPPER_VARIANTS else []
         for part in node.named_children[1:]:
-            bind_pattern(builder, part, inner, declared=declared, depth=depth + 1)
+            _bind_pattern(builder, part, inner, declared=declared, depth=depth + 1)
     elif kind == "struct_pattern":
         _bind_fields(builder, node, depth)
     elif kind == "or_pattern":
         for part in node.named_children:
-            bind_pattern(builder, part, values, declared=declared, depth=depth + 1)
+            _bind_pattern(builder, part, values, declared=declared, depth=depth + 1)
     elif kind == "captured_pattern":
-        bind_pattern(builder, part_of(node, 0), values, declared=declared, depth=depth + 1)
+        _bind_pattern(builder, part_of(node, 0), values, declared=declared, depth=depth + 1)
 
 
 def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
@@ -175,10 +175,10 @@ def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
         if name is None:
             continue
         values = [("", f"{of}().{builder.text(name)}")] if of else []
-        bind_pattern(builder, part_of(child, "pattern") or name, values, depth=depth + 1)
+        _bind_pattern(builder, part_of(child, "pattern") or name, values, depth=depth + 1)
 
 
-def read_import(builder: FactsBuilder, node: Node) -> None:
+def _read_import(builder: FactsBuilder, node: Node) -> None:
     """What a `use` takes, each of a group by itself; another crate."""
     exported = any(children_of_type(node, "visibility_modifier"))
     scope, line = builder.scope(node), node.start_point.row + 1
@@ -190,7 +190,7 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
     for parts, local in _iter_use_paths(builder, part_of(node, "argument"), [], 0):
         if parts[0][:1].isupper():
             parts = ["self", *parts]
-        path = absolute_path(node, parts, builder.writer, "self")
+        path = _absolute_path(node, parts, builder.writer, "self")
         module, _, name = path.rpartition(".")
         if not module:
             module, name = name, ""
@@ -230,12 +230,12 @@ _USE_NODES = (
 )  # fmt: skip
 
 
-def read_module(builder: FactsBuilder, node: Node) -> None:
+def _read_module(builder: FactsBuilder, node: Node) -> None:
     """`mod a;` is another file."""
     name = part_of(node, "name")
     if name is None or part_of(node, "body") is not None:
         return
-    path = absolute_path(node, ["self", builder.text(name)], builder.writer, "self")
+    path = _absolute_path(node, ["self", builder.text(name)], builder.writer, "self")
     exported = any(children_of_type(node, "visibility_modifier"))
     scope, line = builder.scope(node).rpartition(".")[0], node.start_point.row + 1
     builder.imports.append(Import(path, "", builder.text(name), line, scope, exported))
@@ -261,7 +261,7 @@ _CALLBACK_METHODS = split_words(
 )
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """Names of the definitions around; an `impl` goes by the last name of its type."""
     return ".".join(_simple_name(one) for one in definition.scope)
 
@@ -346,7 +346,7 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
     values = builder.values_of_type(part_of(node, "type"))
     around = node.parent.parent if node.parent is not None else None
     if around is not None and around.type != "function_type":
-        bind_pattern(builder, part_of(node, "pattern"), values, declared=True)
+        _bind_pattern(builder, part_of(node, "pattern"), values, declared=True)
 
 
 def _read_closure(builder: FactsBuilder, node: Node) -> None:
@@ -357,24 +357,24 @@ def _read_closure(builder: FactsBuilder, node: Node) -> None:
         handed = builder.writer.handed_values(owner, method, _CALLBACK_METHODS)
     for parameter in children_of(part_of(node, "parameters")):
         if parameter.type != "parameter":
-            bind_pattern(builder, parameter, handed)
+            _bind_pattern(builder, parameter, handed)
 
 
 def _read_let(builder: FactsBuilder, node: Node) -> None:
     kind, value = part_of(node, "type"), part_of(node, "value")
     values = builder.values_of_type(kind) if kind is not None else builder.writer.values(value)
-    bind_pattern(builder, part_of(node, "pattern"), values, declared=kind is not None)
+    _bind_pattern(builder, part_of(node, "pattern"), values, declared=kind is not None)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
     elements = element_values(builder.writer.values(part_of(node, "value")))
-    bind_pattern(builder, part_of(node, "pattern"), elements)
+    _bind_pattern(builder, part_of(node, "pattern"), elements)
 
 
 def _read_match(builder: FactsBuilder, node: Node) -> None:
     values = builder.writer.values(part_of(node, "value"))
     for arm in children_of_type(part_of(node, "body"), "match_arm"):
-        bind_pattern(builder, part_of(arm, "pattern"), values)
+        _bind_pattern(builder, part_of(arm, "pattern"), values)
 
 
 def _read_struct_literal(builder: FactsBuilder, node: Node) -> None:
@@ -429,7 +429,7 @@ def _add_crate_imports(builder: FactsBuilder, captures: Captures) -> None:
 EXTRACTION = ExtractionRules(
     is_private=lacks_pub, expressions=EXPRESSIONS,
     handlers={
-        "import": read_import, "module": read_module, "impl": _read_impl, "trait": _read_trait,
+        "import": _read_import, "module": _read_module, "impl": _read_impl, "trait": _read_trait,
         "function": lambda builder, node: builder.bind_result(
             builder.scope(node), part_of(node, "return_type")
         ),
@@ -439,6 +439,6 @@ EXTRACTION = ExtractionRules(
         "closure": _read_closure, "let": _read_let, "loop": _read_loop, "match": _read_match,
         "literal": _read_struct_literal, "macro": _read_macro, "tokens": _read_macro_tokens,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, type_part_kinds=frozenset({"impl"}),
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify, type_part_kinds=frozenset({"impl"}),
     finish=_add_crate_imports,
 )  # fmt: skip

@@ -72,11 +72,11 @@ def _wildcard_path(writer: PathWriter, node: Node) -> str | None:
     around, inner = node.parent, node
     while around is not None and around.type != "arguments":
         around, inner = around.parent, around
-    values = lambda_argument_values(writer, inner)
+    values = _lambda_argument_values(writer, inner)
     return values[0][1] if values else None
 
 
-def lambda_argument_values(writer: PathWriter, argument: Node) -> Values:
+def _lambda_argument_values(writer: PathWriter, argument: Node) -> Values:
     """What a function that is an argument is given by the one that it is handed to."""
     call = argument.parent
     while call is not None and call.type in ("arguments", "block", "case_block", "case_clause"):
@@ -133,7 +133,7 @@ _BODIES = frozenset({"template_body", "enum_body", "with_template_body"})
 _MAX_IMPORT_CHARS = 4_000
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """What an extension holds belongs to what it is in."""
     if definition.kind == "extension":
         return ""
@@ -281,7 +281,7 @@ def _read_lambda(builder: FactsBuilder, node: Node) -> None:
         if kind is not None:
             builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind))
         else:
-            handed = lambda_argument_values(builder.writer, node) if len(bindings) == 1 else []
+            handed = _lambda_argument_values(builder.writer, node) if len(bindings) == 1 else []
             builder.bind_observed(scope, builder.text(name), handed)
 
 
@@ -311,7 +311,7 @@ EXTRACTION = ExtractionRules(
         ),
         "enumerator": _read_enumerator, "pattern": _read_pattern,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify,
 )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
     return folders
 
 
-def find_module_folder(path: str, layout: Layout) -> str:
+def _find_module_folder(path: str, layout: Layout) -> str:
     """The folder of the module that a file is of; "" for all files that are of none."""
     for folder, _ in layout.get_or_build(_list_targets):
         if path.startswith(f"{folder}/") or not folder:
@@ -57,8 +57,7 @@ def find_module_folder(path: str, layout: Layout) -> str:
     return "/".join(parts[: min(at + 2, len(parts) - 1)])
 
 
-def module_name_of(root: str, layout: Layout) -> str:
-    """The name of the module in a folder."""
+def _module_name_of(root: str, layout: Layout) -> str:
     return next(
         (name for folder, name in layout.get_or_build(_list_targets) if folder == root),
         root.rpartition("/")[2],
@@ -79,8 +78,8 @@ def _list_targets(layout: Layout) -> Values:
 def _index_modules(layout: Layout) -> dict[str, tuple[str, ...]]:
     modules: dict[str, set[str]] = {}
     for path in layout.paths:
-        if path.endswith(".swift") and (root := find_module_folder(path, layout)):
-            modules.setdefault(module_name_of(root, layout), set()).add(root)
+        if path.endswith(".swift") and (root := _find_module_folder(path, layout)):
+            modules.setdefault(_module_name_of(root, layout), set()).add(root)
     return {name: tuple(sorted(roots)) for name, roots in modules.items()}
 
 
@@ -145,7 +144,7 @@ _FUNCTION_NODES = frozenset(
 )
 
 
-def expected_path(writer: PathWriter, node: Node) -> str | None:
+def _expected_path(writer: PathWriter, node: Node) -> str | None:
     """A path that is worth what is expected where a node stands."""
     inner = node
     for _ in range(_MAX_UP):
@@ -288,7 +287,7 @@ def _implicit_member_path(writer: PathWriter, node: Node) -> str | None:
     target = part_of(node, "target")
     if writer.text(node)[:1] != ".":
         return writer.path(target)
-    of, name = (expected_path(writer, node) or "").removesuffix("()"), writer.text(target)
+    of, name = (_expected_path(writer, node) or "").removesuffix("()"), writer.text(target)
     if not of or not name:
         return None
     return of if name == "init" else f"{of}.{name}"
@@ -300,7 +299,7 @@ def _tuple_path(writer: PathWriter, node: Node) -> str | None:
     return writer.path(values[0]) if len(values) == 1 else None
 
 
-def is_call(node: Node) -> bool:
+def _is_call(node: Node) -> bool:
     """Whether a call is one: `rows[0]` is not."""
     argument = part_of(first_of_type(node, "call_suffix"), 0)
     return argument is None or argument.type != "value_arguments" or argument.children[0].type != "["
@@ -309,7 +308,7 @@ def is_call(node: Node) -> bool:
 def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`rows[0]` as an element; what a closure gives that is called where it stands."""
     called = part_of(node, 0)
-    if not is_call(node):
+    if not _is_call(node):
         path = writer.path(called)
         return f"{path}[]" if path else None
     if called is not None and called.type == "lambda_literal":
@@ -376,7 +375,7 @@ EXPRESSIONS = ExpressionSyntax(
         "navigation_expression": _navigation_path, "prefix_expression": _implicit_member_path,
         "tuple_expression": _tuple_path,
     },
-    rewrite_call=_rewrite_call, is_call=is_call, types=TYPES,
+    rewrite_call=_rewrite_call, is_call=_is_call, types=TYPES,
 )  # fmt: skip
 
 
@@ -440,8 +439,8 @@ class Swift(Language):
         files = (file for file in layout.project.files_defining(name) if file.endswith(".swift"))
         if path.startswith(_MEMBERS_PREFIX):
             return tuple(sorted(files))
-        root = path.rstrip("/") if path.endswith("/") else find_module_folder(path, layout)
-        return tuple(sorted(file for file in files if find_module_folder(file, layout) == root))
+        root = path.rstrip("/") if path.endswith("/") else _find_module_folder(path, layout)
+        return tuple(sorted(file for file in files if _find_module_folder(file, layout) == root))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`Foundation.URL`; the module itself for all that is in it."""
@@ -453,5 +452,5 @@ class Swift(Language):
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`Shop.Store.get`; the path for a file."""
-        module = module_name_of(find_module_folder(path, layout), layout)
+        module = _module_name_of(_find_module_folder(path, layout), layout)
         return ".".join(part for part in (module, name) if part) if name else path

@@ -33,7 +33,7 @@ from knowledge_pipeline.syntax.outline import OutlineDefinition
 _MAX_DEPTH = 8
 
 
-def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, depth: int = 0) -> None:
+def _bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, depth: int = 0) -> None:
     """Bind the names of a pattern to parts of what it is matched with."""
     if depth > _MAX_DEPTH:
         return
@@ -59,10 +59,10 @@ def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, 
     for name in _iter_bound_names(node, depth):
         _bind_name(builder, scope, name, values)
     for at, name in enumerate(inner):
-        bind_pattern(builder, scope, name, _values_at_place(values, at, len(inner)), depth + 1)
+        _bind_pattern(builder, scope, name, _values_at_place(values, at, len(inner)), depth + 1)
 
 
-def read_conditions(builder: FactsBuilder, node: Node) -> None:
+def _read_conditions(builder: FactsBuilder, node: Node) -> None:
     """`if let x = y`, `guard case let .found(x) = y`, `while let …`."""
     scope = builder.scope(node)
     waiting: list[Node] = []
@@ -82,17 +82,16 @@ def read_conditions(builder: FactsBuilder, node: Node) -> None:
             waiting, declared = [], None
 
 
-def read_switch(builder: FactsBuilder, node: Node) -> None:
-    """The patterns of a `switch`."""
+def _read_switch(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     values = builder.writer.values(part_of(node, "expr"))
     for entry in children_of_type(node, "switch_entry"):
         for alternative in children_of_type(entry, "switch_pattern"):
             for pattern in children_of_type(alternative, "pattern"):
-                bind_pattern(builder, scope, pattern, values)
+                _bind_pattern(builder, scope, pattern, values)
 
 
-def read_loop(builder: FactsBuilder, node: Node) -> None:
+def _read_loop(builder: FactsBuilder, node: Node) -> None:
     """`for item in items`, `for (key, value) in table`."""
     item, scope = part_of(node, "item"), builder.scope(node)
     if item is None:
@@ -100,19 +99,19 @@ def read_loop(builder: FactsBuilder, node: Node) -> None:
     elements = element_values(builder.writer.values(part_of(node, "collection")))
     inner = list(children_of_type(item, "pattern"))
     if len(inner) == 2 and _find_case_name(item) is None and part_of(item, "name") is None:
-        bind_pattern(builder, scope, inner[0], [], 1)
-        bind_pattern(builder, scope, inner[1], elements, 1)  # the value of a dictionary, or after a number
+        _bind_pattern(builder, scope, inner[0], [], 1)
+        _bind_pattern(builder, scope, inner[1], elements, 1)  # the value of a dictionary, or after a number
         return
-    bind_pattern(builder, scope, item, elements)
+    _bind_pattern(builder, scope, item, elements)
 
 
-def read_catch(builder: FactsBuilder, node: Node) -> None:
+def _read_catch(builder: FactsBuilder, node: Node) -> None:
     """`catch let problem as StoreError`; `error` where nothing is written."""
     scope, pattern = builder.scope(node), part_of(node, "error")
     if pattern is None:
         builder.bind_observed(scope, "error", [])
     else:
-        bind_pattern(builder, scope, pattern, [])
+        _bind_pattern(builder, scope, pattern, [])
 
 
 def _read_condition(
@@ -129,7 +128,7 @@ def _read_condition(
         return
     for child in pending:
         if child.type == "pattern":
-            bind_pattern(builder, scope, child, values)
+            _bind_pattern(builder, scope, child, values)
         elif declared is not None:
             builder.bind_declared(scope, builder.text(child), builder.values_of_type(declared))
         elif child.type == "simple_identifier":
@@ -151,7 +150,7 @@ def _bind_case(
         if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern) is None:
             _bind_name(builder, scope, only[0], payload)
         else:
-            bind_pattern(builder, scope, pattern, payload, depth + 1)
+            _bind_pattern(builder, scope, pattern, payload, depth + 1)
 
 
 def _find_case_name(pattern: Node) -> Node | None:
@@ -199,7 +198,7 @@ def _values_at_place(values: Values, position: int, count: int) -> Values:
 _BODIES = ("class_body", "enum_class_body", "protocol_body")
 
 
-def read_property(builder: FactsBuilder, node: Node) -> None:
+def _read_property(builder: FactsBuilder, node: Node) -> None:
     """Properties of files and types are definitions; others are local variables."""
     scope = builder.scope(node)
     if part_of(node, "computed_value") is not None:
@@ -221,7 +220,7 @@ def _bind_property(
     value = following[equals + 1] if equals is not None and equals + 1 < len(following) else None
     name = part_of(pattern, "bound_identifier")
     if name is None:
-        bind_pattern(builder, scope if owner is None else owner, pattern, builder.writer.values(value))
+        _bind_pattern(builder, scope if owner is None else owner, pattern, builder.writer.values(value))
         return
     text, at = builder.text(name).strip("`"), scope if owner is None else owner
     if owner is not None:
@@ -249,12 +248,12 @@ def _read_computed_property(builder: FactsBuilder, node: Node, scope: str) -> No
         pattern = part_of(node, "name")
         builder.bind_declared(scope, builder.text(pattern), builder.values_of_type(kind))
         return
-    bind_receiver(builder, scope, node)
+    _bind_receiver(builder, scope, node)
     builder.bind(scope, "@", "@()")
     builder.bind_result(scope, kind)
 
 
-def read_requirement(builder: FactsBuilder, node: Node) -> None:
+def _read_requirement(builder: FactsBuilder, node: Node) -> None:
     """A property that a protocol asks for."""
     scope, name = builder.scope(node), part_of(part_of(node, "name"), "bound_identifier")
     if name is not None and scope in builder.type_names:
@@ -263,7 +262,7 @@ def read_requirement(builder: FactsBuilder, node: Node) -> None:
         builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind), local=False)
 
 
-def bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
+def _bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
     """A member in an extension has what is extended as its receiver."""
     body = node.parent
     around = body.parent if body is not None and body.type in _BODIES else None
@@ -272,7 +271,7 @@ def bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
         builder.bind(scope, "@receiver", f"{path}()" if path else "", declared=True)
 
 
-def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
+def _qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     """`Store.get`; a subscript has no other name than that."""
     name = "subscript" if definition.node.type == "subscript_declaration" else definition.name
     return f"{enclosing}.{name}" if enclosing else name
@@ -329,7 +328,7 @@ def _read_bound(builder: FactsBuilder, node: Node) -> None:
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
-    bind_receiver(builder, scope, node)
+    _bind_receiver(builder, scope, node)
     if node.type == "init_declaration":
         builder.bind(scope, "@()", "@class()", declared=True)
     builder.bind_result(scope, find_result_type(node))
@@ -407,11 +406,11 @@ EXTRACTION = ExtractionRules(
     handlers={
         "import": _read_import, "base": _read_base,
         "alias": lambda builder, node: builder.bind_result(builder.scope(node), find_parameter_type(node)),
-        "bound": _read_bound, "function": _read_function, "property": read_property,
-        "requirement": read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
-        "implicit": _read_implicit_member, "loop": read_loop, "conditions": read_conditions,
-        "switch": read_switch, "catch": read_catch,
+        "bound": _read_bound, "function": _read_function, "property": _read_property,
+        "requirement": _read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
+        "implicit": _read_implicit_member, "loop": _read_loop, "conditions": _read_conditions,
+        "switch": _read_switch, "catch": _read_catch,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify_within=qualify_within,
+    builtins=BUILTINS, sees_sibling_names=True, qualify_within=_qualify_within,
     type_part_kinds=frozenset({"extension"}), is_private=has_private_modifier,
 )  # fmt: skip
