@@ -440,9 +440,7 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
 
 
 def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
-    classes = (
-        DefinitionRef(other.path, other.name.rpartition(".")[0]) for other in methods if other != method
-    )
+    classes = (DefinitionRef(one.path, parent_scope(one.name)) for one in methods if one != method)
     others: Meanings = dict.fromkeys(classes, 1.0)
     return evaluator.is_subclass_method(method, others)
 

@@ -360,7 +360,8 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
     """`module.exports = a`, `exports.b = c`: whether an assignment exports something."""
     text = builder.text(left) if left.end_byte - left.start_byte < 120 else ""
     owner, _, name = text.rpartition(".")
-    function = builder.writer.definition_names.get(_span_of(left.parent))
+    assignment = left.parent or left
+    function = builder.writer.definition_names.get((assignment.start_byte, assignment.end_byte))
     if text in (_MODULE_EXPORTS, "exports"):
         name_node = unwrap_expression(right)
         same = function or (
@@ -381,10 +382,6 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
     else:
         builder.bind("", f"{_MODULE_EXPORTS}.{name}", function or "")
     return True
-
-
-def _span_of(node: Node | None) -> tuple[int, int]:
-    return (node.start_byte, node.end_byte) if node is not None else (-1, -1)
 
 
 def _names_in_pattern(builder: FactsBuilder, node: Node) -> tuple[str, str]:

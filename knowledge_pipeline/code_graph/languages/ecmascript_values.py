@@ -214,21 +214,15 @@ def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     while parent is not None and parent.kind in VARIABLE_KINDS:
         parent, enclosing = parent.parent, parent_scope(enclosing)
     parts = enclosing.split(".")[-_MAX_NAME_PARTS:] if enclosing else []
-    if _is_this_assignment(definition.node):
+    node = definition.node
+    of = part_of(part_of(node, "left"), "object") if node.type == "assignment_expression" else None
+    if of is not None and of.type == "this":
         outer = parent.parent if parent is not None else None
         parts = parts[:-1] if outer is not None and outer.kind in TYPE_KINDS else parts
     else:
-        parts += _list_holder_names(definition.node)
+        parts += _list_holder_names(node)
     owner = [to_segment(definition.owner)] if definition.owner else []
     return ".".join(part for part in (*parts, *owner, to_segment(definition.name)) if part)
-
-
-def _is_this_assignment(node: Node) -> bool:
-    if node.type != "assignment_expression":
-        return False
-    left = part_of(node, "left")
-    of = part_of(left, "object")
-    return of is not None and of.type == "this"
 
 
 def _list_holder_names(node: Node) -> list[str]:
@@ -317,7 +311,9 @@ def imported_module(writer: PathWriter, node: Node) -> str | None:
     if node.type != "call_expression":
         return None
     called = part_of(node, "function")
-    if called is None or not (called.type == "import" or _is_require(writer, called)):
+    is_name = called is not None and called.type == "identifier"
+    is_require = is_name and writer.short_text(called, len("require") + 1) == "require"
+    if called is None or not (called.type == "import" or is_require):
         return None
     arguments = list_arguments(node)
     return string_value(writer, arguments[0]) if arguments else None
@@ -343,12 +339,6 @@ def unwrap_expression(node: Node | None) -> Node | None:
             return node
         node = part_of(node, 0)
     return node
-
-
-def _is_require(writer: PathWriter, node: Node) -> bool:
-    return (
-        node.type == "identifier" and node.end_byte - node.start_byte == 7 and writer.text(node) == "require"
-    )
 
 
 def _rewrite_call(writer: PathWriter, node: Node) -> str | None:

@@ -311,16 +311,11 @@ def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     if not _is_call(node):
         path = writer.path(called)
         return f"{path}[]" if path else None
-    if called is not None and called.type == "lambda_literal":
-        return own_value(_closure_result_values(writer, called))
-    return None
-
-
-def _closure_result_values(writer: PathWriter, node: Node) -> Values:
-    """A closure of one expression gives it; else what it returns last."""
-    last = part_of(first_of_type(node, "statements"), -1)
+    if called is None or called.type != "lambda_literal":
+        return None
+    last = part_of(first_of_type(called, "statements"), -1)  # its only expression, or what it returns last
     returns = last is not None and last.type == "control_transfer_statement"
-    return writer.values(part_of(last, "result") if returns else last)
+    return own_value(writer.values(part_of(last, "result") if returns else last))
 
 
 def _call_values(writer: PathWriter, node: Node) -> Values:

@@ -191,8 +191,8 @@ def _values_at_place(values: Values, position: int, count: int) -> Values:
     if count == 1:
         return values
     step = f"[{position}]"
-    inner_values = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
-    return inner_values + [("", path + step) for suffix, path in values if not suffix]
+    inner = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
+    return inner + [("", path + step) for suffix, path in values if not suffix]
 
 
 _BODIES = ("class_body", "enum_class_body", "protocol_body")
