@@ -212,8 +212,11 @@ class Evaluator:
             meanings = self._resolve_in_scope(index, scope, name, is_starting_scope=own)
             if meanings and only_types:
                 meanings = {one: sure for one, sure in meanings.items() if not self._is_value(one)} or None
-            is_external = meanings and all(isinstance(entity, ExternalName) for entity in meanings)
-            if is_external and _is_type(index, scope):
+            if (
+                meanings
+                and _is_type(index, scope)
+                and all(isinstance(entity, ExternalName) for entity in meanings)
+            ):
                 inherited = inherited or meanings
             elif meanings is not None:
                 return meanings
@@ -234,8 +237,8 @@ class Evaluator:
             meanings = self.find_instance_member(index.facts.path, scope, name)
         if meanings is None and index.language.receiver_in_scope and (scope, "@receiver") in index.tables:
             received = self.follow_step(self.evaluate_bindings(index, scope, "@receiver"), f".{name}")
-            inner = {one: sure for one, sure in received.items() if not isinstance(one, ExternalName)}
-            meanings = inner or None
+            own: Meanings = {one: sure for one, sure in received.items() if not isinstance(one, ExternalName)}
+            meanings = own or None
         return self._resolve_star_imports(index, scope, name) if meanings is None else meanings
 
     def _resolve_local(self, index: FileIndex, scope: str, name: str) -> Meanings | None:

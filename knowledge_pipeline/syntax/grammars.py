@@ -1,4 +1,4 @@
-"""tree-sitter's only door: a text becomes a syntax tree with offsets in characters.
+"""The only module that uses tree-sitter: a text becomes a syntax tree with offsets in characters.
 
 Grammars are imported when their language is first met. What each language's nodes
 mean is written in `queries/*.scm`. tree-sitter counts bytes; nothing outside this
