@@ -1,4 +1,7 @@
-"""One endpoint: its address and key, the rates that all requests share, and the errors that callers see."""
+"""What all clients of an endpoint share: its address and key, its rates, and what its responses mean.
+
+Only an endpoint's short error codes reach a message: its sentences may quote keys and texts.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,6 @@ from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import ConfigError, TransientError
 from knowledge_pipeline.text import is_list, is_object
 from knowledge_pipeline.times import parse_retry_after
-
-# FOLD endpoints.responses
-# What an endpoint's response means: a result, a permanent refusal, or a failure that may pass.
-#
-# Only an endpoint's short error codes reach a message: its sentences may quote keys and texts.
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 _INVALID_REQUEST_STATUSES = frozenset({400, 422})
@@ -145,10 +143,6 @@ def _suggest_fix(status: int, section: ConfigSection) -> str:
     return f"check {name}.model ({model!r}), {section.limit_keys} against what the endpoint offers"
 
 
-# FOLD endpoints.rate_limit
-# How fast requests may follow each other.
-
-
 class RateLimiter:
     """Spaces out the requests of all threads so that a rate per minute is never exceeded.
 
@@ -231,7 +225,7 @@ class Endpoint:
         """The JSON object of a response; a busy endpoint holds back all requests, not this one alone.
 
         Raises:
-            EndpointUnavailable, EndpointRefused: as `responses.parse_response`.
+            EndpointUnavailable, EndpointRefused: as `parse_response`.
         """
         try:
             return parse_response(response, self._section)
@@ -304,7 +298,3 @@ def get_ssl_context() -> ssl.SSLContext:
 @cache
 def _create_ssl_context(*_environment: str | None) -> ssl.SSLContext:
     return httpx2.create_ssl_context()
-
-
-# FOLD endpoints
-# What every client of an OpenAI-compatible endpoint shares, whatever it asks for.

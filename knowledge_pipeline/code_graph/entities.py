@@ -1,4 +1,4 @@
-"""What a path can mean: a definition, an instance, a module, something outside, or a place.
+"""What a path can mean (a definition, an instance, a module, something outside, a place), and its edges.
 
 Meanings are tuples, because they are mostly looked up: the hash of a data class takes three times as
 long. Where the parts of two kinds could be equal, one has a part that says its kind.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Literal, NamedTuple
 
-from knowledge_pipeline.code_graph.facts import Edge, EdgeKind, Use, first_segment, last_segment, split_steps
+from knowledge_pipeline.code_graph.facts import Edge, Use, first_segment, last_segment, split_steps
 from knowledge_pipeline.code_graph.languages.base import Language
 
 
@@ -83,9 +83,6 @@ def merge_meanings(meanings: Meanings, other: Meanings, max_confidence: float = 
             meanings[entity] = sure
 
 
-# FOLD code_graph.edges
-# Edges of a use, from what its path may mean.
-
 MIN_CONFIDENCE = 0.3
 """A meaning that is less sure than this gives no edge to a definition."""
 
@@ -94,19 +91,22 @@ _MAX_TARGETS = 24
 
 def build_edges(use: Use, meanings: Meanings) -> Iterator[Edge]:
     """Edges to the definitions among the targets; several share their confidence, to `MIN_CONFIDENCE`."""
-    known = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
-    if len(known) > 1:
-        known.sort(key=lambda each: -each[1])
-    for entity, sure in known[:_MAX_TARGETS]:
+    definitions = [(entity, sure) for entity, sure in meanings.items() if isinstance(entity, DefinitionRef)]
+    if len(definitions) > 1:
+        definitions.sort(key=lambda item: -item[1])
+    for entity, sure in definitions[:_MAX_TARGETS]:
         if sure >= MIN_CONFIDENCE:
-            shared = max(MIN_CONFIDENCE, sure / sqrt(len(known)))
+            shared = max(MIN_CONFIDENCE, sure / sqrt(len(definitions)))
             yield Edge(use.kind, use.scope, entity.name, entity.path, use.line, shared)
 
 
 def build_external_edges(use: Use, meanings: Meanings, language: Language) -> Iterator[Edge]:
     """Edges to what lies outside of the source, by full name; none to what the language has."""
     for name, sure in _external_names(meanings).items():
-        if not _is_standard_name(name, use.kind, language):
+        is_standard = first_segment(name) in language.builtins or (
+            use.kind == "references" and language.is_standard_library(name)
+        )
+        if not is_standard or use.kind in ("extends", "implements"):
             yield Edge(use.kind, use.scope, name, None, use.line, sure)
 
 
@@ -121,20 +121,11 @@ def build_unresolved_edges(use: Use, meanings: Meanings, language: Language) -> 
 def _external_names(meanings: Meanings) -> dict[str, float]:
     """Full names outside of the source; not those of what an unknown function gave."""
     names = {
-        _strip_constructor_calls(each.name): sure
-        for each, sure in meanings.items()
-        if isinstance(each, ExternalName)
+        _strip_constructor_calls(entity.name): sure
+        for entity, sure in meanings.items()
+        if isinstance(entity, ExternalName)
     }
     return {name: sure for name, sure in names.items() if "(" not in name and "[" not in name}
-
-
-def _is_standard_name(name: str, kind: EdgeKind, language: Language) -> bool:
-    """Whether a name of the language itself is not worth an edge."""
-    if kind in ("extends", "implements"):
-        return False
-    return first_segment(name) in language.builtins or (
-        kind == "references" and language.is_standard_library(name)
-    )
 
 
 def _strip_constructor_calls(name: str) -> str:

@@ -6,11 +6,11 @@ The confidence of a meaning:
 - 1.0: known from scopes and imports alone;
 - 0.9: through a declared type;
 - 0.8: through a value that was seen, an assignment or a result;
-- 0.7: a method that a known class lacks, of a class that extends it (see `method_guesses`);
+- 0.7: a method that a known class lacks, of a class that extends it (see `resolution.guess_methods`);
 - 0.5: the only method of that name in the source.
 
 Several meanings share their confidence: that of each is divided by the root of their number, but is never
-less than 0.3 (see `edges`).
+less than 0.3 (see `entities.build_edges`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,10 @@ from knowledge_pipeline.code_graph.entities import (
     SuperRef,
     merge_meanings,
 )
-from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache, EvaluationKey
+from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache
 from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, split_steps
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.traces import TracedView
-
-# FOLD code_graph.method_resolution_order
-# The order in which classes are searched for a member.
 
 ClassKey = tuple[str, str]
 Lineage = list[ClassKey | str]
@@ -52,20 +49,20 @@ def linearize(
     """
     bases = bases_of(start)
     lines = [list(lineage_of(*base)) if isinstance(base, tuple) else [base] for base in bases]
-    outside = list(dict.fromkeys(each for line in lines for each in line if isinstance(each, str)))
-    inside = [[each for each in line if isinstance(each, tuple)] for line in lines]
+    outside = list(dict.fromkeys(base for line in lines for base in line if isinstance(base, str)))
+    inside = [[base for base in line if isinstance(base, tuple)] for line in lines]
     inside.append([base for base in bases if isinstance(base, tuple)])
-    return [start, *(each for each in _merge_c3(inside) if each != start), *outside]
+    return [start, *(base for base in _merge_c3(inside) if base != start), *outside]
 
 
 def _merge_c3(lines: list[list[ClassKey]]) -> list[ClassKey]:
     merged: list[ClassKey] = []
     lines = [line for line in lines if line]
     while lines:
-        later = {each for line in lines for each in line[1:]}
+        later = {key for line in lines for key in line[1:]}
         head = next((line[0] for line in lines if line[0] not in later), lines[0][0])
         merged.append(head)
-        lines = [line for line in ([each for each in one if each != head] for one in lines) if line]
+        lines = [line for line in ([key for key in one if key != head] for one in lines) if line]
     return merged
 
 
@@ -88,15 +85,11 @@ class Evaluator:
         self.language = view.index(view.path).language
         self.log = view.log
         self.cache = EvaluationCache(view.log)
-        # each with what was asked for it; methods as `method_guesses` finds them
+        # each with what was asked for it; methods as `guess_methods` lists them
         self.methods_by_name: dict[str, tuple[list[DefinitionRef], int]] = {}
         self._includes_by_file: dict[str, tuple[list[str], int]] = {}
         self._lineages: dict[tuple[str, str], tuple[Lineage, int]] = {}
         self._lineage_depth = 0
-
-    def get_or_compute(self, key: EvaluationKey, compute: Callable[[], Meanings]) -> Meanings:
-        """The answer of a question, worked out once."""
-        return self.cache.get_or_compute(key, compute)
 
     def resolve_path(self, file: str, scope: str, path: str) -> Meanings:
         """What a path means within a scope of a file: a fresh question, with all the work allowed."""
@@ -111,25 +104,28 @@ class Evaluator:
     def evaluate_path(self, file: str, scope: str, path: str) -> Meanings:
         """The same as a part of another question."""
         key = (file, scope, path)
-        known = self.cache.recall(key)
-        return self.cache.compute(key, lambda: self._compute_path(*key)) if known is None else known
+        cached = self.cache.recall(key)
+        return self.cache.compute(key, lambda: self._compute_path(*key)) if cached is None else cached
 
     def _compute_path(self, file: str, scope: str, path: str) -> Meanings:
         steps = split_steps(path)
         if len(steps) < 2:
             return self.resolve_head(file, scope, path)
-        found, known = self._evaluate_prefix(file, scope, steps)
-        for step in steps[known:]:
-            found = self.follow_step(found, step)
-        return found
+        for end in range(len(steps) - 1, 1, -1):  # from the longest part that is cached
+            meanings = self.cache.get((file, scope, "".join(steps[:end])))
+            if meanings is not None:
+                break
+        else:
+            meanings, end = self.evaluate_path(file, scope, steps[0]), 1
+        for step in steps[end:]:
+            meanings = self.follow_step(meanings, step)
+        return meanings
 
-    def _evaluate_prefix(self, file: str, scope: str, steps: tuple[str, ...]) -> tuple[Meanings, int]:
-        """What is known of the longest part of a path, and of how many steps that is."""
-        for end in range(len(steps) - 1, 1, -1):
-            found = self.cache.get((file, scope, "".join(steps[:end])))
-            if found is not None:
-                return found, end
-        return self.evaluate_path(file, scope, steps[0]), 1
+    def kind_of(self, entity: object) -> str | None:
+        """The kind of a definition; None for all else."""
+        if not isinstance(entity, DefinitionRef):
+            return None
+        return self.view.index(entity.path).kinds.get(entity.name)
 
     def follow_step(self, meanings: Meanings, step: str) -> Meanings:
         """What a step leads to from any of the meanings."""
@@ -141,30 +137,25 @@ class Evaluator:
     def evaluate_call(self, definition: DefinitionRef) -> Meanings:
         """What calling a function gives."""
         index = self.view.index(definition.path)
-        found = self.evaluate_bindings(index, definition.name, "@()", definition.receiver_class)
-        if (definition.name, "@()") in index.beneath:
-            found[PathPrefix(definition.path, definition.name, "@()")] = 1.0
-        return found
+        return self._evaluate_at(index, definition.name, "@()", definition.receiver_class)
 
     def evaluate_bindings(
         self, index: FileIndex, owner: str, path: str, receiver_class: tuple[str, str] | None = None
     ) -> Meanings:
         """What the bindings of a path give: those by declared types, or else all."""
-        bindings = [each for each in index.bindings_of(owner, path) if each.value]
-        found: Meanings = {}
-        for each in [binding for binding in bindings if binding.declared][:_MAX_MEANINGS]:
-            merge_meanings(
-                found,
-                self._evaluate_binding(index, each, receiver_class),
-                1.0 if each.value[0] == "@" else DECLARED_CONFIDENCE,
-            )
-        if found:
-            return found
-        for each in [binding for binding in bindings if not binding.declared][:_MAX_MEANINGS]:
-            merge_meanings(found, self._evaluate_binding(index, each, receiver_class), INFERRED_CONFIDENCE)
-            if len(found) > _MAX_MEANINGS:  # `follow_step` and edges leave out the rest
+        bindings = [binding for binding in index.bindings_of(owner, path) if binding.value]
+        meanings: Meanings = {}
+        for binding in [binding for binding in bindings if binding.declared][:_MAX_MEANINGS]:
+            values = self._evaluate_binding(index, binding, receiver_class)
+            merge_meanings(meanings, values, 1.0 if binding.value[0] == "@" else DECLARED_CONFIDENCE)
+        if meanings:
+            return meanings
+        for binding in [binding for binding in bindings if not binding.declared][:_MAX_MEANINGS]:
+            values = self._evaluate_binding(index, binding, receiver_class)
+            merge_meanings(meanings, values, INFERRED_CONFIDENCE)
+            if len(meanings) > _MAX_MEANINGS:  # `follow_step` and edges leave out the rest
                 break
-        return found
+        return meanings
 
     def _evaluate_binding(
         self, index: FileIndex, binding: Binding, receiver_class: tuple[str, str] | None
@@ -173,8 +164,6 @@ class Evaluator:
             return {Instance(*receiver_class): 1.0}
         return self.evaluate_path(index.facts.path, binding.scope, binding.value)
 
-    # Names
-
     def resolve_head(self, file: str, scope: str, name: str) -> Meanings:
         """What the first name of a path means within a scope."""
         index = self.view.index(file)
@@ -182,23 +171,24 @@ class Evaluator:
         if name.startswith("@"):
             return _resolve_special(index, scope, name) or self._resolve_receiver(index, scope, name)
         return self._resolve_in_scopes(
-            index, name, ((each, each == scope) for each in index.iter_scopes(scope))
+            index, name, ((around, around == scope) for around in index.iter_scopes(scope))
         )
 
     def _resolve_receiver(self, index: FileIndex, scope: str, name: str) -> Meanings:
         """What `self` is in a member that is added to a type of another file; its class, for `Self`."""
         holder = next(
-            (each for each in index.iter_scopes(scope) if (each, "@receiver") in index.tables), None
+            (around for around in index.iter_scopes(scope) if (around, "@receiver") in index.tables), None
         )
         if holder is None or name == "@super":
             return {}
-        found = self.evaluate_bindings(index, holder, "@receiver")
+        receivers = self.evaluate_bindings(index, holder, "@receiver")
         if name == "@class":
-            return {DefinitionRef(each.path, each.name): 1.0 for each in found if isinstance(each, Instance)}
-        return found
+            instances = (entity for entity in receivers if isinstance(entity, Instance))
+            return {DefinitionRef(*instance): 1.0 for instance in instances}
+        return receivers
 
     def resolve_enclosing(self, enclosing: EnclosingScope, name: str) -> Meanings:
-        """The same as `head`, but what is a variable of a function, or no type, is passed over."""
+        """The same as `resolve_head`, but what is a variable of a function, or no type, is passed over."""
         index = self.view.index(enclosing.path)
         scopes = (
             (scope, True)
@@ -210,7 +200,7 @@ class Evaluator:
     def _is_value(self, entity: Entity) -> bool:
         """Whether something is neither a type nor leads to one."""
         if isinstance(entity, DefinitionRef):
-            return self.view.index(entity.path).kinds.get(entity.name) not in CLASS_KINDS | {"type"}
+            return self.kind_of(entity) not in CLASS_KINDS | {"type"}
         return isinstance(entity, Instance | PathPrefix)
 
     def _resolve_in_scopes(
@@ -218,33 +208,38 @@ class Evaluator:
     ) -> Meanings:
         """What a name means by the innermost scope that knows it; at last, what an outside type may have."""
         inherited: Meanings = {}
-        for each, own in scopes:
-            found = self._resolve_in_scope(index, each, name, is_starting_scope=own)
-            if found and only_types:
-                found = {one: sure for one, sure in found.items() if not self._is_value(one)} or None
-            if found and _is_type(index, each) and all(isinstance(entity, ExternalName) for entity in found):
-                inherited = inherited or found
-            elif found is not None:
-                return found
-        found = self._resolve_implicit(index, name)
-        return found or ({} if index.has_star_imports and name[:1].isupper() else inherited)
+        for scope, own in scopes:
+            meanings = self._resolve_in_scope(index, scope, name, is_starting_scope=own)
+            if meanings and only_types:
+                meanings = {one: sure for one, sure in meanings.items() if not self._is_value(one)} or None
+            if (
+                meanings
+                and _is_type(index, scope)
+                and all(isinstance(entity, ExternalName) for entity in meanings)
+            ):
+                inherited = inherited or meanings
+            elif meanings is not None:
+                return meanings
+        meanings = self._resolve_implicit(index, name)
+        return meanings or ({} if index.has_star_imports and name[:1].isupper() else inherited)
 
     def _resolve_in_scope(
         self, index: FileIndex, scope: str, name: str, *, is_starting_scope: bool
     ) -> Meanings | None:
         """What a name means by one scope alone; what is in a type, others than itself see as members."""
-        found: Meanings | None = None
+        meanings: Meanings | None = None
         of_type = _is_type(index, scope)
         if of_type and not index.language.members_in_body and f"{scope}.{name}" in index.kinds:
             return None
         if is_starting_scope or not of_type:
-            found = self._resolve_local(index, scope, name)
-        if found is None and of_type and index.language.members_in_scope:
-            found = self.find_instance_member(index.facts.path, scope, name)
-        if found is None and index.language.receiver_in_scope and (scope, "@receiver") in index.tables:
+            meanings = self._resolve_local(index, scope, name)
+        if meanings is None and of_type and index.language.members_in_scope:
+            meanings = self.find_instance_member(index.facts.path, scope, name)
+        if meanings is None and index.language.receiver_in_scope and (scope, "@receiver") in index.tables:
             received = self.follow_step(self.evaluate_bindings(index, scope, "@receiver"), f".{name}")
-            found = {one: sure for one, sure in received.items() if not isinstance(one, ExternalName)} or None
-        return self._resolve_star_imports(index, scope, name) if found is None else found
+            own: Meanings = {one: sure for one, sure in received.items() if not isinstance(one, ExternalName)}
+            meanings = own or None
+        return self._resolve_star_imports(index, scope, name) if meanings is None else meanings
 
     def _resolve_local(self, index: FileIndex, scope: str, name: str) -> Meanings | None:
         """What a name means by definitions, imports and bindings of one scope; None: nothing."""
@@ -256,32 +251,30 @@ class Evaluator:
         defined = qualified in index.kinds and not index.is_hidden(scope, qualified)
         if not (defined or imports or bound or beneath):
             return None
-        found: Meanings = {DefinitionRef(path, qualified): 1.0} if defined else {}
-        for each in imports:
-            merge_meanings(found, self.evaluate_import(index, each))
+        meanings: Meanings = {DefinitionRef(path, qualified): 1.0} if defined else {}
+        for imported in imports:
+            merge_meanings(meanings, self.evaluate_import(index, imported))
         if bound:
-            merge_meanings(found, self.evaluate_bindings(index, scope, name))
+            merge_meanings(meanings, self.evaluate_bindings(index, scope, name))
         if beneath:
-            found[PathPrefix(path, scope, name)] = 1.0
-        return found
+            meanings[PathPrefix(path, scope, name)] = 1.0
+        return meanings
 
     def evaluate_import(self, index: FileIndex, imported: Import) -> Meanings:
         """What an import brings."""
-        found = self._resolve_module(index, imported.module)
-        if not found:
-            language, path = index.language, index.facts.path
-            outside = language.external_name(
-                imported.module, imported.name, path, self.view.project_index.layout
-            )
+        meanings = self._resolve_module(index, imported.module)
+        if not meanings:
+            path, layout = index.facts.path, self.view.project_index.layout
+            outside = index.language.external_name(imported.module, imported.name, path, layout)
             return {ExternalName(outside): 1.0} if outside else {}
-        return self.follow_step(found, f".{imported.name}") if imported.name not in ("", "*") else found
+        return self.follow_step(meanings, f".{imported.name}") if imported.name not in ("", "*") else meanings
 
     def _resolve_module(self, index: FileIndex, name: str) -> Meanings:
         """What the name of a module means: its files, or what is named within one of them."""
-        place = (
+        home = (
             index.language.lookup_home(index.facts) if index.language.has_dotted_modules else index.facts.path
         )
-        files = self.view.find_modules(index.language, place, name)
+        files = self.view.find_modules(index.language, home, name)
         if files or not index.language.has_dotted_modules or not 0 < name.count(".") <= _MAX_SEGMENTS:
             return {Module(file): 1.0 for file in files}
         around, _, last = name.rpartition(".")
@@ -289,96 +282,97 @@ class Evaluator:
 
     def _resolve_star_imports(self, index: FileIndex, scope: str, name: str) -> Meanings | None:
         included = index.language.has_includes
-        found = (
+        meanings = (
             self._resolve_includes(index, name) if included and not scope and index.star_imports("") else {}
         )
-        for each in index.star_imports(scope):
-            for entity in self._resolve_module(index, each.module):
+        for star_import in index.star_imports(scope):
+            for entity in self._resolve_module(index, star_import.module):
                 if included and isinstance(entity, Module) and not entity.path.endswith("/"):
                     continue
                 path = entity.path if isinstance(entity, Module) else ""
                 if not path or path.endswith("/") or self.view.index(path).is_star_exported(name):
-                    merge_meanings(found, self._follow(entity, f".{name}"))
-        return found or None
+                    merge_meanings(meanings, self._follow(entity, f".{name}"))
+        return meanings or None
 
     def _resolve_includes(self, index: FileIndex, name: str) -> Meanings:
         """What the nearest of all files that a file includes, and that these include, define."""
         defining = frozenset(self.view.files_defining(name))
-        found: Meanings = {}
+        meanings: Meanings = {}
         for file in self._list_includes(index) if defining else ():
             if file in defining:
-                merge_meanings(found, self._resolve_local(self.view.index(file), "", name) or {})
-        return found
+                merge_meanings(meanings, self._resolve_local(self.view.index(file), "", name) or {})
+        return meanings
 
     def _list_includes(self, index: FileIndex) -> list[str]:
         """The files that a file includes, directly or not, the nearest first; not more than are near."""
         path = index.facts.path
         if path not in self._includes_by_file:
             self._includes_by_file[path] = self.log.record(lambda: self._find_includes(path))
-        included, asked = self._includes_by_file[path]
-        self.log.mask |= asked
+        included, mask = self._includes_by_file[path]
+        self.log.mask |= mask
         return included
 
     def _find_includes(self, path: str) -> list[str]:
-        near, known = [path], {path}
+        near, seen = [path], {path}
         for file in near:  # grows meanwhile
             if len(near) > _MAX_INCLUDED_FILES:
                 break
             here = self.view.index(file)
-            for each in here.star_imports(""):
-                more = self.view.find_modules(here.language, file, each.module)
-                near += [one for one in more if one not in known and not one.endswith("/")]
-                known.update(more)
+            for star_import in here.star_imports(""):
+                more = self.view.find_modules(here.language, file, star_import.module)
+                near += [one for one in more if one not in seen and not one.endswith("/")]
+                seen.update(more)
         return near[1:]
 
     def _resolve_implicit(self, index: FileIndex, name: str) -> Meanings:
         """What a name means that a file does not mention: of its package, of the language."""
-        found: Meanings = {}
+        meanings: Meanings = {}
         language, home = index.language, index.language.lookup_home(index.facts)
         for file in self.view.find_siblings(language, home, name):
             other = self.view.index(file)
-            merge_meanings(found, {} if name in other.private else self._resolve_local(other, "", name) or {})
-        if not found and language.shared_imports:
-            found = self._resolve_shared_imports(index, name)
-        if not found and name in language.builtins:
-            found[ExternalName(name)] = 1.0
-        if not found and language.has_dotted_modules:
+            if name not in other.private:
+                merge_meanings(meanings, self._resolve_local(other, "", name) or {})
+        if not meanings and language.shared_imports:
+            meanings = self._resolve_shared_imports(index, name)
+        if not meanings and name in language.builtins:
+            meanings[ExternalName(name)] = 1.0
+        if not meanings and language.has_dotted_modules:
             files = self.view.find_modules(language, home, name)
-            found = {Module(file): 1.0 for file in files}
-        return found
+            meanings = {Module(file): 1.0 for file in files}
+        return meanings
 
     def _resolve_shared_imports(self, index: FileIndex, name: str) -> Meanings:
         """What imports bring that another file makes for all."""
-        found: Meanings = {}
+        meanings: Meanings = {}
         for file in self.view.files_defining(index.language.shared_imports):
             other = self.view.index(file)
-            for each in other.imports.get(("", name), ()):
-                merge_meanings(found, self.evaluate_import(other, each) if each.exported else {})
-            if not found and any(each.exported for each in other.star_imports("")):
-                merge_meanings(found, self._resolve_star_imports(other, "", name) or {})
-        return found
+            for imported in other.imports.get(("", name), ()):
+                merge_meanings(meanings, self.evaluate_import(other, imported) if imported.exported else {})
+            if not meanings and any(star_import.exported for star_import in other.star_imports("")):
+                merge_meanings(meanings, self._resolve_star_imports(other, "", name) or {})
+        return meanings
 
     def resolve_module_member(self, file: str, name: str) -> Meanings:
         """What a module gives under a name: its own, what it re-exports, a module within it."""
 
         def compute() -> Meanings:
-            found: Meanings | None = None
+            meanings: Meanings | None = None
             if not file.endswith("/"):
                 index = self.view.index(file)
-                found = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
-            if found := found or self._resolve_package_member(file, name):
-                return found
+                meanings = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
+            if meanings := meanings or self._resolve_package_member(file, name):
+                return meanings
             written = self.language.submodule_name(name)
             files = self.view.find_modules(self.language, file, written) if written else ()
             return {Module(file): 1.0 for file in files}
 
-        return self.get_or_compute((file, "@module", name), compute)
+        return self.cache.get_or_compute((file, "@module", name), compute)
 
     def _resolve_package_member(self, package: str, name: str) -> Meanings:
-        found: Meanings = {}
+        meanings: Meanings = {}
         for file in self.view.find_siblings(self.language, package, name) if package.endswith("/") else ():
-            merge_meanings(found, self._resolve_local(self.view.index(file), "", name) or {})
-        return found
+            merge_meanings(meanings, self._resolve_local(self.view.index(file), "", name) or {})
+        return meanings
 
     def iter_reexports(self, imported: Import) -> Iterator[tuple[str, Entity]]:
         """What others can take from the file by an import of it, under which names."""
@@ -393,101 +387,90 @@ class Evaluator:
                 names = (name for name in index.definitions_within("") if index.is_star_exported(name))
                 yield from ((name, DefinitionRef(file, name)) for name in names)
 
-    # Members
-
     def lineage(self, path: str, name: str) -> Lineage:
         """A class and what it extends, nearest first; as text what is outside of the source."""
         key = (path, name)
-        if (known := self._lineages.get(key)) is not None:
-            self.log.mask |= known[1]
-            if known[1] & self.log.cycle_bit:
+        if (cached := self._lineages.get(key)) is not None:
+            self.log.mask |= cached[1]
+            if cached[1] & self.log.cycle_bit:
                 self.log.note_cycle(("@lineage", *key))
-            return known[0]
+            return cached[0]
         if self._lineage_depth >= _MAX_GENERATIONS:
             self.log.is_cut_short = True
             return [key]
         # what a class reaches of itself, should it extend itself
         self._lineages[key] = [key], self.log.cycle_bit
         self._lineage_depth += 1
-        (line, is_whole), asked = self.log.record(
+        (line, is_whole), mask = self.log.record(
             lambda: self.cache.compute_with_completeness(
                 lambda: linearize(key, self._resolve_bases, self.lineage)
             )
         )
         self._lineage_depth -= 1
-        if asked & self.log.cycle_bit:
+        if mask & self.log.cycle_bit:
             self.log.note_cycle(("@lineage", *key))
         if is_whole:
-            self._lineages[key] = line, asked
+            self._lineages[key] = line, mask
         else:
             del self._lineages[key]
         return line
 
     def find_member(self, lineage: Lineage, name: str, receiver_class: tuple[str, str]) -> Meanings:
         """A member of the first class of a lineage that defines it, and what nearer ones put into it."""
-        found: Meanings = {}
-        for each in lineage:
-            if isinstance(each, str):
-                return found or {ExternalName(f"{each}.{name}"): INHERITED_CONFIDENCE}
-            merge_meanings(found, self.find_own_member(*each, name, receiver_class))
+        meanings: Meanings = {}
+        for base in lineage:
+            if isinstance(base, str):
+                return meanings or {ExternalName(f"{base}.{name}"): INHERITED_CONFIDENCE}
+            merge_meanings(meanings, self.find_own_member(*base, name, receiver_class))
             if any(
-                isinstance(entity, DefinitionRef) and last_segment(entity.name) == name for entity in found
+                isinstance(entity, DefinitionRef) and last_segment(entity.name) == name for entity in meanings
             ):
                 break
-        return found
+        return meanings
 
     def is_subclass_method(self, method: DefinitionRef, receivers: Meanings) -> bool:
         """Whether a method's class extends one of some classes, or instances of them."""
         line = self.lineage(method.path, method.name.rpartition(".")[0])
-        wanted = (
-            (receiver.path, receiver.name)
-            for receiver in receivers
-            if isinstance(receiver, Instance | DefinitionRef)
-        )
-        return any(each in line for each in wanted)
+        classes = (entity for entity in receivers if isinstance(entity, Instance | DefinitionRef))
+        return any(class_[:2] in line for class_ in classes)
 
     def find_instance_member(self, path: str, name: str, member: str) -> Meanings | None:
         """A member of an instance of a class; None where it has none."""
-        key = (path, f"@in {name}", member)
         here = (path, name)
-        return self.get_or_compute(key, lambda: self.find_member(self.lineage(*here), member, here)) or None
+
+        def compute() -> Meanings:
+            return self.find_member(self.lineage(*here), member, here)
+
+        return self.cache.get_or_compute((path, f"@in {name}", member), compute) or None
 
     def find_own_member(
         self, path: str, owner: str, name: str, receiver_class: tuple[str, str] | None
     ) -> Meanings:
         """A member that a class defines, or is given, itself; in all files of its package if it may."""
         index = self.view.index(path)
-        found = self._find_member_in_file(index, owner, name, receiver_class)
-        if not found and index.language.has_scattered_members:
-            for file in self.view.find_siblings(
-                index.language, index.language.member_home(index.facts), name
-            ):
+        meanings = self._find_member_in_file(index, owner, name, receiver_class)
+        if not meanings and index.language.has_scattered_members:
+            home = index.language.member_home(index.facts)
+            for file in self.view.find_siblings(index.language, home, name):
                 if file != path and self._names_same_type(file, owner, (path, owner)):
-                    merge_meanings(
-                        found, self._find_member_in_file(self.view.index(file), owner, name, receiver_class)
-                    )
-        return found
+                    other = self.view.index(file)
+                    merge_meanings(meanings, self._find_member_in_file(other, owner, name, receiver_class))
+        return meanings
 
     def _names_same_type(self, file: str, name: str, type_key: tuple[str, str]) -> bool:
         """Whether a name means a type in another file, too; taken for granted where a package has one."""
         if not self.view.index(file).language.has_duplicate_type_names:
             return True
-        found = self.evaluate_path(file, "", name)
-        return any(isinstance(each, DefinitionRef) and (each.path, each.name) == type_key for each in found)
+        meanings = self.evaluate_path(file, "", name)
+        return any(isinstance(entity, DefinitionRef) and entity[:2] == type_key for entity in meanings)
 
     def _find_member_in_file(
         self, index: FileIndex, owner: str, name: str, receiver_class: tuple[str, str] | None
     ) -> Meanings:
-        """A member of a type as one file says."""
-        path = index.facts.path
-        qualified = f"{owner}.{name}"
-        found: Meanings = (
-            {DefinitionRef(path, qualified, receiver_class): 1.0} if qualified in index.kinds else {}
-        )
-        merge_meanings(found, self.evaluate_bindings(index, owner, name))
-        if (owner, name) in index.beneath:
-            found[PathPrefix(path, owner, name)] = 1.0
-        return found
+        definition = DefinitionRef(index.facts.path, f"{owner}.{name}", receiver_class)
+        meanings: Meanings = {definition: 1.0} if definition.name in index.kinds else {}
+        merge_meanings(meanings, self._evaluate_at(index, owner, name))
+        return meanings
 
     def find_extensions(self, receiver: Instance | ExternalName, name: str) -> Meanings:
         """A function that is called as a member of a type, by the name of its receiver's type."""
@@ -498,21 +481,21 @@ class Evaluator:
             if isinstance(receiver, ExternalName)
             else self.lineage(receiver.path, receiver.name)
         )
-        names = {last_segment(each if isinstance(each, str) else each[1]) for each in line}
+        names = {last_segment(base if isinstance(base, str) else base[1]) for base in line}
         return {
-            DefinitionRef(index.facts.path, each): EXTENSION_CONFIDENCE
+            DefinitionRef(index.facts.path, definition): EXTENSION_CONFIDENCE
             for index in map(self.view.index, self.view.files_defining(name)[:_MAX_EXTENSION_FILES])
-            for each in index.definitions_named(name)
-            for binding in index.bindings_of(each, "@receiver")
+            for definition in index.definitions_named(name)
+            for binding in index.bindings_of(definition, "@receiver")
             if last_segment(binding.value) in names
         }
 
     def _expand_alias(self, definition: DefinitionRef) -> Lineage:
         """The type that a definition is, or those that it is another name for."""
-        kind = self.view.index(definition.path).kinds.get(definition.name)
+        kind = self.kind_of(definition)
         if kind == "type":
             meant = self.evaluate_call(definition)
-            return [(each.path, each.name) for each in meant if isinstance(each, DefinitionRef | Instance)]
+            return [entity[:2] for entity in meant if isinstance(entity, DefinitionRef | Instance)]
         return [(definition.path, definition.name)] if kind in CLASS_KINDS else []
 
     def _resolve_bases(self, key: tuple[str, str]) -> Lineage:
@@ -522,12 +505,10 @@ class Evaluator:
         for written in index.bases.get(key[1], ()):
             for entity in self.evaluate_path(key[0], scope, written):
                 if isinstance(entity, DefinitionRef):
-                    bases += [each for each in self._expand_alias(entity) if each != key]
+                    bases += [base for base in self._expand_alias(entity) if base != key]
                 elif isinstance(entity, ExternalName):
                     bases.append(entity.name)
         return bases
-
-    # Steps
 
     def _follow(self, entity: Entity, step: str) -> Meanings:
         if isinstance(entity, DefinitionRef):
@@ -535,18 +516,20 @@ class Evaluator:
         if isinstance(entity, Instance):
             language = self.view.index(entity.path).language
             if step[0] == ".":
-                found = self.find_instance_member(entity.path, entity.name, step[1:]) or {}
-                return _require_internal(found) or self.find_extensions(entity, step[1:]) or found
+                members = self.find_instance_member(entity.path, entity.name, step[1:]) or {}
+                if any(not isinstance(member, ExternalName) for member in members):
+                    return members
+                return self.find_extensions(entity, step[1:]) or members
             reads = (language.call_method,) if step == "()" else language.element_accessors
             key = (entity.path, f"@in {entity.name}", step)
-            return self.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
+            return self.cache.get_or_compute(key, lambda: self._call_first_method(entity, reads, step))
         if isinstance(entity, PathPrefix):
             return self._follow_from_prefix(entity, step)
         if isinstance(entity, Module):
             return self.resolve_module_member(entity.path, step[1:]) if step[0] == "." else {}
         if isinstance(entity, ExternalName):
-            if step[0] == "." and (found := self.find_extensions(entity, step[1:])):
-                return found
+            if step[0] == "." and (members := self.find_extensions(entity, step[1:])):
+                return members
             name = self.language.extend_external_name(entity.name, step)
             return {ExternalName(name): 1.0} if name and len(name) < 200 else {}
         if isinstance(entity, EnclosingScope):
@@ -554,8 +537,8 @@ class Evaluator:
         if step == "()":
             return {entity: 1.0}
         line = self.lineage(*entity.receiver_class)
-        place = line.index((entity.path, entity.name)) + 1 if (entity.path, entity.name) in line else 0
-        return self.find_member(line[place:], step[1:], entity.receiver_class)
+        start = line.index(entity[:2]) + 1 if entity[:2] in line else 0
+        return self.find_member(line[start:], step[1:], entity.receiver_class)
 
     def _follow_from_definition(self, definition: DefinitionRef, step: str) -> Meanings:
         index = self.view.index(definition.path)
@@ -569,8 +552,12 @@ class Evaluator:
             if step[:2] == ".@":
                 # what a type's constructor is given; without one, what the field of that name is
                 language = self.view.index(here[0]).language
-                found = self.find_member(self.lineage(*here), language.constructor, here)
-                makers: Meanings = {each: sure for each, sure in found.items() if self._is_function(each)}
+                members = self.find_member(self.lineage(*here), language.constructor, here)
+                makers: Meanings = {
+                    member: sure
+                    for member, sure in members.items()
+                    if self.kind_of(member) in ("function", "method")
+                }
                 if not makers and language.has_memberwise_constructor:
                     return self.find_instance_member(*here, step[2:]) or {}
                 return self.follow_step(makers, step)
@@ -598,44 +585,39 @@ class Evaluator:
             return self.follow_step(result, step) if step else result
 
         of = "\t".join(definition.receiver_class or ())
-        return self.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
-
-    def _is_function(self, entity: Entity) -> bool:
-        if not isinstance(entity, DefinitionRef):
-            return False
-        return self.view.index(entity.path).kinds.get(entity.name) in ("function", "method")
+        return self.cache.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
 
     def _call_first_method(self, instance: Instance, methods: tuple[str, ...], step: str) -> Meanings:
         """What the first of some methods of an instance gives."""
         for method in methods:
-            found: Meanings = {instance: 1.0}
+            meanings: Meanings = {instance: 1.0}
             for inner in split_steps(f"x.{method}")[1:] if method else ():
-                found = self.follow_step(found, inner)
-            if method and found:
-                return self.follow_step(found, "()") if step == "()" else found
+                meanings = self.follow_step(meanings, inner)
+            if method and meanings:
+                return self.follow_step(meanings, "()") if step == "()" else meanings
         return {}
 
     def _follow_from_prefix(self, prefix: PathPrefix, step: str) -> Meanings:
         index = self.view.index(prefix.path)
         at = prefix.prefix + step
-        found = self._evaluate_at(index, prefix.owner, at)
-        if found:
-            return found
+        meanings = self._evaluate_at(index, prefix.owner, at)
+        if meanings:
+            return meanings
         if step[0] == "[":
-            others = ["[]"] if step != "[]" else [f"[{each}]" for each in range(8)]
+            others = ["[]"] if step != "[]" else [f"[{number}]" for number in range(8)]
             for other in others:
-                merge_meanings(found, self._evaluate_at(index, prefix.owner, prefix.prefix + other))
-            return found
+                merge_meanings(meanings, self._evaluate_at(index, prefix.owner, prefix.prefix + other))
+            return meanings
         containers = index.language.container_methods
         indexed = index.language.calls_index and step == "()"
-        if indexed and (found := self._evaluate_at(index, prefix.owner, f"{prefix.prefix}[]")):
-            return found
+        if indexed and (meanings := self._evaluate_at(index, prefix.owner, f"{prefix.prefix}[]")):
+            return meanings
         if step[1:] in index.language.container_properties:
-            held = prefix.prefix + index.language.container_properties[step[1:]]
-            found = self._evaluate_at(index, prefix.owner, held) or (
-                {prefix: 1.0} if held == prefix.prefix else {}
+            content = prefix.prefix + index.language.container_properties[step[1:]]
+            meanings = self._evaluate_at(index, prefix.owner, content) or (
+                {prefix: 1.0} if content == prefix.prefix else {}
             )
-            return found | {PathPrefix(prefix.path, prefix.owner, at): 1.0}
+            return meanings | {PathPrefix(prefix.path, prefix.owner, at): 1.0}
         if step == "()" and (last := split_steps(prefix.prefix)[-1])[1:] in containers:
             base = prefix.prefix[: -len(last)]
             return self._evaluate_at(index, prefix.owner, base + containers[last[1:]]) or {
@@ -643,11 +625,14 @@ class Evaluator:
             }
         return {PathPrefix(prefix.path, prefix.owner, at): 1.0} if step[1:] in containers else {}
 
-    def _evaluate_at(self, index: FileIndex, owner: str, path: str) -> Meanings:
-        found = self.evaluate_bindings(index, owner, path)
+    def _evaluate_at(
+        self, index: FileIndex, owner: str, path: str, receiver_class: tuple[str, str] | None = None
+    ) -> Meanings:
+        """What the bindings of a path give, and the path itself where longer ones are bound."""
+        meanings = self.evaluate_bindings(index, owner, path, receiver_class)
         if (owner, path) in index.beneath:
-            found[PathPrefix(index.facts.path, owner, path)] = 1.0
-        return found
+            meanings[PathPrefix(index.facts.path, owner, path)] = 1.0
+        return meanings
 
 
 def _is_type(index: FileIndex, scope: str) -> bool:
@@ -669,8 +654,3 @@ def _resolve_special(index: FileIndex, scope: str, name: str) -> Meanings:
     if name == "@super":
         return {SuperRef(path, owner, (path, owner)): 1.0}
     return {DefinitionRef(path, owner): 1.0} if name == "@class" else {Instance(path, owner): 1.0}
-
-
-def _require_internal(meanings: Meanings) -> Meanings:
-    """What was found within the source."""
-    return meanings if any(not isinstance(entity, ExternalName) for entity in meanings) else {}

@@ -42,11 +42,11 @@ class EvaluationCache:
 
     def get(self, key: EvaluationKey) -> Meanings | None:
         """An answer that is remembered."""
-        known = self._memo.get(key)
-        if known is None:
+        cached = self._memo.get(key)
+        if cached is None:
             return None
-        self._log.mask |= known[1]
-        return known[0]
+        self._log.mask |= cached[1]
+        return cached[0]
 
     def compute_with_completeness(self, compute: Callable[[], Result]) -> tuple[Result, bool]:
         """What is computed, and whether it depends on no unfinished question."""
@@ -62,9 +62,9 @@ class EvaluationCache:
         An answer is remembered unless it was found within an unfinished question that it
         depends on.
         """
-        known = self.recall(key)
-        if known is not None:
-            return known
+        cached = self.recall(key)
+        if cached is not None:
+            return cached
         return self.compute(key, compute)
 
     def recall(self, key: EvaluationKey) -> Meanings | None:
@@ -87,18 +87,18 @@ class EvaluationCache:
         self._active[key] = depth
         around, self._lowest_cycle_depth = self._lowest_cycle_depth, _NO_CYCLE
         asked_around, self._log.mask = self._log.mask, 0
-        found = compute()
-        if self._lowest_cycle_depth == depth and found:
-            self._assumed[key] = found
-            found = compute()
+        answer = compute()
+        if self._lowest_cycle_depth == depth and answer:
+            self._assumed[key] = answer
+            answer = compute()
         if self._log.mask & self._log.cycle_bit:
             self._log.note_cycle(key)
         del self._active[key]
         self._assumed.pop(key, None)
         if self._lowest_cycle_depth >= depth or not depth:
-            self._memo[key] = found, self._log.mask
+            self._memo[key] = answer, self._log.mask
             self._lowest_cycle_depth = around
         else:
             self._lowest_cycle_depth = min(around, self._lowest_cycle_depth)
         self._log.mask |= asked_around
-        return found
+        return answer

@@ -1,4 +1,4 @@
-"""The facts of one file, read by tree-sitter from every language of `GRAPH_LANGUAGES` and from manifests."""
+"""The facts of one file, read by tree-sitter or from a manifest, and the part of them that others see."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def extract(path: str, text: str, language: str) -> FileFacts:
     Args:
         path: POSIX, within the source.
         text: the whole file.
-        language: as `languages.detect_language` names it. Without a code graph for it, and for a text that is
+        language: as `text.detect_language` names it. Without a code graph for it, and for a text that is
             not sensible code, the facts are empty.
     """
     for is_one, settings_of in MANIFESTS:
@@ -101,10 +101,6 @@ def _iter_outside_spans(names: Iterable[Node], spans: Iterable[Node]) -> Iterato
             yield name
 
 
-# FOLD code_graph.file_interface
-# The part of a file that others can see: no other change in it concerns them.
-
-
 def build_interface(facts: FileFacts) -> FileIndex:
     """A file as others see it: definitions, bases, imports, bindings that fields and results depend on.
 
@@ -113,7 +109,7 @@ def build_interface(facts: FileFacts) -> FileIndex:
     bindings = _select_reachable_bindings(facts)
     seen = {first_segment(path) for binding in bindings for path in (binding.value, binding.path)}
     seen |= {name for _, name in _base_names(facts)}
-    imports = [each for each in facts.imports if not each.scope or each.local in seen or each.name == "*"]
+    imports = [one for one in facts.imports if not one.scope or one.local in seen or one.name == "*"]
     seen_facts = replace(facts, imports=tuple(imports), bindings=tuple(bindings))
     index = build_index(seen_facts, get_language(facts.language))
     return replace(index, facts=FileFacts(facts.path, facts.language, facts.module, settings=facts.settings))
@@ -122,22 +118,24 @@ def build_interface(facts: FileFacts) -> FileIndex:
 def _select_reachable_bindings(facts: FileFacts) -> list[Binding]:
     """Bindings that are seen from outside, and those that their values depend on."""
     local: dict[tuple[str, str], list[int]] = {}
-    for place, each in enumerate(facts.bindings):
-        local.setdefault(_binding_key(each), []).append(place)
+    for position, binding in enumerate(facts.bindings):
+        local.setdefault(_binding_key(binding), []).append(position)
     functions = {
         definition.name for definition in facts.definitions if definition.kind in ("function", "method")
     }
-    reached = {place for place, each in enumerate(facts.bindings) if _is_visible_outside(each, functions)}
-    reached.update(place for name in _base_names(facts) for place in _iter_visible(local, *name))
+    reached = {
+        position for position, binding in enumerate(facts.bindings) if _is_visible_outside(binding, functions)
+    }
+    reached.update(position for name in _base_names(facts) for position in _iter_visible(local, *name))
     waiting = sorted(reached)
     while waiting:
-        each = facts.bindings[waiting.pop()]
-        for name in (first_segment(each.value), first_segment(each.path)):
-            for place in _iter_visible(local, each.scope, name):
-                if place not in reached:
-                    reached.add(place)
-                    waiting.append(place)
-    return [facts.bindings[place] for place in sorted(reached)]
+        binding = facts.bindings[waiting.pop()]
+        for name in (first_segment(binding.value), first_segment(binding.path)):
+            for position in _iter_visible(local, binding.scope, name):
+                if position not in reached:
+                    reached.add(position)
+                    waiting.append(position)
+    return [facts.bindings[position] for position in sorted(reached)]
 
 
 def _base_names(facts: FileFacts) -> set[tuple[str, str]]:
@@ -155,9 +153,7 @@ def _binding_key(binding: Binding) -> tuple[str, str]:
 
 def _is_visible_outside(binding: Binding, functions: set[str]) -> bool:
     """Whether a binding is of a module, a class, a field, a result."""
-    if binding.path.startswith("@in "):
-        return False
-    return (
+    return not binding.path.startswith("@in ") and (
         binding.scope not in functions
         or binding.path[0] == "@"
         or binding.value[:1] == "@"

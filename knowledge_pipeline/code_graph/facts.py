@@ -104,9 +104,6 @@ class Edge(NamedTuple):
     confidence: float  # 0 to 1: how sure it is that this, and not another definition, is meant
 
 
-# FOLD code_graph.access_paths
-# Paths of facts, taken apart: `self.lake.index().rows` is self, .lake, .index, (), .rows.
-
 _STEP = re.compile(r"\.[^.()\[\]]+|\(\)|\[\w*\]|[^.()\[\]]+")
 _HEAD = re.compile(r"[^.()\[\]]*")
 
@@ -119,8 +116,8 @@ def split_steps(path: str) -> tuple[str, ...]:
 
 def first_segment(path: str) -> str:
     """The name that a path starts with."""
-    found = _HEAD.match(path)
-    return found[0] if found else ""
+    match = _HEAD.match(path)
+    return match[0] if match else ""
 
 
 def parent_scope(scope: str) -> str:
@@ -133,14 +130,12 @@ def last_segment(name: str) -> str:
     return name.rpartition(".")[2].rstrip("()[]0123456789") or name
 
 
-# FOLD code_graph.values
-# What an expression or a type says of a name: values, each with the suffix of the path that it belongs to.
-#
-# `List<Store> rows` says that `rows` is a `List()`, and that what it holds, `rows[]`, is a `Store()`: the
-# values ("", "List()") and ("[]", "Store()").
-
 Value = tuple[str, str]
-"""A suffix, and a path whose value the name has with that suffix."""
+"""A suffix, and a path whose value the name has with that suffix.
+
+`List<Store> rows` says that `rows` is a `List()`, and that what it holds, `rows[]`, is a `Store()`: the
+values ("", "List()") and ("[]", "Store()").
+"""
 
 Values = list[Value]
 
@@ -152,7 +147,7 @@ def add_prefix(prefix: str, values: Iterable[Value]) -> Values:
 
 def tuple_values(places: Iterable[Iterable[Value]]) -> Values:
     """The values of a tuple's places: "[0]", "[1]"."""
-    return [value for place, values in enumerate(places) for value in add_prefix(f"[{place}]", values)]
+    return [value for position, values in enumerate(places) for value in add_prefix(f"[{position}]", values)]
 
 
 def own_value(values: Iterable[Value]) -> str | None:
@@ -190,24 +185,21 @@ def iterated_values(values: Iterable[Value]) -> Values:
 def step_values(values: Iterable[Value], step: str) -> Values:
     """The values of what a step leads to: ".rows" or "[1]"; any element is also the one at a position."""
     steps = (step, "[]") if step[0] == "[" else (step,)
-    found: Values = []
+    result: Values = []
     for suffix, value in values:
         start = next((step for step in steps if suffix.startswith(step)), None)
         if start is not None and suffix[len(start) : len(start) + 1] in ("", ".", "(", "["):
-            found.append((suffix[len(start) :], value))
+            result.append((suffix[len(start) :], value))
         elif not suffix:
-            found.append(("", value + step))
-    return found
+            result.append(("", value + step))
+    return result
 
 
 def values_at(values: Values, step: str) -> Values:
     """The values that are known of a step; if none are, the step taken from the name's own value."""
-    found = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
-    return found or [("", value + step) for suffix, value in values if not suffix]
+    inner = [(suffix.removeprefix(step), value) for suffix, value in values if suffix.startswith(step)]
+    return inner or [("", value + step) for suffix, value in values if not suffix]
 
-
-# FOLD code_graph.facts_codec
-# Facts as a compact JSON text, and back: every string is written once.
 
 _VERSION = 1
 _RECORD_TYPES: tuple[Any, ...] = (Definition, Import, Binding, Use)
@@ -218,13 +210,9 @@ def to_json(facts: FileFacts) -> str:
     """A text that `from_json` turns into equal facts."""
     strings: defaultdict[str, int] = defaultdict()  # each with its place in the list of all
     strings.default_factory = strings.__len__
-    parts: tuple[Iterable[tuple[str | int, ...]], ...] = (
-        *(facts.definitions, facts.imports, facts.bindings),
-        facts.uses,
-    )
     columns = [
-        [strings[value] if isinstance(value, str) else int(value) for record in part for value in record]
-        for part in parts
+        [strings[value] if isinstance(value, str) else int(value) for record in records for value in record]
+        for records in (facts.definitions, facts.imports, facts.bindings, facts.uses)
     ]
     return json.dumps(
         [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
@@ -242,10 +230,9 @@ def from_json(text: str) -> FileFacts:
     version, path, language, module, settings, strings, *columns = json.loads(text)
     if version != _VERSION:
         raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
-    parts = [
+    definitions, imports, bindings, uses = (
         _decode_records(part, cells, strings) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
-    ]
-    definitions, imports, bindings, uses = parts
+    )
     return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
 
 
@@ -253,7 +240,7 @@ def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> t
     """Records of one type; by columns, because that is faster than each by itself."""
     types = _FIELD_TYPES[record_type]
     columns = (
-        map(each if each in (bool, int) else strings.__getitem__, cells[place :: len(types)])
-        for place, each in enumerate(types)
+        map(type_ if type_ in (bool, int) else strings.__getitem__, cells[position :: len(types)])
+        for position, type_ in enumerate(types)
     )
     return tuple(map(record_type._make, zip(*columns, strict=True)))

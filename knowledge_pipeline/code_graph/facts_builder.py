@@ -1,4 +1,8 @@
-"""Gathers the uses, bindings, imports and definitions of one file into its facts."""
+"""Gathers the uses, bindings, imports and definitions of one file into its facts.
+
+Tables say for each language which of its nodes are names, members, calls and types. Functions of the
+language read what tables cannot say: arguments, as of `cast(T, x)`, and the parts of a literal.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +33,6 @@ from knowledge_pipeline.code_graph.facts import (
 )
 from knowledge_pipeline.syntax.grammars import SyntaxTree, first_of_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
-
-# FOLD code_graph.expression_paths
-# Expressions and types as facts write them: an expression as a path, `self.lake.index().rows`.
-#
-# Tables say for each language which of its nodes are names, members, calls and types. Functions of the
-# language read what tables cannot say: arguments, as of `cast(T, x)`, and the parts of a literal.
 
 _MAX_PATH = 160
 _MAX_DEPTH = 16
@@ -138,28 +136,28 @@ class PathWriter:
         if node is None or self._depth > _MAX_DEPTH:
             return []
         self._depth += 1
-        found = self._compute_values(node)
+        values = self._compute_values(node)
         self._depth -= 1
-        return found
+        return values
 
     def values_of_type(self, node: Node | None, depth: int = 0) -> Values:
         """The values that a type promises: ("[]", "Store()") for `List<Store>`."""
         types = self.expressions.types
         if node is None or depth > _MAX_TYPE_DEPTH:
             return []
-        found = types.read_special(self, node, depth) if types.read_special is not None else None
-        if found is not None:
-            return found
+        values = types.read_special(self, node, depth) if types.read_special is not None else None
+        if values is not None:
+            return values
         kind = node.type
         for table, suffix in ((types.transparent, ""), (types.arrays, "[]"), (types.functions, "()")):
             if kind in table:
                 return add_prefix(suffix, self.values_of_type(part_of(node, table[kind]), depth + 1))
         path = self.path(node)
-        found = [("", f"{types.prefix}{path}()")] if path and path not in types.ignored else []
+        values = [("", f"{types.prefix}{path}()")] if path and path not in types.ignored else []
         if kind in types.generic:
-            held = first_of_type(node, types.generic[kind])
-            found += add_prefix("[]", self.values_of_type(part_of(held, -1), depth + 1))
-        return found
+            contents = first_of_type(node, types.generic[kind])
+            values += add_prefix("[]", self.values_of_type(part_of(contents, -1), depth + 1))
+        return values
 
     def handed_values(self, owner: Node | None, method: Node | None, callbacks: frozenset[str]) -> Values:
         """What a method of a collection hands to a function that it is given: one of the elements."""
@@ -220,10 +218,10 @@ class PathWriter:
 
     def _compute_values(self, node: Node) -> Values:
         table, kind = self.expressions, node.type
-        if kind in table.contents and (found := list(table.contents[kind](self, node))):
-            return found
-        if kind in table.casts and (found := self.values_of_type(part_of(node, table.casts[kind]))):
-            return found
+        if kind in table.contents and (values := list(table.contents[kind](self, node))):
+            return values
+        if kind in table.casts and (values := self.values_of_type(part_of(node, table.casts[kind]))):
+            return values
         choices = ("left", "right") if self._has_default(node) else table.choices.get(kind)
         if choices:
             parts = (part_of(node, part) for part in choices)
@@ -296,17 +294,18 @@ class FactsBuilder:
         self.outer_scopes: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
         self._bindings: dict[tuple[str, str, str], bool] = {}
         self._uses: dict[_UseKey, None] = {}
-        self._line_ends = [found.start() for found in _LINE_END.finditer(syntax.text)]
+        self._line_ends = [match.start() for match in _LINE_END.finditer(syntax.text)]
         self._names = _qualify_names(outline, extraction)
         self._private_names: set[str] = set()  # what others cannot name
         self.shared_state: dict[str, Any] = {}  # what the handlers of a language keep for each other
         self.writer.definition_names = {
-            (each.node.start_byte, each.node.end_byte): self._names[id(each)] for each in outline.definitions
+            (definition.node.start_byte, definition.node.end_byte): self._names[id(definition)]
+            for definition in outline.definitions
         }
         self.type_names = {
-            self._names[id(each)]
-            for each in outline.definitions
-            if each.kind in TYPE_KINDS and each.kind not in extraction.type_part_kinds
+            self._names[id(definition)]
+            for definition in outline.definitions
+            if definition.kind in TYPE_KINDS and definition.kind not in extraction.type_part_kinds
         }
         self._starts, self._scopes = _build_scope_spans(outline, self._names)
         for definition in outline.definitions:
@@ -362,11 +361,11 @@ class FactsBuilder:
 
     def bind_declared(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
         """Note what the type of a variable promises; a type of the same name is one from around it."""
-        known = [
+        values = [
             (suffix, f"@around.{value}" if first_segment(value) == path else value)
             for suffix, value in values
         ]
-        self.bind_name(scope, path, known, declared=True, local=local)
+        self.bind_name(scope, path, values, declared=True, local=local)
 
     def bind_observed(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
         """Note the values that a variable is given."""
@@ -398,9 +397,9 @@ class FactsBuilder:
 
     def build_facts(self) -> FileFacts:
         """What was read; hints that can hide nothing, and uses of what the language has, left out."""
-        known = {definition.name.rpartition(".")[2] for definition in self._definitions.values()}
-        known.update(each.local for each in self.imports)
-        known.update(first_segment(path) for _, path, value in self._bindings if value)
+        names = {definition.name.rpartition(".")[2] for definition in self._definitions.values()}
+        names.update(imported.local for imported in self.imports)
+        names.update(first_segment(path) for _, path, value in self._bindings if value)
         unknown = {
             (scope, path)
             for scope, path, value in self._bindings
@@ -412,20 +411,22 @@ class FactsBuilder:
             for definition in self._definitions.values()
         )
         silent.difference_update(defined)
-        bindings = (Binding(*key, declared) for key, declared in self._bindings.items())
-        everything = self.extraction.sees_sibling_names or any(each.name == "*" for each in self.imports)
-        hiding = {place for place in silent if everything or place[1] in known}
+        everything = self.extraction.sees_sibling_names or any(
+            imported.name == "*" for imported in self.imports
+        )
+        hiding = {key for key in silent if everything or key[1] in names}
         bindings = tuple(
             self._move_to_outer_scope(binding)
-            for binding in bindings
+            for binding in (Binding(*key, declared) for key, declared in self._bindings.items())
             if binding.value or (binding.scope, binding.path) in hiding
         )
         silent |= self.local_variables
-        uses = (Use(*use) for use in self._uses if not self._is_redundant_use(use, silent, known))
+        uses = (Use(*use) for use in self._uses if not self._is_redundant_use(use, silent, names))
+        imports = tuple(sorted(self.imports, key=lambda imported: imported.line))
+        definitions, language = tuple(self._definitions.values()), self.syntax.language
         return FileFacts(
-            self.path, self.syntax.language, self.module, tuple(self._definitions.values()),
-            tuple(sorted(self.imports, key=lambda each: each.line)), bindings, tuple(uses), self.settings,
-        )  # fmt: skip
+            self.path, language, self.module, definitions, imports, bindings, tuple(uses), self.settings
+        )
 
     def _move_to_outer_scope(self, binding: Binding) -> Binding:
         """The binding in the scope that its name is declared to be of."""

@@ -1,6 +1,6 @@
 """The facts of one file, arranged for look-ups by name and by scope.
 
-Look-ups go by key, so that the keys can be recorded (see `lookup_digests`).
+Look-ups go by key, so that the keys can be recorded (see `traces.record_lookups`).
 """
 
 from __future__ import annotations
@@ -112,22 +112,19 @@ class FileIndex:
         return self.names.get((BY_PARENT, name), ())
 
 
-# FOLD code_graph.index_builder
-# Builds the index of a file from its facts.
-
 EXPORT_LIST = "__all__"
 
 
 def build_index(facts: FileFacts, language: Language) -> FileIndex:
     """The index of a file."""
     builder = _IndexBuilder(language)
-    for each in facts.definitions:
-        builder.add_definition(each)
-    for each in facts.imports:
-        builder.add_import(each)
+    for definition in facts.definitions:
+        builder.add_definition(definition)
+    for imported in facts.imports:
+        builder.add_import(imported)
     builder.collect_self_names(facts)
-    for each in facts.bindings:
-        builder.add_binding(each)
+    for binding in facts.bindings:
+        builder.add_binding(binding)
     for use in facts.uses:
         if use.kind in ("extends", "implements"):
             builder.bases.setdefault(use.scope, []).append(use.path)
@@ -138,14 +135,14 @@ def build_index(facts: FileFacts, language: Language) -> FileIndex:
         has_star_imports=any(name == STAR for _, name in builder.imports),
         has_export_list=EXPORT_LIST in facts.settings,
         kinds=builder.kinds,
-        private={each.name: True for each in private if not each.exported},
+        private={definition.name: True for definition in private if not definition.exported},
         bases=builder.bases,
         imports=builder.imports,
         tables=builder.bindings,
         beneath=builder.bound_prefixes,
         selves=builder.self_names,
         names={
-            key: sorted(set(held)) if key[0] == BY_PARENT else held for key, held in builder.names.items()
+            key: sorted(set(names)) if key[0] == BY_PARENT else names for key, names in builder.names.items()
         },
         listed={(BY_EXPORT_LIST, name): True for name in facts.settings.get(EXPORT_LIST, "").split()},
     )

@@ -107,10 +107,10 @@ def _recall_or_build(build: Callable[[frozenset[str]], Any], paths: frozenset[st
 
 
 def _index_file_names(all_paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for path in sorted(all_paths):
-        found.setdefault(path.rpartition("/")[2], []).append(path)
-    return {name: tuple(paths) for name, paths in found.items()}
+        result.setdefault(path.rpartition("/")[2], []).append(path)
+    return {name: tuple(paths) for name, paths in result.items()}
 
 
 def join_path(folder: str, name: str) -> str:

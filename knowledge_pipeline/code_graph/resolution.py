@@ -1,4 +1,4 @@
-"""Which definition each use of a file means: its edges, and the questions that they depend on."""
+"""Finds which definition each use of a file means: its edges, and the questions that they depend on."""
 
 from __future__ import annotations
 
@@ -41,66 +41,15 @@ from knowledge_pipeline.code_graph.traces import (
     project_index_of,
 )
 
-# FOLD code_graph.method_guesses
-# What a method's name alone may mean, where the way to it is not known.
-
-SUBCLASS_CONFIDENCE = 0.7
-UNIQUE_NAME_CONFIDENCE = 0.5
-_MAX_FILES = 8  # files
-
-
-def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
-    """Methods that a call may mean.
-
-    Of a class that is known and lacks the method, those of what extends it; else the only method
-    so named in the source: of something unknown, or of what a mixin will be mixed with.
-    """
-    steps = split_steps(use.path)
-    name = steps[-1].lstrip(".")
-    language = view.index(view.path).language
-    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
-        return {}
-    receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
-    if name not in evaluator.methods_by_name:
-        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
-    methods, asked = evaluator.methods_by_name[name]
-    view.log.mask |= asked
-    if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
-        below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
-        own = view.index(view.path).enclosing_class(scope)
-        if below or Instance(view.path, own or "") not in receivers:
-            return dict.fromkeys(
-                [each for each in below if not _overrides(each, below, evaluator)], SUBCLASS_CONFIDENCE
-            )
-    return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
-
-
-def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
-    classes = (DefinitionRef(each.path, each.name.rpartition(".")[0]) for each in methods if each != method)
-    others: Meanings = dict.fromkeys(classes, 1.0)
-    return evaluator.is_subclass_method(method, others)
-
-
-def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
-    """All methods of a name in the same language, if they lie in few files."""
-    files = view.files_defining(name)
-    indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
-    language = view.index(view.path).language
-    return [
-        DefinitionRef(index.facts.path, each)
-        for index in indices
-        if index.language is language
-        for each in index.definitions_named(name)
-        if index.kinds[each] == "method"
-    ]
-
-
 RESOLVER_VERSION = 1
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _MAX_WORK_BY_USE = 100_000
 """Of a file on which more is spent all uses are resolved together: all of its work is bounded."""
 _MAX_SETS = 2**16 - 1
+SUBCLASS_CONFIDENCE = 0.7
+UNIQUE_NAME_CONFIDENCE = 0.5
+_MAX_FILES = 8
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
 
@@ -143,13 +92,12 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     all uses are resolved or those alone whose answers can be others than `earlier`.
     """
     world = project_index_of(project)
-    found = _resolve_again(path, world, earlier) if earlier is not None else None
-    if found is not None:
-        return found
+    if earlier is not None and (renewed := _resolve_again(path, world, earlier)) is not None:
+        return renewed
     resolver = _Resolver(TracedView(world, path))
     resolved = resolver.resolve_uses(range(len(resolver.uses)))
     aliases, asked_for_aliases = resolver.resolve_aliases()
-    lookups = UseLookups.from_masks(resolver.log.asked, resolved.asked)
+    lookups = UseLookups.from_masks(resolver.log.asked, resolved.masks)
     edges = _merge_edges([*resolver.contains_edges(), *resolved.edges])
     return resolver.finish(edges, aliases, lookups, asked_for_aliases)
 
@@ -161,7 +109,9 @@ def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> Resolved
     """
     lookups = UseLookups.from_trace(earlier.trace)
     changed = world.find_changed(earlier.trace, earlier.interfaces, earlier.facts)
-    if lookups is None or any(isinstance(each, str) and each.startswith("name\t") for each in changed):
+    if lookups is None or any(
+        isinstance(question, str) and question.startswith("name\t") for question in changed
+    ):
         return None
     due = lookups.find(changed)
     while True:
@@ -172,17 +122,17 @@ def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> Resolved
         aliases, asked_for_aliases = resolver.resolve_aliases()
         if resolver.is_cut_short:
             return None
-        masks = [*resolved.asked, asked_for_aliases]
+        masks = [*resolved.masks, asked_for_aliases]
         now = UseLookups.from_masks(resolver.log.asked, masks)
-        beside = lookups.find(now.find_cycles(range(len(masks)))) - due
-        if not beside:
+        neighbours = lookups.find(now.find_cycles(range(len(masks)))) - due
+        if not neighbours:
             break
-        due |= beside
+        due |= neighbours
     redone = {_place(resolver.uses[use]) for use in due}
     kept = [
         edge for edge in earlier.edges if edge.kind == "contains" or (edge.source, edge.line) not in redone
     ]
-    lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.asked))
+    lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.masks))
     edges = [*kept, *_merge_edges(resolved.edges)]
     return resolver.finish(edges, aliases, lookups, asked_for_aliases)
 
@@ -218,7 +168,7 @@ def renew_trace(
         changes: in the project: only questions that these concern are asked again; None: all.
     """
     world = project_index_of(project)
-    found: Trace = {}
+    renewed: Trace = {}
     for question, answer in trace.items():
         now = (
             answer
@@ -227,8 +177,8 @@ def renew_trace(
         )
         if now is None:
             return None
-        found[question] = now
-    return found
+        renewed[question] = now
+    return renewed
 
 
 def _is_unaffected(question: str, changes: ChangedNames) -> bool:
@@ -245,8 +195,8 @@ def list_asked_names(trace: Trace) -> set[str]:
     Where an edit moves no modules, another answer can only be that of a question about a path or a name that
     it changed: see `_is_unaffected`.
     """
-    asked = (question.partition("\t") for question in trace if question not in OWN_ENTRIES)
-    return {rest if kind == "interface" else rest.rpartition("\t")[2] for kind, _, rest in asked}
+    parts = (question.partition("\t") for question in trace if question not in OWN_ENTRIES)
+    return {rest if kind == "interface" else rest.rpartition("\t")[2] for kind, _, rest in parts}
 
 
 def full_name(path: str, name: str, project: Project) -> str:
@@ -273,13 +223,9 @@ def _merge_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
     return (Edge(*key, round(sure, 2)) for key, sure in surest.items())
 
 
-def _order_of(edge: Edge) -> tuple[int, str, str, str, str]:
-    return edge.line, edge.kind, edge.source, edge.target, edge.target_path or ""
-
-
 class _ResolvedUses(NamedTuple):
     edges: list[Edge]
-    asked: list[int]  # for each use, what a `LookupLog` noted
+    masks: list[int]  # for each use, what a `LookupLog` noted
 
 
 class _Resolver:
@@ -304,12 +250,12 @@ class _Resolver:
 
     def resolve_uses(self, numbers: Iterable[int]) -> _ResolvedUses:
         """The edges of some uses, in their order; the same one may come more than once."""
-        edges, asked = list[Edge](), list[int]()
+        edges, masks = list[Edge](), list[int]()
         for number in numbers:
             use, self.log.mask = self.uses[number], 0
             edges += self._import_edges(use) if isinstance(use, Import) else self._use_edges(use)
-            asked.append(self.log.mask)
-        return _ResolvedUses(edges, asked)
+            masks.append(self.log.mask)
+        return _ResolvedUses(edges, masks)
 
     def resolve_aliases(self) -> tuple[tuple[Alias, ...], int]:
         """What the file exports of others, and what was asked for it."""
@@ -319,32 +265,26 @@ class _Resolver:
         self, edges: Iterable[Edge], aliases: tuple[Alias, ...], lookups: UseLookups, asked_for_aliases: int
     ) -> ResolvedFile:
         """All that is known of the file now."""
-        found = sorted(edges, key=_order_of)
+        ordered = sorted(
+            edges, key=lambda edge: (edge.line, edge.kind, edge.source, edge.target, edge.target_path or "")
+        )
         _, asked_for_name = self.log.record(lambda: self.view.full_name(""))
         others = UseLookups.from_masks(self.log.asked, [asked_for_aliases | asked_for_name])
         trace = self.view.project_index.build_trace({*lookups.list_asked(), *others.list_asked()})
         if not self.is_cut_short and len(lookups.sets) <= _MAX_SETS:
             trace[USES] = lookups.format(trace)
-        return ResolvedFile(tuple(found), trace, aliases)
+        return ResolvedFile(tuple(ordered), trace, aliases)
 
     def _iter_aliases(self) -> Iterator[Alias]:
-        """What the file exports of others."""
-        for each in self.index.facts.imports:
-            if not each.exported:
+        for imported in self.index.facts.imports:
+            if not imported.exported:
                 continue
-            for name, entity in self.evaluator.iter_reexports(each):
+            for name, entity in self.evaluator.iter_reexports(imported):
                 if isinstance(entity, DefinitionRef):
-                    yield Alias(
-                        self.view.full_name(name), entity.name, entity.path, self._exported_members(entity)
-                    )
-
-    def _exported_members(self, definition: DefinitionRef) -> tuple[str, ...]:
-        """What is handed on with a definition of another file."""
-        return (
-            ()
-            if definition.path == self.view.path
-            else tuple(self.view.index(definition.path).definitions_within(definition.name))
-        )
+                    full_name, members = self.view.full_name(name), ()
+                    if entity.path != self.view.path:
+                        members = tuple(self.view.index(entity.path).definitions_within(entity.name))
+                    yield Alias(full_name, entity.name, entity.path, members)
 
     def contains_edges(self) -> Iterator[Edge]:
         """From each definition, or the file, to those in it."""
@@ -360,9 +300,9 @@ class _Resolver:
                 yield Edge("imports", imported.scope, "", file, imported.line, 1.0)
         if imported.name in ("", "*") and files:
             return
-        found = self.evaluator.resolve_import(imported)
-        surest = max(found.values(), default=0.0)
-        for entity, sure in found.items():
+        meanings = self.evaluator.resolve_import(imported)
+        surest = max(meanings.values(), default=0.0)
+        for entity, sure in meanings.items():
             if isinstance(entity, DefinitionRef) and sure == surest:
                 yield Edge("imports", imported.scope, entity.name, entity.path, imported.line, sure)
             elif isinstance(entity, Module) and not entity.path.endswith("/"):
@@ -374,41 +314,43 @@ class _Resolver:
         extends = use.kind in ("extends", "implements")
         scope = parent_scope(use.scope) if extends else use.scope
         yield from self._prefix_edges(use, scope)
-        found = self.evaluator.resolve_path(self.view.path, scope, use.path)
+        meanings = self.evaluator.resolve_path(self.view.path, scope, use.path)
         if extends:
-            types = self._select_types(found)
+            types = self._select_types(meanings)
             protocols = self._select_interfaces(use, types)
             yield from build_edges(use._replace(kind="implements"), protocols)
-            yield from build_edges(use, {each: sure for each, sure in types.items() if each not in protocols})
+            others: Meanings = {key: sure for key, sure in types.items() if key not in protocols}
+            yield from build_edges(use, others)
             if not types:
-                yield from build_external_edges(use, found, self.index.language)
-                yield from build_unresolved_edges(use, found, self.index.language)
+                yield from build_external_edges(use, meanings, self.index.language)
+                yield from build_unresolved_edges(use, meanings, self.index.language)
         elif use.kind == "calls":
-            yield from self._call_edges(use, scope, found)
+            yield from self._call_edges(use, scope, meanings)
         else:
-            yield from self._reference_edges(use, found)
-            if not any(isinstance(entity, DefinitionRef) for entity in found):
-                yield from build_external_edges(use, found, self.index.language)
+            yield from self._reference_edges(use, meanings)
+            if not any(isinstance(entity, DefinitionRef) for entity in meanings):
+                yield from build_external_edges(use, meanings, self.index.language)
 
     def _prefix_edges(self, use: Use, scope: str) -> Iterator[Edge]:
         """`Store` of `Store.open()` is referred to, too."""
         for path in _list_prefixes(use.path):
-            found = self.evaluator.resolve_path(self.view.path, scope, path)
-            if found:
-                yield from self._reference_edges(Use("references", path, use.scope, use.line), found)
+            meanings = self.evaluator.resolve_path(self.view.path, scope, path)
+            if meanings:
+                yield from self._reference_edges(Use("references", path, use.scope, use.line), meanings)
 
     def _select_interfaces(self, use: Use, types: Meanings) -> Meanings:
         """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
         if not self.index.language.infers_implements or self.index.kinds.get(use.scope) == "interface":
             return {}
-        return {each: sure for each, sure in types.items() if self._kind_of(each) == "interface"}
+        kind_of = self.evaluator.kind_of
+        return {entity: sure for entity, sure in types.items() if kind_of(entity) == "interface"}
 
     def _call_edges(self, use: Use, scope: str, meanings: Meanings) -> Iterator[Edge]:
         """What is called; a definition that is no function where nothing else is."""
         targets: Meanings = {
-            entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in _CALLABLE
+            entity: sure for entity, sure in meanings.items() if self.evaluator.kind_of(entity) in _CALLABLE
         }
-        computed: Meanings = {each: targets.pop(each) for each in [*targets] if self._is_computed(each)}
+        computed: Meanings = {key: targets.pop(key) for key in [*targets] if self._is_computed(key)}
         yield from build_edges(use._replace(kind="references"), computed)
         for entity in computed:
             targets |= self.evaluator.follow_step({entity: 1.0}, "")
@@ -419,8 +361,8 @@ class _Resolver:
         written = self._select_named(use, meanings)
         if targets or written:
             yield from build_edges(use, targets)
-            named = (each for each in written.items() if each[0] not in targets and each[0] not in computed)
-            yield from build_edges(use, dict(named))
+            others = (item for item in written.items() if item[0] not in targets and item[0] not in computed)
+            yield from build_edges(use, dict(others))
             return
         guess = {} if meanings else guess_methods(use, scope, self.view, self.evaluator)
         yield from build_edges(use, guess)
@@ -430,7 +372,7 @@ class _Resolver:
 
     def _select_types(self, meanings: Meanings) -> Meanings:
         types = CLASS_KINDS | {"type"}
-        return {entity: sure for entity, sure in meanings.items() if self._kind_of(entity) in types}
+        return {entity: sure for entity, sure in meanings.items() if self.evaluator.kind_of(entity) in types}
 
     def _find_call_methods(self, meanings: Meanings) -> Meanings:
         method = self.index.language.call_method
@@ -444,20 +386,20 @@ class _Resolver:
 
     def _reference_edges(self, use: Use, meanings: Meanings) -> Iterator[Edge]:
         """Edges to what a use names; where its path has the same meanings again, only lines are others."""
-        known = self._references.get((use.scope, use.path))
-        if known is None or known[0] is not meanings:
-            known = meanings, list(build_edges(use, self._select_named(use, meanings)))
-            self._references[use.scope, use.path] = known
-        for kind, source, target, target_path, _, sure in known[1]:
+        cached = self._references.get((use.scope, use.path))
+        if cached is None or cached[0] is not meanings:
+            cached = meanings, list(build_edges(use, self._select_named(use, meanings)))
+            self._references[use.scope, use.path] = cached
+        for kind, source, target, target_path, _, sure in cached[1]:
             yield Edge(kind, source, target, target_path, use.line, sure)
 
     def _select_named(self, use: Use, meanings: Meanings) -> Meanings:
         """The definitions that a use names, without those that they are worth."""
-        named: Meanings = {
-            each: sure for each, sure in meanings.items() if self._is_named_by(each, sure, use)
+        definitions: Meanings = {
+            entity: sure for entity, sure in meanings.items() if self._is_named_by(entity, sure, use)
         }
-        surest = max(named.values(), default=0.0)
-        return {each: sure for each, sure in named.items() if sure == surest}
+        surest = max(definitions.values(), default=0.0)
+        return {entity: sure for entity, sure in definitions.items() if sure == surest}
 
     def _is_named_by(self, entity: object, confidence: float, use: Use) -> bool:
         """Whether a use names a definition, rather than a variable that has it as value."""
@@ -467,10 +409,51 @@ class _Resolver:
         imported = (use.scope, use.path) in imports or ("", use.path) in imports
         return imported or confidence == 1.0 or last_segment(entity.name) == last_segment(use.path)
 
-    def _kind_of(self, entity: object) -> str | None:
-        return (
-            self.view.index(entity.path).kinds.get(entity.name) if isinstance(entity, DefinitionRef) else None
-        )
-
     def _is_computed(self, entity: object) -> bool:
         return isinstance(entity, DefinitionRef) and self.view.index(entity.path).is_computed(entity.name)
+
+
+def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
+    """Methods that a call may mean.
+
+    Of a class that is known and lacks the method, those of what extends it; else the only method
+    so named in the source: of something unknown, or of what a mixin will be mixed with.
+    """
+    steps = split_steps(use.path)
+    name = steps[-1].lstrip(".")
+    language = view.index(view.path).language
+    if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
+        return {}
+    receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
+    if name not in evaluator.methods_by_name:
+        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
+    methods, mask = evaluator.methods_by_name[name]
+    view.log.mask |= mask
+    if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
+        below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
+        own = view.index(view.path).enclosing_class(scope)
+        if below or Instance(view.path, own or "") not in receivers:
+            return dict.fromkeys(
+                [method for method in below if not _overrides(method, below, evaluator)], SUBCLASS_CONFIDENCE
+            )
+    return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
+
+
+def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: Evaluator) -> bool:
+    classes = (DefinitionRef(one.path, parent_scope(one.name)) for one in methods if one != method)
+    others: Meanings = dict.fromkeys(classes, 1.0)
+    return evaluator.is_subclass_method(method, others)
+
+
+def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
+    """All methods of a name in the same language, if they lie in few files."""
+    files = view.files_defining(name)
+    indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
+    language = view.index(view.path).language
+    return [
+        DefinitionRef(index.facts.path, definition)
+        for index in indices
+        if index.language is language
+        for definition in index.definitions_named(name)
+        if index.kinds[definition] == "method"
+    ]

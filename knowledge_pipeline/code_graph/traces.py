@@ -2,12 +2,13 @@
 
 A file must be resolved again only if its own facts changed, or the answer to one of its
 questions did: verifying traces, as in Mokhov, Mitchell and Peyton Jones, "Build Systems à la
-Carte", ICFP 2018, section 4.2.2.
+Carte", ICFP 2018, section 4.2.2. A trace keeps a hash of three bytes for each key that was looked up in
+another file, so that it stays small. Two keys with one hash count as one: a file may be resolved again
+for nothing, but never kept when it should be resolved.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import zlib
 from base64 import b64decode, b64encode
@@ -17,7 +18,6 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
-from zlib import crc32
 
 import numpy as np
 from cachetools import LRUCache
@@ -29,14 +29,8 @@ from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.registry import get_language
 from knowledge_pipeline.code_graph.project import Layout, Project
 
-# FOLD code_graph.lookup_log
-# Notes what is asked about other files while a file is resolved, so that each use knows what it asked.
-#
-# What was asked is a bit each, and a set of it a whole number: answers that are remembered hand on what was
-# asked for them at the cost of one addition.
-
 Asked = str | tuple[str, int]
-"""A question (see `traced_view.Trace`), or a look-up in another file: its path, and the hash of the key.
+"""A question (see `Trace`), or a look-up in another file: its path, and the hash of the key.
 
 With `CYCLES` as the path, a question of an `EvaluationCache` that depends on itself, or on one that does: its
 answer depends on what was asked before.
@@ -53,7 +47,11 @@ Result = TypeVar("Result")
 
 
 class LookupLog:
-    """What was asked since `mask` was last set to 0."""
+    """What was asked about other files since `mask` was last set to 0.
+
+    Each thing that can be asked has a bit, and a set of them is a whole number: a cached answer hands on
+    what was asked for it at the cost of one addition.
+    """
 
     def __init__(self) -> None:
         self.mask = 0
@@ -62,33 +60,27 @@ class LookupLog:
         self._bits: dict[Asked, int] = {}
         self.cycle_bit = self.get_bit((CYCLES, WHOLE_FILE))  # of any cycle
 
-    def get_bit(self, asked: Asked) -> int:
+    def get_bit(self, lookup: Asked) -> int:
         """The bit that stands for something that can be asked."""
-        bit = self._bits.get(asked)
+        bit = self._bits.get(lookup)
         if bit is None:
-            bit = self._bits[asked] = 1 << len(self.asked)
-            self.asked.append(asked)
+            bit = self._bits[lookup] = 1 << len(self.asked)
+            self.asked.append(lookup)
         return bit
 
     def note_cycle(self, question: tuple[str, ...]) -> None:
         """Note a question that depends on itself, or on one that does."""
-        number = 1 + crc32("\t".join(question).encode(errors="replace")) % _MAX_HASH
+        number = 1 + zlib.crc32("\t".join(question).encode(errors="replace")) % _MAX_HASH
         self.mask |= self.cycle_bit | self.get_bit((CYCLES, number))
 
     def record(self, compute: Callable[[], Result]) -> tuple[Result, int]:
         """What is computed, and what was asked for it."""
         around, self.mask = self.mask, 0
         result = compute()
-        asked = self.mask
+        mask = self.mask
         self.mask |= around
-        return result, asked
+        return result, mask
 
-
-# FOLD code_graph.lookup_digests
-# Records which keys are looked up in other files, and compares the answers by their digests.
-#
-# A trace keeps a hash of three bytes for each key, so that it stays small. Two keys with one hash count as
-# one: a file may be resolved again for nothing, but never kept when it should be resolved.
 
 Value = TypeVar("Value")
 Other = TypeVar("Other")
@@ -97,7 +89,7 @@ AnyKey = TypeVar("AnyKey", str, ScopedName)
 AnswerDigests = Mapping[int, int]
 """By the hash of a key, a digest of the answers to all keys with that hash."""
 
-_TABLES = tuple(each.name for each in fields(FileIndex) if str(each.type).startswith("Mapping"))
+_TABLES = tuple(table.name for table in fields(FileIndex) if str(table.type).startswith("Mapping"))
 _HASH_BYTES = 3
 _NO_ITERATION = "look up other files by key"
 
@@ -155,7 +147,10 @@ def record_lookups(index: FileIndex, log: LookupLog) -> FileIndex:
 
 def digest_answers(index: FileIndex) -> AnswerDigests:
     """Digests of all answers of a file; lines, and the order of different keys, do not count."""
-    parts: dict[int, list[str]] = {WHOLE_FILE: [_file_properties(index)]}
+    facts = index.facts
+    settings = sorted(setting for setting in facts.settings.items() if setting[0] != EXPORT_LIST)
+    file = (facts.language, facts.module, settings, index.has_star_imports, index.has_export_list)
+    parts: dict[int, list[str]] = {WHOLE_FILE: [repr(file)]}
     for name in _TABLES:
         table: Mapping[str | ScopedName, Any] = getattr(index, name)
         for key, answer in table.items():
@@ -163,7 +158,7 @@ def digest_answers(index: FileIndex) -> AnswerDigests:
                 list(map(_to_comparable, cast(list[Any], answer))) if isinstance(answer, list) else answer
             )
             parts.setdefault(_hash_key(key), []).append(f"{name} {key!r} {comparable!r}")
-    texts = {key: "\n".join(sorted(each)).encode(errors="replace") for key, each in parts.items()}
+    texts = {key: "\n".join(sorted(answers)).encode(errors="replace") for key, answers in parts.items()}
     return {key: int.from_bytes(_digest(text, 8), "big") for key, text in texts.items()}
 
 
@@ -174,20 +169,20 @@ def digest_interface(digests: AnswerDigests) -> str:
 
 def encode_hashes(hashes: Iterable[int]) -> str:
     """The hashes of keys as a short text, without that of the file itself."""
-    held = (each.to_bytes(_HASH_BYTES, "big") for each in sorted(hashes) if each != WHOLE_FILE)
-    return b64encode(b"".join(held)).decode()
+    encoded = (key_hash.to_bytes(_HASH_BYTES, "big") for key_hash in sorted(hashes) if key_hash != WHOLE_FILE)
+    return b64encode(b"".join(encoded)).decode()
 
 
 def decode_hashes(text: str) -> list[int]:
     """The hashes that `encode_hashes` wrote, in their order."""
-    held = b64decode(text)
-    return [int.from_bytes(held[at : at + _HASH_BYTES], "big") for at in range(0, len(held), _HASH_BYTES)]
+    data = b64decode(text)
+    return [int.from_bytes(data[at : at + _HASH_BYTES], "big") for at in range(0, len(data), _HASH_BYTES)]
 
 
 def digest_lookups(digests: AnswerDigests, encoded_keys: str) -> str:
     """A digest of the answers to some keys."""
-    found = [digests.get(each, 0) for each in (WHOLE_FILE, *decode_hashes(encoded_keys))]
-    return b64encode(_digest(b"".join(each.to_bytes(8, "big") for each in found), 9)).decode()
+    answers = [digests.get(key_hash, 0) for key_hash in (WHOLE_FILE, *decode_hashes(encoded_keys))]
+    return b64encode(_digest(b"".join(answer.to_bytes(8, "big") for answer in answers), 9)).decode()
 
 
 def _hash_key(key: str | ScopedName) -> int:
@@ -195,13 +190,7 @@ def _hash_key(key: str | ScopedName) -> int:
     if not isinstance(key, str):
         scope, path = key
         key = f"{scope}.{first_segment(path)}" if scope else first_segment(path)
-    return crc32(key.encode(errors="replace")) & 0xFFFFFF
-
-
-def _file_properties(index: FileIndex) -> str:
-    facts = index.facts
-    settings = sorted(each for each in facts.settings.items() if each[0] != EXPORT_LIST)
-    return repr((facts.language, facts.module, settings, index.has_star_imports, index.has_export_list))
+    return zlib.crc32(key.encode(errors="replace")) & _MAX_HASH
 
 
 def _to_comparable(item: Any) -> Any:
@@ -228,7 +217,7 @@ can be looked up in that file (see `interface_digest`), a digest of the answers,
 are compared only where the first digest has changed.
 
 `CYCLES_ENTRY` and `USES` are no questions about others. The first has the hashes of the file's own questions
-that depend on themselves, the second says which use asked what (see `use_lookups`)."""
+that depend on themselves, the second says which use asked what (see `UseLookups`)."""
 
 CYCLES_ENTRY = "cycles"
 USES = "uses"
@@ -288,25 +277,25 @@ class ProjectIndex:
             kind, _, rest = question.partition("\t")
             if kind == "name":
                 language, path = rest.split("\t")
-                known = path in self.layout.paths
-                answer = get_language(language).full_name(path, "", self.layout) if known else ""
+                exists = path in self.layout.paths
+                answer = get_language(language).full_name(path, "", self.layout) if exists else ""
             else:
                 lines = "\n".join(self.answer_question(question)).encode(errors="replace")
-                answer = hashlib.blake2b(lines, digest_size=8).hexdigest()
+                answer = _digest(lines, 8).hex()
             self._digests[question] = answer
         return self._digests[question]
 
-    def build_trace(self, asked: Iterable[Asked]) -> Trace:
+    def build_trace(self, lookups: Iterable[Asked]) -> Trace:
         """The trace of a file for which all this was asked."""
-        trace, lookups = Trace(), dict[str, list[int]]()
-        for each in asked:
-            if isinstance(each, tuple):
-                lookups.setdefault(each[0], []).append(each[1])
+        trace, hashes_by_path = Trace(), dict[str, list[int]]()
+        for lookup in lookups:
+            if isinstance(lookup, tuple):
+                hashes_by_path.setdefault(lookup[0], []).append(lookup[1])
             else:
-                trace[each] = self.digest_answer(each)
-        if cycles := lookups.pop(CYCLES, None):
+                trace[lookup] = self.digest_answer(lookup)
+        if cycles := hashes_by_path.pop(CYCLES, None):
             trace[CYCLES_ENTRY] = encode_hashes(cycles)
-        for path, hashes in lookups.items():
+        for path, hashes in hashes_by_path.items():
             trace[f"interface\t{path}"] = self.trace_entry(path, encode_hashes(hashes))
         return trace
 
@@ -338,26 +327,26 @@ class ProjectIndex:
             if kind == "interface":
                 interface, _, marks = answer.split(" ")
                 hashes = (WHOLE_FILE, *decode_hashes(marks))
-                changed.update((path, each) for each in hashes)
+                changed.update((path, key) for key in hashes)
                 before = _open_file(earlier_facts[path]) if path in earlier_facts else None
                 if before is not None and before.interface_digest == interface and path in interfaces:
                     now = self._foreign_file(path).answer_digests
-                    same = {each for each in hashes if before.answer_digests.get(each) == now.get(each)}
+                    same = {key for key in hashes if before.answer_digests.get(key) == now.get(key)}
                     if WHOLE_FILE in same:
-                        changed.difference_update((path, each) for each in same)
+                        changed.difference_update((path, key) for key in same)
             else:
                 changed.add(question)
         return changed
 
     def _foreign_file(self, path: str) -> _File:
         """Another file; the last two thousand are cached."""
-        found = self._files.pop(path, None)
-        if found is None:
-            found = _open_file(self.project.facts(path))
+        file = self._files.pop(path, None)
+        if file is None:
+            file = _open_file(self.project.facts(path))
             if len(self._files) >= _MAX_CACHED_FILES:
                 del self._files[next(iter(self._files))]
-        self._files[path] = found
-        return found
+        self._files[path] = file
+        return file
 
     def _compute_answer(self, kind: str, *rest: str) -> tuple[str, ...]:
         if kind == "defining":
@@ -379,12 +368,12 @@ class TracedView:
 
     def index(self, path: str) -> FileIndex:
         """The index of a file: of the own one with all facts, of others with what they show."""
-        found = self._files.get(path)
-        if found is None:
+        entry = self._files.get(path)
+        if entry is None:
             index = record_lookups(self.project_index.interface_index(path), self.log)
-            found = self._files[path] = index, self.log.get_bit((path, WHOLE_FILE))
-        self.log.mask |= found[1]
-        return found[0]
+            entry = self._files[path] = index, self.log.get_bit((path, WHOLE_FILE))
+        self.log.mask |= entry[1]
+        return entry[0]
 
     def find_modules(self, language: Language, path: str, name: str) -> tuple[str, ...]:
         """The files that a module's name means, as it is written in a file."""
@@ -421,12 +410,12 @@ def interface_digest(facts: FileFacts) -> str:
 
 def _open_file(facts: FileFacts) -> _File:
     with _recent_files_lock:
-        known = _recent_files.get(id(facts))
-    if known is None:
-        known = facts, _File(facts)
+        cached = _recent_files.get(id(facts))
+    if cached is None:
+        cached = facts, _File(facts)
         with _recent_files_lock:
-            _recent_files[id(facts)] = known
-    return known[1]
+            _recent_files[id(facts)] = cached
+    return cached[1]
 
 
 _PROJECT_INDEXES: WeakKeyDictionary[Project, ProjectIndex] = WeakKeyDictionary()
@@ -439,79 +428,79 @@ def project_index_of(project: Project) -> ProjectIndex:
     return _PROJECT_INDEXES[project]
 
 
-# FOLD code_graph.use_lookups
-# Which use of a file asked what about other files, as its trace keeps it.
-#
-# A table of bits: a row for each set of what was asked, of which a file has few, and a column for each
-# thing that was asked, in the order that the trace gives them. Uses name their row.
-
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class UseLookups(NamedTuple):
-    """What each use asked."""
+    """What each use of a file asked, as a table of bits; uses name their row.
 
-    asked: Sequence[Asked]  # by column
-    sets: _Bits  # shape (sets, asked)
+    A row for each set of what was asked, of which a file has few; a column for each thing that was asked, in
+    the order that the trace gives them.
+    """
+
+    lookups: Sequence[Asked]  # by column
+    sets: _Bits  # shape (sets, lookups)
     rows: Sequence[int]  # the set of each use
 
     @classmethod
-    def from_masks(cls, asked: Sequence[Asked], masks: Iterable[int]) -> UseLookups:
+    def from_masks(cls, lookups: Sequence[Asked], masks: Iterable[int]) -> UseLookups:
         """Those that a `LookupLog` noted, use by use."""
         numbers: dict[int, int] = {}
         rows = [numbers.setdefault(mask, len(numbers)) for mask in masks]
-        width = (len(asked) + 7) // 8
+        width = (len(lookups) + 7) // 8
         packed = np.frombuffer(b"".join(mask.to_bytes(width, "little") for mask in numbers), np.uint8)
-        sets = np.unpackbits(packed.reshape(-1, width), axis=1, count=len(asked), bitorder="little")
-        return cls(tuple(asked), sets.astype(np.bool_), rows)
+        sets = np.unpackbits(packed.reshape(-1, width), axis=1, count=len(lookups), bitorder="little")
+        return cls(tuple(lookups), sets.astype(np.bool_), rows)
 
     @classmethod
     def from_trace(cls, trace: Trace) -> UseLookups | None:
         """Those of a trace; None where it has none, and the file must be resolved as a whole."""
         if USES not in trace:
             return None
-        asked = list(_iter_asked(trace))
-        text, width = zlib.decompress(b64decode(trace[USES])), (len(asked) + 7) // 8
+        lookups = list(_iter_asked(trace))
+        text, width = zlib.decompress(b64decode(trace[USES])), (len(lookups) + 7) // 8
         size = int.from_bytes(text[:4], "little")
         packed = np.frombuffer(text[4 : 4 + size * width], np.uint8).reshape(-1, width)
-        sets = np.unpackbits(packed, axis=1, count=len(asked)).astype(np.bool_)
-        return cls(asked, sets, np.frombuffer(text[4 + size * width :], "<u2").tolist())
+        sets = np.unpackbits(packed, axis=1, count=len(lookups)).astype(np.bool_)
+        return cls(lookups, sets, np.frombuffer(text[4 + size * width :], "<u2").tolist())
 
     def format(self, trace: Trace) -> str:
         """The entry of a trace of which all other entries are there."""
-        columns = {each: place for place, each in enumerate(_iter_asked(trace))}
+        columns = {lookup: column for column, lookup in enumerate(_iter_asked(trace))}
         wide = np.zeros((len(self.sets), len(columns)), np.bool_)
         used = self._used_columns()
-        places = [columns[each] for each, is_used in zip(self.asked, used, strict=True) if is_used]
+        places = [columns[lookup] for lookup, is_used in zip(self.lookups, used, strict=True) if is_used]
         wide[:, places] = self.sets[:, used]
         packed = np.packbits(wide, axis=1)
         numbers: dict[bytes, int] = {}
-        by_set = [each.tobytes() for each in packed]
+        by_set = [row.tobytes() for row in packed]
         rows = [numbers.setdefault(by_set[row], len(numbers)) for row in self.rows]
         text = len(numbers).to_bytes(4, "little") + b"".join(numbers) + np.array(rows, "<u2").tobytes()
         return b64encode(zlib.compress(text)).decode()
 
-    def find(self, asked: Iterable[Asked]) -> set[int]:
+    def find(self, lookups: Iterable[Asked]) -> set[int]:
         """The uses that asked any of this."""
-        wanted = set(asked)
-        columns = [place for place, each in enumerate(self.asked) if each in wanted]
-        found: Any = self.sets[:, columns]
-        hit = found.any(axis=1)
+        wanted = set(lookups)
+        columns = [column for column, lookup in enumerate(self.lookups) if lookup in wanted]
+        selected: Any = self.sets[:, columns]
+        hit = selected.any(axis=1)
         return {use for use, row in enumerate(self.rows) if hit[row]}
 
     def find_cycles(self, uses: Iterable[int]) -> set[Asked]:
         """The questions with cycles that some uses asked."""
-        columns = [place for place, each in enumerate(self.asked) if each[0:1] == (CYCLES,) and each[1]]
+        columns = [
+            column for column, lookup in enumerate(self.lookups) if lookup[0:1] == (CYCLES,) and lookup[1]
+        ]
         if not columns:
             return set()
         rows: Any = self.sets[sorted({self.rows[use] for use in uses})]
         hits = rows[:, columns].any(axis=0)
-        return {self.asked[place] for place, hit in zip(columns, hits, strict=True) if hit}
+        return {self.lookups[column] for column, hit in zip(columns, hits, strict=True) if hit}
 
     def list_asked(self) -> list[Asked]:
         """All that any use asked."""
         used = self._used_columns()
-        return [each for each, is_used in zip(self.asked, used, strict=True) if is_used]
+        return [lookup for lookup, is_used in zip(self.lookups, used, strict=True) if is_used]
 
     def _used_columns(self) -> _Bits:
         used: Any = self.sets[sorted(set(self.rows))]
@@ -519,16 +508,16 @@ class UseLookups(NamedTuple):
 
     def replace(self, uses: Sequence[int], other: UseLookups) -> UseLookups:
         """The same with what others say of some uses, in their order."""
-        columns = {each: place for place, each in enumerate(self.asked)}
-        asked = [*self.asked, *(each for each in other.asked if each not in columns)]
-        columns |= {each: place for place, each in enumerate(asked)}
-        sets = np.zeros((len(self.sets) + len(other.sets), len(asked)), np.bool_)
-        sets[: len(self.sets), : len(self.asked)] = self.sets
-        sets[len(self.sets) :, [columns[each] for each in other.asked]] = other.sets
+        columns = {lookup: column for column, lookup in enumerate(self.lookups)}
+        lookups = [*self.lookups, *(lookup for lookup in other.lookups if lookup not in columns)]
+        columns |= {lookup: column for column, lookup in enumerate(lookups)}
+        sets = np.zeros((len(self.sets) + len(other.sets), len(lookups)), np.bool_)
+        sets[: len(self.sets), : len(self.lookups)] = self.sets
+        sets[len(self.sets) :, [columns[lookup] for lookup in other.lookups]] = other.sets
         rows = list(self.rows)
         for use, row in zip(uses, other.rows, strict=True):
             rows[use] = len(self.sets) + row
-        return UseLookups(asked, sets, rows)
+        return UseLookups(lookups, sets, rows)
 
 
 def _iter_asked(trace: Trace) -> Iterator[Asked]:
@@ -539,8 +528,8 @@ def _iter_asked(trace: Trace) -> Iterator[Asked]:
         if kind == "interface":
             marks = trace[question].split(" ")[2]
             yield path, WHOLE_FILE
-            yield from ((path, each) for each in decode_hashes(marks))
+            yield from ((path, key_hash) for key_hash in decode_hashes(marks))
         elif question == CYCLES_ENTRY:
-            yield from ((CYCLES, each) for each in decode_hashes(trace[question]))
+            yield from ((CYCLES, key_hash) for key_hash in decode_hashes(trace[question]))
         elif question != USES:
             yield question

@@ -1,4 +1,4 @@
-"""The interface of every embedding provider.
+"""The interface of every embedding provider, and the names of vector spaces.
 
 A space is one model at one revision with one text template: its name is part of
 paths and its vectors are never compared with another space's.
@@ -38,6 +38,10 @@ class Usage:
     tokens: int = 0
     requests: int = 0
     cost: float = 0.0
+
+    def add(self, texts: int = 0, tokens: int = 0, requests: int = 0, cost: float = 0.0) -> Usage:
+        """The sum of both."""
+        return Usage(self.texts + texts, self.tokens + tokens, self.requests + requests, self.cost + cost)
 
 
 class Embedder(Protocol):
@@ -97,9 +101,6 @@ def find_invalid_vectors(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors, axis=1)
     return ~np.isfinite(lengths) | (np.abs(lengths - 1) > _LENGTH_TOLERANCE)
 
-
-# FOLD embedding.spaces
-# Names of vector spaces: readable, fit for a file name, and new whenever vectors would differ.
 
 TEXT_TEMPLATE = "header, empty line, text; vectors of length 1"
 """What `records.build_embedded_text` and the providers do; a change makes every space a new one."""

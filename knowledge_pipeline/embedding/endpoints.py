@@ -1,6 +1,6 @@
-"""What every embedding endpoint shares, whatever protocol it speaks: batches, rates, tries, threads, usage.
+"""Vectors from endpoints that speak the protocols of OpenAI or Ollama, and what all endpoints share.
 
-Neither keys nor texts are ever part of a message.
+That is batches, rates, tries, threads and usage. Neither keys nor texts are ever part of a message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
@@ -40,9 +40,6 @@ from knowledge_pipeline.text import (
     replace_surrogates,
     truncate_to_tokens,
 )
-
-# FOLD embedding.remote.batching
-# Splits texts into requests that fit an endpoint.
 
 
 def split_batches(sizes: Sequence[int], *, max_texts: int, max_tokens: int) -> Iterator[range]:
@@ -277,15 +274,9 @@ class RemoteEmbedder(ABC):
             return self._http_client
 
     def _add_usage(self, *, texts: int = 0, tokens: int = 0, requests: int = 0) -> None:
+        cost = tokens * self._settings.price_per_million_tokens / 1e6
         with self._lock:
-            used = self.usage
-            self.usage = replace(
-                used,
-                texts=used.texts + texts,
-                tokens=used.tokens + tokens,
-                requests=used.requests + requests,
-                cost=used.cost + tokens * self._settings.price_per_million_tokens / 1e6,
-            )
+            self.usage = self.usage.add(texts, tokens, requests, cost)
 
 
 def require_dimensions(settings: EmbeddingSettings) -> int:
@@ -302,9 +293,6 @@ def _truncate(text: str, max_tokens: int) -> str:
     kept = truncate_to_tokens(replace_surrogates(text), max_tokens)
     return kept if kept.strip() else " "  # OpenAI refuses an empty text
 
-
-# FOLD embedding.remote.response_vectors
-# The vectors in the responses of embedding endpoints, and the tokens that they bill, by protocol.
 
 _NOT_VECTORS = "answered with something that is not one vector for each text"
 
@@ -362,15 +350,15 @@ def parse_predictions(payload: dict[str, Any], count: int, dimensions: int) -> t
 
 
 def _find_statistics(embedding: Any) -> dict[str, Any]:
-    found = embedding.get("statistics")
-    return found if is_object(found) else {}
+    statistics = embedding.get("statistics")
+    return statistics if is_object(statistics) else {}
 
 
 def _require_entries(entries: Any, count: int) -> list[Any]:
     if is_list(entries) and len(entries) == count:
         return entries
-    found = len(entries) if is_list(entries) else "no"
-    raise EndpointUnavailable(f"answered with {found} vectors for {count} texts")
+    count_text = len(entries) if is_list(entries) else "no"
+    raise EndpointUnavailable(f"answered with {count_text} vectors for {count} texts")
 
 
 def _normalize_rows(rows: list[Any], dimensions: int, positions: Sequence[int]) -> np.ndarray:
@@ -394,11 +382,6 @@ def _normalize_rows(rows: list[Any], dimensions: int, positions: Sequence[int]) 
         )
     return (vectors / lengths[:, None]).astype(np.float32, copy=False)
 
-
-# FOLD embedding.remote.ollama
-# Vectors from Ollama by its own API, which also says what a model reads, and keeps it in memory.
-#
-# API: https://github.com/ollama/ollama/blob/main/docs/api.md
 
 _OLLAMA_BATCH_SIZE = 64
 _OLLAMA_REQUEST_TOKENS = 50_000  # estimated; Ollama has no limit, but answers a request as a whole
@@ -428,7 +411,10 @@ def build_ollama_space(settings: EmbeddingSettings) -> Space:
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """One model of one Ollama."""
+    """One model of one Ollama, by its own API, which also says what a model reads, and keeps it in memory.
+
+    API: https://github.com/ollama/ollama/blob/main/docs/api.md
+    """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         space = build_ollama_space(settings)
@@ -490,7 +476,6 @@ class OllamaEmbedder(RemoteEmbedder):
 
 
 def _list_fields(settings: EmbeddingSettings) -> dict[str, Any]:
-    """What each request says beside its texts."""
     fields: dict[str, Any] = {
         "model": settings.model,
         "truncate": True,
@@ -503,11 +488,6 @@ def _list_fields(settings: EmbeddingSettings) -> dict[str, Any]:
         fields["options"] = settings.options.model_dump(exclude_none=True)
     return fields
 
-
-# FOLD embedding.remote.openai
-# Vectors from any endpoint that speaks OpenAI's `/embeddings`: OpenAI, vLLM, OpenRouter, xAI and others.
-#
-# API: https://platform.openai.com/docs/api-reference/embeddings/create
 
 _BATCH_SIZE = 128
 _REQUEST_TOKENS = 100_000  # estimated; OpenAI takes 300,000
@@ -528,7 +508,10 @@ def build_openai_space(settings: EmbeddingSettings) -> Space:
 
 
 class OpenAIEmbedder(RemoteEmbedder):
-    """One model of one endpoint."""
+    """One model of one endpoint that speaks OpenAI's `/embeddings`: OpenAI, vLLM, OpenRouter, xAI and others.
+
+    API: https://platform.openai.com/docs/api-reference/embeddings/create
+    """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         space = build_openai_space(settings)

@@ -1,6 +1,6 @@
-"""Several models read the same text, and their vectors are concatenated.
+"""Embedders made of others: several models whose vectors are concatenated, and one that reads outlines.
 
-The cosine of two such vectors is the weighted mean of the models' own cosines. Small models err in
+The cosine of two concatenated vectors is the weighted mean of the models' own cosines. Small models err in
 different places, so two of them together find more than each alone. A text may be as long as the model
 with the longest window reads; the others read its beginning (docs/decisions/embedding.md).
 """
@@ -78,11 +78,11 @@ class EnsembleEmbedder:
     def usage(self) -> Usage:
         """Texts count once; tokens by every model that read them."""
         used = [embedder.usage for embedder in self._embedders]
-        return replace(used[0], tokens=sum(each.tokens for each in used))
+        return replace(used[0], tokens=sum(usage.tokens for usage in used))
 
     def tokenizer(self) -> Tokenize:
         """The tokenizer of the model with the longest window, which limits count with."""
-        return max(self._embedders, key=lambda each: each.space.max_tokens).tokenizer()
+        return max(self._embedders, key=lambda embedder: embedder.space.max_tokens).tokenizer()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
@@ -90,7 +90,7 @@ class EnsembleEmbedder:
 
     def embed_query(self, text: str) -> np.ndarray:
         """See `base.Embedder.embed_query`."""
-        return self._concatenate(map_on_cores(lambda each: each.embed_query(text), self._embedders))
+        return self._concatenate(map_on_cores(lambda embedder: embedder.embed_query(text), self._embedders))
 
     def _concatenate(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
         parts = [scale * part for scale, part in zip(self._member_scales, vectors, strict=True)]
@@ -100,12 +100,6 @@ class EnsembleEmbedder:
 def _weight_of(space: Space) -> float:
     return _WEIGHTS.get(space.model, 1.0)
 
-
-# FOLD embedding.outline
-# Embeds the outline of a text: its header, then its words, each once, in the order in which they appear.
-#
-# A transformer takes as long as its input is. Of a chunk of code, punctuation and repeated names are more
-# than half, and the words say most of what it is for (docs/decisions/embedding.md).
 
 OUTLINE_SUFFIX = ":outline"
 """After a model's name: "all-MiniLM-L6-v2:outline"."""
@@ -136,7 +130,11 @@ def build_outline_space(inner: Space) -> Space:
 
 
 class OutlineEmbedder:
-    """A model that reads the outlines of texts, and queries as they are."""
+    """A model that reads the outlines of texts, and queries as they are.
+
+    A transformer takes as long as its input is. Of a chunk of code, punctuation and repeated names are more
+    than half, and the words say most of what it is for (docs/decisions/embedding.md).
+    """
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -162,7 +160,10 @@ class OutlineEmbedder:
 
 
 def build_outline(text: str) -> str:
-    """The outline of a header, an empty line and a text, see `records.build_embedded_text`."""
+    """The outline of a header, an empty line and a text (see `records.build_embedded_text`).
+
+    That is the header, then the words of the text, each once, in the order in which they appear.
+    """
     header, separator, body = text.partition("\n\n")
     if not separator:
         header, body = "", text

@@ -15,7 +15,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,10 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding import model_folders as model_config
+from knowledge_pipeline.embedding import model_folders
 from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors, space_name
 from knowledge_pipeline.embedding.encoders import has_8_bit_table, is_encoder, load_encoder
-from knowledge_pipeline.embedding.model_folders import find_model_folder, hash_ends, verify_carried_files
 from knowledge_pipeline.embedding.onnx_export import build_export_path, export_to_onnx, is_exportable
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-
-# FOLD embedding.loaded_model
-# A sentence-transformers model in memory, run by torch or by onnxruntime.
 
 _CPU_BATCH_TEXTS = 4  # on a CPU bigger batches pay for padding and cache misses
 _GPU_BATCH_TEXTS = 64
@@ -123,8 +118,8 @@ class LoadedModel:
                 copies = [first]
                 raise
             finally:
-                for each in copies:
-                    self._idle_copies.put(each)
+                for model_copy in copies:
+                    self._idle_copies.put(model_copy)
 
     def _encode_in_parallel(
         self, texts: Sequence[str], call: _EncodeCall, batch_size: int
@@ -181,13 +176,13 @@ def build_onnx_module(path: Path, config: Any) -> torch.nn.Module:
             super().__init__()
             self.config = config
             self.session: Any = open_onnx_session(str(path))
-            self.input_names = {given.name for given in self.session.get_inputs()}
+            self.input_names = {input_.name for input_ in self.session.get_inputs()}
 
         def __deepcopy__(self, memo: dict[int, Any]) -> OnnxModel:
             return self
 
-        def forward(self, **given: Any) -> BaseModelOutput:
-            fed = {name: value.numpy() for name, value in given.items() if name in self.input_names}
+        def forward(self, **inputs: Any) -> BaseModelOutput:
+            fed = {name: value.numpy() for name, value in inputs.items() if name in self.input_names}
             (hidden,) = self.session.run(None, fed)
             return BaseModelOutput(last_hidden_state=torch.from_numpy(hidden))  # pyright: ignore[reportUnknownMemberType]  # it has no types
 
@@ -214,7 +209,7 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
     Raises:
         ModelError: there is no such model, or its files are damaged.
     """
-    folder = find_model_folder(settings.model)
+    folder = model_folders.find_model_folder(settings.model)
     return _read_space(folder, _list_hashed_files(folder, settings.model), settings)
 
 
@@ -227,7 +222,7 @@ class LocalEmbedder:
     """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
-        self._folder = find_model_folder(settings.model)
+        self._folder = model_folders.find_model_folder(settings.model)
         self._settings = settings
         files = _list_hashed_files(self._folder, settings.model)
         self.space = _read_space(self._folder, files, settings)
@@ -246,7 +241,7 @@ class LocalEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`; onnxruntime sorts them by length and spreads them over the cores."""
-        verify_carried_files(self._folder)
+        model_folders.verify_carried_files(self._folder)
         return self._encode(texts, "encode_document")
 
     def embed_query(self, text: str) -> np.ndarray:
@@ -258,8 +253,7 @@ class LocalEmbedder:
             return np.empty((0, self.space.dimensions), np.float32)
         vectors, tokens = self._compute([replace_surrogates(text) for text in texts], method)
         with self._usage_lock:
-            used = self.usage
-            self.usage = replace(used, texts=used.texts + len(texts), tokens=used.tokens + tokens)
+            self.usage = self.usage.add(len(texts), tokens)
         self._require_valid_vectors(vectors)
         return vectors
 
@@ -371,8 +365,8 @@ def _read_sizes(folder: Path, files: HashedFiles, model: str) -> tuple[int, int]
     """Dimensions of the vectors, and tokens that are read of a text; read again where a file has changed."""
     del files
     try:
-        modules = model_config.read_modules(folder)
-        return model_config.read_dimensions(modules), model_config.read_max_tokens(modules)
+        modules = model_folders.read_modules(folder)
+        return model_folders.read_dimensions(modules), model_folders.read_max_tokens(modules)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise _build_damaged_error(model, error) from error
 
@@ -409,10 +403,10 @@ def _hash_model_files(folder: Path) -> HashedFiles:
     """Name and hash of every file that determines the vectors; a file is read again only when it changes."""
     hashes: list[tuple[str, str]] = []
     suffixes = (".json", *_WEIGHT_SUFFIXES)
-    found = (
-        Path(place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(suffixes)
+    paths = (
+        Path(root, name) for root, _, names in os.walk(folder) for name in names if name.endswith(suffixes)
     )
-    for path in sorted(found):
+    for path in sorted(paths):
         if path.name != "data_config.json":  # that one lists training sets
             stat = path.stat()
             name = path.relative_to(folder).as_posix()
@@ -423,5 +417,5 @@ def _hash_model_files(folder: Path) -> HashedFiles:
 @lru_cache(maxsize=256)
 def _hash_file(path: Path, size: int, _modified_ns: int) -> str:
     if path.suffix in _WEIGHT_SUFFIXES:
-        return hash_ends(path, prefix=str(size).encode())
+        return model_folders.hash_ends(path, prefix=str(size).encode())
     return hashlib.sha256(path.read_bytes()).hexdigest()

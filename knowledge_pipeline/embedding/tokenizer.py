@@ -74,15 +74,15 @@ def open_tokenizer(path: Path) -> Tokenizer:
         return Tokenizer.from_file(str(path))
     key = hashlib.sha256(written).hexdigest()
     with _vocabularies_lock:
-        if (known := _vocabularies.get(key)) is None:
+        if (cached := _vocabularies.get(key)) is None:
             tokenizer = Tokenizer.from_file(str(path))
             _vocabularies[key] = tokenizer.model
             return tokenizer
     before = text[: text.index(b"{", vocabulary)].decode()
     added: list[_Json] = json.loads(before + "{}}}")["added_tokens"]
-    ids = {each["content"]: each["id"] for each in added}
+    ids = {token["content"]: token["id"] for token in added}
     tokenizer = Tokenizer.from_str(before + json.dumps(ids) + "}}")
-    tokenizer.model = known
+    tokenizer.model = cached
     return tokenizer
 
 
@@ -110,7 +110,7 @@ def _reads_words_alone(declared: _Json) -> bool:
     if declared["model"]["type"] != "WordPiece" or cutter["type"] != "BertPreTokenizer":
         return False
     is_local = all(step["type"] == "BertNormalizer" or step == _CASE_SPLITTER for step in steps)
-    return is_local and not any(each["normalized"] for each in added)
+    return is_local and not any(token["normalized"] for token in added)
 
 
 class _TokensOfWords(dict[str, list[int]]):
@@ -135,18 +135,18 @@ def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts
     No word goes on after the end of a line.
     """
     added: list[_Json] = declared["added_tokens"]
-    marks: list[str] = [each["content"] for each in added]  # "[MASK]" is one token
-    known, known_lines = _TokensOfWords(token_starts), dict[str, list[int]]()
+    marks: list[str] = [token["content"] for token in added]  # "[MASK]" is one token
+    cached_words, cached_lines = _TokensOfWords(token_starts), dict[str, list[int]]()
 
     def read_line(line: str) -> list[int]:
         starts = list[int]()
         for match in _UNIT.finditer(line):
             start = match.start()
-            starts += [start + at for at in known[match[0]]]
+            starts += [start + at for at in cached_words[match[0]]]
         if len(line) <= _KEPT_LINE_CHARS:
-            if len(known_lines) >= _KEPT_LINES:
-                known_lines.clear()
-            known_lines[line] = starts
+            if len(cached_lines) >= _KEPT_LINES:
+                cached_lines.clear()
+            cached_lines[line] = starts
         return starts
 
     def token_starts_by_word(text: str) -> list[int]:
@@ -154,7 +154,7 @@ def _remember_words(token_starts: _TokenStarts, declared: _Json) -> _TokenStarts
             return token_starts(text)
         starts, start = list[int](), 0
         for line in text.split("\n"):
-            within = known_lines.get(line)
+            within = cached_lines.get(line)
             if within is None:
                 within = read_line(line)
             starts += [start + at for at in within]

@@ -42,8 +42,6 @@ _LOCATION = re.compile(r"[a-z]{2,20}(-[a-z]{1,20}\d{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """What is known of a model of Google."""
-
     dimensions: int
     batch_size: int = _MAX_TEXTS
 
@@ -70,11 +68,11 @@ def build_vertex_space(settings: EmbeddingSettings) -> Space:
             f"embedding.model is {model!r}, which Vertex AI does not answer by its method predict: "
             "set it to gemini-embedding-001 or text-embedding-005"
         )
-    known = _MODELS.get(model)
-    dimensions = known.dimensions if known and not settings.dimensions else require_dimensions(settings)
-    if known and dimensions > known.dimensions:
+    preset = _MODELS.get(model)
+    dimensions = preset.dimensions if preset and not settings.dimensions else require_dimensions(settings)
+    if preset and dimensions > preset.dimensions:
         raise ConfigError(
-            f"embedding.dimensions is {dimensions}, and the vectors of {model} have {known.dimensions}: "
+            f"embedding.dimensions is {dimensions}, and the vectors of {model} have {preset.dimensions}: "
             "set it to fewer, or leave it out"
         )
     identity = ["vertex", model, dimensions, settings.max_input_tokens, _choose_tasks(settings).document]
@@ -95,8 +93,8 @@ class VertexEmbedder(RemoteEmbedder):
             SECTION, settings.model, "location, dimensions and batch_size", _list_fixes(settings)
         )
         endpoint = Endpoint(settings, section, "Vertex AI at", EmbeddingUnavailable)
-        known = _MODELS.get(settings.model)
-        batch_size = settings.batch_size or (known.batch_size if known else _MAX_TEXTS)
+        preset = _MODELS.get(settings.model)
+        batch_size = settings.batch_size or (preset.batch_size if preset else _MAX_TEXTS)
         limits = RequestLimits(min(batch_size, _MAX_TEXTS), _REQUEST_TOKENS)
         super().__init__(settings, space, endpoint, limits, _choose_tasks(settings))
         self._identity = None if settings.api_key else _open_identity(settings, endpoint.url.host)
@@ -137,7 +135,6 @@ class VertexEmbedder(RemoteEmbedder):
 
 
 def _choose_tasks(settings: EmbeddingSettings) -> Tasks:
-    """The task types of the settings, or those of retrieval."""
     return Tasks(settings.query_task or QUERY_TASK, settings.document_task or DOCUMENT_TASK)
 
 
@@ -156,7 +153,7 @@ def _open_identity(settings: EmbeddingSettings, host: str) -> GoogleIdentity:
 
 
 def _list_fixes(settings: EmbeddingSettings) -> dict[int, str]:
-    project, place = settings.project, f"the location {settings.location!r}"
+    project, location = settings.project, f"the location {settings.location!r}"
     key = "embedding.api_key to an access token that has not expired"
     if not settings.api_key:
         key = "embedding.service_account to a key that is not deleted"
@@ -167,7 +164,7 @@ def _list_fixes(settings: EmbeddingSettings) -> dict[int, str]:
             "API (aiplatform.googleapis.com) there, or correct embedding.project"
         ),
         404: (
-            f"check embedding.base_url, and that {place} has the model {settings.model!r}; "
+            f"check embedding.base_url, and that {location} has the model {settings.model!r}; "
             "set another embedding.location or embedding.model"
         ),
     }

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from knowledge_pipeline.embedding.model_folders import find_model_folder, read_tensors
+from knowledge_pipeline.embedding.model_folders import find_model_folder, map_tensor, read_tensors
 
 _MODEL = "static-v1"
 _TABLE, _SCALES = "embedding.weight", "embedding.scale"
@@ -67,13 +67,8 @@ class WordVectors:
         folder = find_model_folder(_MODEL)
         path = folder / "model.safetensors"
         tensors = read_tensors(path)
-        table, scales = tensors[_TABLE], tensors[_SCALES]
         vocabulary = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
-        return (
-            np.asarray(np.memmap(path, np.int8, "r", table.offset, table.shape)),
-            np.asarray(np.memmap(path, np.float32, "r", scales.offset, scales.shape)),
-            vocabulary,
-        )
+        return map_tensor(path, tensors[_TABLE]), map_tensor(path, tensors[_SCALES]), vocabulary
 
 
 def _split_pieces(word: str, vocabulary: dict[str, int]) -> list[int]:

@@ -197,10 +197,10 @@ class Budgets:
         if state.level != "ok" and self._is_first(self._logged, state):
             _log.warning("%s", state.describe())
 
-    def _is_first(self, known: set[object], state: BudgetState) -> bool:
+    def _is_first(self, seen: set[object], state: BudgetState) -> bool:
         with self._lock:
-            is_first = state.key not in known
-            known.add(state.key)
+            is_first = state.key not in seen
+            seen.add(state.key)
         return is_first
 
 

@@ -39,9 +39,6 @@ from knowledge_pipeline.llm.model_calls import (
 )
 from knowledge_pipeline.text import estimate_token_starts, is_list, is_object, replace_surrogates
 
-# FOLD llm.responses
-# The text in the response of a `/chat/completions` endpoint, and the tokens that it bills.
-
 _THINKING = re.compile(r"\A\s*<(think|thinking)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THINKING = re.compile(r"\A.*</think>", re.DOTALL)  # templates may put the start into the prompt
 
@@ -246,7 +243,6 @@ class LanguageModel:
             await connected.client.aclose()
 
     async def _complete_with_dialect(self, request: _CompletionRequest) -> Completion:
-        """The completion, in the dialect that the model turns out to take."""
         while True:
             dialect = self._dialect
             try:

@@ -1,4 +1,4 @@
-"""tree-sitter's only door: a text becomes a syntax tree with offsets in characters.
+"""The only module that uses tree-sitter: a text becomes a syntax tree with offsets in characters.
 
 Grammars are imported when their language is first met. What each language's nodes
 mean is written in `queries/*.scm`. tree-sitter counts bytes; nothing outside this
@@ -111,7 +111,7 @@ class SyntaxTree:
     language: str
     root: Node
     captures: dict[str, list[Node]]
-    named: dict[int, NamedParts]  # by the id of a definition's node: what its pattern names of it
+    named_parts: dict[int, NamedParts]  # by the id of a definition's node: what its pattern names of it
     _offsets: Sequence[int] | None  # character offset of every byte; None: they are equal
 
     def start(self, node: Node) -> int:
@@ -162,23 +162,19 @@ def _run_language_query(root: Node, language: str) -> tuple[dict[str, list[Node]
 
     By `matches`: `captures` gives no order, and takes quadratic time where predicates fail.
     """
-    found: dict[str, list[Node]] = {}
-    named: dict[int, NamedParts] = {}
+    captures: dict[str, list[Node]] = {}
+    named_parts: dict[int, NamedParts] = {}
     for _, match in QueryCursor(_load_query(language, __package__)).matches(root):
         names, bodies = match.pop("name", []), match.pop("body", [])
         for capture, nodes in match.items():
-            found.setdefault(capture, []).extend(nodes)
+            captures.setdefault(capture, []).extend(nodes)
             for node in nodes if names and not capture.startswith("_") else ():
-                _add_parts(named.setdefault(node.id, NamedParts()), names, bodies)
-    for nodes in found.values():
+                parts = named_parts.setdefault(node.id, NamedParts())  # several matches may name it
+                parts.names.extend(name for name in names if name not in parts.names)
+                parts.body = parts.body or next(iter(bodies), None)
+    for nodes in captures.values():
         nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
-    return found, named
-
-
-def _add_parts(parts: NamedParts, names: list[Node], bodies: list[Node]) -> None:
-    """Add what one match says; several may name one definition, each by another of its labels."""
-    parts.names.extend(name for name in names if name not in parts.names)
-    parts.body = parts.body or next(iter(bodies), None)
+    return captures, named_parts
 
 
 def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:
@@ -187,11 +183,11 @@ def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:
     They lie in its folder `queries`, under the names in `GRAMMARS`, and have no predicates, with
     which `captures` would take quadratic time.
     """
-    found = QueryCursor(_load_query(tree.language, package)).captures(tree.root)
-    for nodes in found.values():
+    captures = QueryCursor(_load_query(tree.language, package)).captures(tree.root)
+    for nodes in captures.values():
         nodes.sort(key=_END, reverse=True)  # outer before inner, where both start in one place
         nodes.sort(key=_START)
-    return found
+    return captures
 
 
 def _parse_root(source: bytes, language: str) -> Node | None:
@@ -234,7 +230,8 @@ def _is_sound(root: Node) -> bool:
             if len(children) > _MAX_ERROR_CHILDREN:
                 return False
             kept = (child for child in children if child.child_count or child.type.endswith("comment"))
-            loose += node.end_byte - node.start_byte - sum(each.end_byte - each.start_byte for each in kept)
+            loose += node.end_byte - node.start_byte
+            loose -= sum(child.end_byte - child.start_byte for child in kept)
         waiting.extend(child for child in children if child.has_error and child.child_count)
     return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
 
@@ -253,18 +250,14 @@ def _load_query(name: str, package: str) -> Query:
     return Query(_load_grammar(name), "\n".join(sources))
 
 
-# FOLD syntax.nodes
-# Steps through a syntax tree; a missing node has no parts.
-
-
 def part_of(node: Node | None, part: str | int) -> Node | None:
     """A part of a node, by its field or by its position among the named children."""
     if node is None:
         return None
     if isinstance(part, str):
         return node.child_by_field_name(part)
-    named = node.named_children
-    return named[part] if -len(named) <= part < len(named) else None
+    children = node.named_children
+    return children[part] if -len(children) <= part < len(children) else None
 
 
 def children_of(node: Node | None) -> list[Node]:
@@ -274,7 +267,7 @@ def children_of(node: Node | None) -> list[Node]:
 
 def children_of_type(node: Node | None, *types: str) -> Iterator[Node]:
     """The named children of some types."""
-    return (each for each in children_of(node) if each.type in types)
+    return (child for child in children_of(node) if child.type in types)
 
 
 def first_of_type(node: Node | None, *types: str) -> Node | None:

@@ -1,4 +1,4 @@
-"""The definitions of a file as a tree: what is defined where, in what, and what it extends."""
+"""The definitions of a file as a tree: what is defined where, in what, and what it extends and imports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ from tree_sitter import Node
 
 from knowledge_pipeline.syntax.grammars import SyntaxTree, parse
 from knowledge_pipeline.text import GRAPH_LANGUAGES
-
-# FOLD syntax.definition_names
-# What a definition's node is called, where its body starts, and whom it belongs to.
-#
-# Most grammars say it with a field `name` and a field `body`; the rest is here, or in queries whose
-# patterns capture `@name` and `@body` beside the definition.
 
 _NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
 _NAME_TYPES = frozenset(
@@ -45,25 +39,27 @@ _WORDS = re.compile(r"[^\W\d]\w*")
 def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     """The owner and the name of a definition: `("Circle", "area")` for `double Circle::area()`.
 
+    Most grammars say it with a field `name`; the rest is here, or in queries whose patterns capture `@name`.
+
     The owner is empty unless it is written into the definition itself; the name is
     empty for what has none.
     """
-    if (parts := tree.named.get(node.id)) is not None:
+    if (parts := tree.named_parts.get(node.id)) is not None:
         return _join_names(tree, parts.names)
-    named = _find_name_node(node)
-    if named is None:
+    name_node = _find_name_node(node)
+    if name_node is None:
         return "", _IMPLICIT_NAMES.get(node.type, "default" if _is_default(tree, node) else "")
-    text = " ".join(tree.slice(named)[:200].split()).strip("\"'`")
-    if named.type == "computed_property_name":  # [Symbol.iterator]
+    text = " ".join(tree.slice(name_node)[:200].split()).strip("\"'`")
+    if name_node.type == "computed_property_name":  # [Symbol.iterator]
         return "", text
-    if named.type == "member_expression":
+    if name_node.type == "member_expression":
         # `Cart.prototype.clear` belongs to `Cart`, `exports.total` to nobody
         *owners, name = text.split(".")
         owners = [owner for owner in owners if owner not in _NOT_OWNERS]
         return (owners[-1] if owners else ""), name
     if text.startswith("operator"):
         return "", text
-    owner, _, name = _strip_generics(text).rpartition("::")
+    owner, _, name = _remove_nested(_GENERICS, text).strip().rpartition("::")
     return owner or _receiver_type(tree, node), name.strip("&*")
 
 
@@ -71,7 +67,7 @@ def head_start(tree: SyntaxTree, node: Node) -> int:
     """Character at which a definition starts, its attributes and annotations left off."""
     for child in node.children[:_MAX_ATTRIBUTES]:
         if child.type == "modifiers":
-            inner = next((each for each in child.children if each.type not in _ANNOTATIONS), None)
+            inner = next((part for part in child.children if part.type not in _ANNOTATIONS), None)
             if inner is not None:
                 return tree.start(inner)
         elif child.type not in _ANNOTATIONS:
@@ -81,7 +77,7 @@ def head_start(tree: SyntaxTree, node: Node) -> int:
 
 def body_start(tree: SyntaxTree, node: Node) -> int | None:
     """Character at which the body of a definition starts, if it has one."""
-    if (parts := tree.named.get(node.id)) is not None and parts.body is not None:
+    if (parts := tree.named_parts.get(node.id)) is not None and parts.body is not None:
         return tree.start(parts.body)
     body = node.child_by_field_name("body") or node.child_by_field_name("computed_value")
     for key in ("value", "right", "type"):
@@ -107,9 +103,9 @@ def _find_body_child(node: Node) -> Node | None:
 
 def _find_name_node(node: Node) -> Node | None:
     for key in _NAME_FIELDS:
-        found = node.child_by_field_name(key)
-        if found is not None:
-            return _unwrap_declarator(found) if key == "declarator" else found
+        part = node.child_by_field_name(key)
+        if part is not None:
+            return _unwrap_declarator(part) if key == "declarator" else part
     if node.type in _IMPLICIT_NAMES:
         return None
     return next((child for child in node.named_children if child.type in _NAME_TYPES), None)
@@ -130,26 +126,24 @@ def _unwrap_declarator(node: Node) -> Node:
 def _receiver_type(tree: SyntaxTree, node: Node) -> str:
     """`Server` of Go's `func (s *Server) Listen()`."""
     receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
-    words = _WORDS.findall(_strip_generics(tree.slice(receiver))) if receiver else []
+    words = _WORDS.findall(_remove_nested(_GENERICS, tree.slice(receiver))) if receiver else []
     return words[-1] if words else ""
 
 
-def _strip_generics(text: str) -> str:
+def _remove_nested(pattern: re.Pattern[str], text: str) -> str:
+    """Remove matches, inner before outer."""
     for _ in range(10):
-        shorter = _GENERICS.sub("", text)
+        shorter = pattern.sub("", text)
         if shorter == text:
             break
         text = shorter
-    return text.strip()
+    return text
 
 
 def _is_default(tree: SyntaxTree, node: Node) -> bool:
     start = tree.start(node)
     return tree.text[max(0, start - 20) : start].rstrip().endswith("default")
 
-
-# FOLD syntax.imports
-# Which modules an import statement names, and which names it brings into its file.
 
 _QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
 _GO = re.compile(r"""(?:(?<![\w.])([\w.]++)[ \t]+)?["`]([^"`\n]+)["`]""")
@@ -202,9 +196,9 @@ def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
     elif language == "bash":
         yield from (ImportBinding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
     elif language in _BARE_LANGUAGES:  # `alias Shop.{Item, Price}`, `import qualified Data.Map as Map`
-        if found := _BARE.match(statement):
-            names = _find_bound_names(statement[found.start(1) :]) | {found[1].rpartition(".")[2]}
-            yield ImportBinding(found[1].rstrip("."), names - {"as", "hiding", "qualified", ""})
+        if match := _BARE.match(statement):
+            names = _find_bound_names(statement[match.start(1) :]) | {match[1].rpartition(".")[2]}
+            yield ImportBinding(match[1].rstrip("."), names - {"as", "hiding", "qualified", ""})
     elif language in _QUOTED_MODULE_LANGUAGES and (quoted := _QUOTED.search(statement)):
         clause = _LUA_SCOPE.sub("", statement) if language == "lua" else statement
         yield ImportBinding(quoted[1], _find_bound_names(_QUOTED.sub("", clause)))
@@ -221,8 +215,8 @@ def _find_bound_names(clause: str) -> frozenset[str]:
 
 
 def _parse_python(statement: str) -> Iterator[ImportBinding]:
-    if found := _PYTHON_FROM.match(statement):
-        yield ImportBinding(found[1], _find_bound_names(found[2]))
+    if match := _PYTHON_FROM.match(statement):
+        yield ImportBinding(match[1], _find_bound_names(match[2]))
         return
     for clause in statement.removeprefix("import").split(","):
         if words := clause.split():
@@ -242,12 +236,7 @@ _KINDS = (
     *sorted(TYPE_KINDS),
     *sorted(CALLABLE_KINDS),
     *sorted(STATEMENT_KINDS),
-    "stage",
-    "module",
-    "constant",
-    "global",
-    "macro",
-    "type",
+    *("stage", "module", "constant", "global", "macro", "type"),
 )
 _KEYWORD = re.compile(r"\b(interface|enum|struct|extension)\s+(?:class\s+)?$")
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
@@ -277,7 +266,7 @@ class OutlineDefinition:
     @property
     def symbol(self) -> str:
         """The qualified name: "SessionStore.get"."""
-        parts = chain.from_iterable((each.owner.replace("::", "."), each.name) for each in self.scope)
+        parts = chain.from_iterable((step.owner.replace("::", "."), step.name) for step in self.scope)
         return ".".join(part for part in parts if part)
 
     @property
@@ -290,21 +279,21 @@ class OutlineDefinition:
     @property
     def scope(self) -> list[OutlineDefinition]:
         """The definitions around this one and itself, outermost first; the innermost twenty."""
-        found: list[OutlineDefinition] = [self]
-        each = self.parent
-        while each is not None and len(found) < _MAX_SCOPE:
-            found.append(each)
-            each = each.parent
-        return found[::-1]
+        path: list[OutlineDefinition] = [self]
+        ancestor = self.parent
+        while ancestor is not None and len(path) < _MAX_SCOPE:
+            path.append(ancestor)
+            ancestor = ancestor.parent
+        return path[::-1]
 
     @property
     def class_name(self) -> str | None:
         """The type that this is, or belongs to."""
-        for each in reversed(self.scope):
-            if each.kind in TYPE_KINDS:
-                return each.name
-            if each.owner:
-                return each.owner.rpartition("::")[2]
+        for ancestor in reversed(self.scope):
+            if ancestor.kind in TYPE_KINDS:
+                return ancestor.name
+            if ancestor.owner:
+                return ancestor.owner.rpartition("::")[2]
         return None
 
 
@@ -337,10 +326,10 @@ class Outline:
     def innermost_definition(self, offset_char: int) -> OutlineDefinition | None:
         """The smallest definition around a character."""
         index = bisect_right(self._starts, offset_char) - 1
-        found = self.definitions[index] if index >= 0 else None
-        while found is not None and found.end_char <= offset_char:
-            found = found.parent
-        return found
+        definition = self.definitions[index] if index >= 0 else None
+        while definition is not None and definition.end_char <= offset_char:
+            definition = definition.parent
+        return definition
 
     def count_decisions(self, start_char: int, end_char: int) -> int:
         """Branches that start within a span."""
@@ -363,12 +352,12 @@ class Outline:
         keys = (
             child.child_by_field_name("key") or child.child_by_field_name("name") for child in node.children
         )
-        named = (key or child for key, child in zip(keys, node.children, strict=True) if child.is_named)
-        return [self.tree.slice(key) for key in named]
+        exported = (key or child for key, child in zip(keys, node.children, strict=True) if child.is_named)
+        return [self.tree.slice(key) for key in exported]
 
 
 _kept: LRUCache[tuple[str, str], Outline] = LRUCache(
-    _MAX_KEPT_CHARS, getsizeof=lambda each: len(each.tree.text)
+    _MAX_KEPT_CHARS, getsizeof=lambda outline: len(outline.tree.text)
 )
 _kept_lock = threading.Lock()
 
@@ -381,9 +370,9 @@ def open_outline(text: str, language: str) -> Outline | None:
     """
     key = language, text
     with _kept_lock:
-        known = _kept.pop(key, None)
-    if known is not None:
-        return known
+        cached = _kept.pop(key, None)
+    if cached is not None:
+        return cached
     syntax = parse(text, language)
     if syntax is None:
         return None
@@ -398,11 +387,7 @@ def parse_base_names(clause: str) -> list[str]:
     """The names in a clause that says what a type extends or implements, without their arguments."""
     text = clause.strip()
     text = text[1:-1] if text.startswith("(") and text.endswith(")") else text.lstrip("<: ")
-    for _ in range(10):
-        shorter = _NESTED.sub("", text)
-        if shorter == text:
-            break
-        text = shorter
+    text = _remove_nested(_NESTED, text)
     words = (part.split() for part in _BETWEEN_BASES.split(text) if "=" not in part)
     return [part[0] for part in words if part and part[0][0] not in "'?*"]
 
@@ -421,15 +406,15 @@ def _iter_definitions(tree: SyntaxTree) -> Iterator[OutlineDefinition]:
 
 def _refine_kind(kind: str, tree: SyntaxTree, node: Node) -> str:
     """Swift and Kotlin call interfaces, enums and structs class declarations."""
-    named = node.child_by_field_name("name") if kind == "class" else None
-    if named is None:
+    name_node = node.child_by_field_name("name") if kind == "class" else None
+    if name_node is None:
         return kind
-    keyword = _KEYWORD.search(tree.text[tree.start(node) : tree.start(named)])
+    keyword = _KEYWORD.search(tree.text[tree.start(node) : tree.start(name_node)])
     return keyword[1] if keyword else kind
 
 
 def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineDefinition]:
-    """Sort definitions and hang each into the one around it."""
+    """Sort definitions and put each into the one around it, its parent."""
     kept: list[OutlineDefinition] = []
     around: list[OutlineDefinition] = []
     for definition in sorted(definitions, key=lambda one: (one.start_char, -one.end_char)):
@@ -449,10 +434,10 @@ def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineD
 
 
 def _is_local(parent: OutlineDefinition, definition: OutlineDefinition) -> bool:
-    """Whether a variable is nobody's business outside of what it is in."""
+    """Whether a variable cannot be seen outside of what it is in."""
+    if definition.kind == "block":
+        return parent.kind == "block"  # a setting of the outer one
     in_function = parent.kind in CALLABLE_KINDS and definition.kind in ("constant", "global")
-    if parent.kind == definition.kind == "block":  # a setting of the outer one
-        return True
     return in_function or (parent.kind in TYPE_KINDS and definition.kind == "global")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding import encoders as packaged_onnx
+from knowledge_pipeline.embedding import model_folders
 from knowledge_pipeline.embedding.model_folders import (
     find_model_folder,
     find_package_folder,
@@ -69,7 +69,7 @@ def test_no_text_is_embedded_by_other_files(copied: Path, monkeypatch: pytest.Mo
 
 
 def test_a_model_whose_package_is_missing_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(packaged_onnx, "find_package_folder", lambda package, folder: None)
+    monkeypatch.setattr(model_folders, "find_package_folder", lambda package, folder: None)
     with pytest.raises(ModelError) as raised:
         open_embedder(EmbeddingSettings(model="bge-small-en-v1.5"))
     assert str(raised.value) == (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge_pipeline.embedding import local as loaded_model
+from knowledge_pipeline.embedding import local
 from knowledge_pipeline.embedding.local import LoadedModel
 
 
@@ -36,9 +36,9 @@ class _Uncopyable:
 
 
 def test_a_failed_switch_to_onnx_leaves_the_model_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_model, "export_to_onnx", lambda *_, **__: None)
-    monkeypatch.setattr(loaded_model, "build_onnx_module", lambda *_: _Uncopyable())
-    monkeypatch.setattr(loaded_model, "count_usable_cores", lambda: 2)
+    monkeypatch.setattr(local, "export_to_onnx", lambda *_, **__: None)
+    monkeypatch.setattr(local, "build_onnx_module", lambda *_: _Uncopyable())
+    monkeypatch.setattr(local, "count_usable_cores", lambda: 2)
     transformer: Any = _Transformer()
     torch_model = transformer.inner.model
     model = LoadedModel(transformer)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding import encoders as packaged_onnx
+from knowledge_pipeline.embedding import encoders, model_folders
 from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, POOLING, OnnxEncoder, PackagedEmbedder
 from knowledge_pipeline.embedding.model_folders import find_package_folder
 from knowledge_pipeline.embedding.parallel import open_onnx_session
@@ -27,9 +27,9 @@ TEXTS = ["how is a payment retried", "def f(x): return x", "", "a long text " * 
 
 @pytest.fixture(autouse=True)
 def _loaded_by_no_other_test() -> Iterator[None]:
-    packaged_onnx._load_packaged_encoder.cache_clear()
+    encoders._load_packaged_encoder.cache_clear()
     yield
-    packaged_onnx._load_packaged_encoder.cache_clear()
+    encoders._load_packaged_encoder.cache_clear()
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_measured_file_is_read_by_the_packaged_graph(folder: Path, monkeypat
         opened.append(model)
         return open_onnx_session(model, **options)  # pyright: ignore[reportArgumentType]  # as it is called
 
-    monkeypatch.setattr(packaged_onnx, "open_onnx_session", open_session)
+    monkeypatch.setattr(encoders, "open_onnx_session", open_session)
     PackagedEmbedder(SETTINGS).embed_query(TEXTS[0])
     assert opened == [gzip.decompress(MODEL.graph.read_bytes())]
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_not_the_measured_one_is_read_itself(
     def find_other(package: str, path: str) -> Path:
         return other
 
-    monkeypatch.setattr(packaged_onnx, "find_package_folder", find_other)
+    monkeypatch.setattr(model_folders, "find_package_folder", find_other)
     assert np.array_equal(PackagedEmbedder(SETTINGS).embed_query(TEXTS[0]), expected)
 
 

@@ -1,4 +1,7 @@
-"""What resolution asks of a language. The answers here are those of most."""
+"""What resolution asks of a language, and words as tables and code write them.
+
+The answers of `Language` are those of most languages.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ class Language:
 
         Args:
             name: the first segment of a name.
-            path: what `home` says; or a package, as `modules` names it.
+            path: what `lookup_home` says; or a package, as `find_modules` names it.
             layout: the source's files.
         """
         return ()
@@ -123,15 +126,12 @@ class Language:
         return f"{path}:{name}" if name else path
 
 
-# FOLD code_graph.languages.package_language
-# What languages have in common whose files say which package they belong to: Java, Kotlin, Scala, C#.
-#
-# A package is named by its path with "/" last ("com.acme.app/"); its files are found by what they say,
-# wherever they lie, so files of several such languages meet in one package.
-
-
 class PackageLanguage(Language):
-    """A language whose names are looked for in packages."""
+    """A language whose files say which package they belong to: Java, Kotlin, Scala, C#.
+
+    A package is named by its path with "/" last ("com.acme.app/"); its files are found by what they say,
+    wherever they lie, so files of several such languages meet in one package.
+    """
 
     members_in_scope = True
     has_dotted_modules = True
@@ -148,13 +148,13 @@ class PackageLanguage(Language):
         """A package that has files, or packages within it."""
         if name.startswith("."):
             name = path.rstrip("/") + name
-        found = (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
-        if not found and self.nested_packages and path.endswith("/"):
+        packages = (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
+        if not packages and self.nested_packages and path.endswith("/"):
             around = path.rstrip("/")
-            while around and not found:
-                found = self.find_modules(f"{around}.{name}", "", layout)
+            while around and not packages:
+                packages = self.find_modules(f"{around}.{name}", "", layout)
                 around = around.rpartition(".")[0]
-        return found
+        return packages
 
     def submodule_name(self, name: str) -> str:
         """A package within a package."""
@@ -164,11 +164,11 @@ class PackageLanguage(Language):
         """Files of the package that define a name; of the nearest around it, where those are seen."""
         package = path.rstrip("/")
         while True:
-            found = layout.get_or_build(_list_package_files, package).intersection(
+            files = layout.get_or_build(_list_package_files, package).intersection(
                 layout.project.files_defining(name)
             )
-            if found or not self.nested_packages or not package:
-                return tuple(sorted(found))
+            if files or not self.nested_packages or not package:
+                return tuple(sorted(files))
             package = package.rpartition(".")[0]
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
@@ -188,9 +188,6 @@ class PackageLanguage(Language):
 def _list_package_files(layout: Layout, package: str) -> frozenset[str]:
     return frozenset(layout.project.files_defining(f"package {package}"))
 
-
-# FOLD code_graph.languages.words
-# Names as tables and code write them.
 
 _GENERICS = re.compile(r"(?:::)?<[^<>]*>")
 

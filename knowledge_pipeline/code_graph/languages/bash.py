@@ -1,4 +1,4 @@
-"""What shell scripts say: files that are sourced, functions that are called, variables.
+"""Shell scripts: what they say, and how their names lead to definitions.
 
 Source: https://www.gnu.org/software/bash/manual/bash.html
 """
@@ -33,10 +33,10 @@ def _read_command(builder: FactsBuilder, node: Node) -> None:
     name = part_of(node, "name")
     text = builder.text(name)
     if text in ("source", "."):
-        given = part_of(node, "argument")
-        found = _SOURCE_ARGUMENT.search(builder.text(given)[-200:]) if given is not None else None
-        if found:
-            builder.imports.append(Import(found[1], "*", "*", node.start_point.row + 1, "", True))
+        argument = part_of(node, "argument")
+        match = _SOURCE_ARGUMENT.search(builder.text(argument)[-200:]) if argument is not None else None
+        if match:
+            builder.imports.append(Import(match[1], "*", "*", node.start_point.row + 1, "", True))
     elif name is not None and _NAME.fullmatch(text):
         builder.add_use("calls", text, name)
 
@@ -69,10 +69,6 @@ EXTRACTION = ExtractionRules(
 )
 
 
-# FOLD code_graph.languages.bash.resolution
-# How names in shell scripts lead to definitions: of the script, and of those that it sources.
-
-
 class Bash(Language):
     """Bash, and shells like it. What no script defines is a program outside of the source."""
 
@@ -86,13 +82,9 @@ class Bash(Language):
         """The script beside another one, from the source's root, or the only one with that end."""
         folder = path.rpartition("/")[0]
         plain = "/".join(part for part in name.split("/") if part not in ("", ".", ".."))
-        for each in (join_path(folder, name), plain):
-            if each in layout.paths:
-                return (each,)
-        found = layout.files_named(plain.rpartition("/")[2])
-        found = tuple(each for each in found if each.endswith(f"/{plain}"))
-        return found if len(found) == 1 else ()
-
-
-# FOLD code_graph.languages.bash
-# Bash: what its files say, and how its names are resolved.
+        for candidate in (join_path(folder, name), plain):
+            if candidate in layout.paths:
+                return (candidate,)
+        files = layout.files_named(plain.rpartition("/")[2])
+        files = tuple(file for file in files if file.endswith(f"/{plain}"))
+        return files if len(files) == 1 else ()

@@ -1,6 +1,7 @@
-"""What declarations of C and C++ say: includes, fields, types of parameters, variables and results.
+"""C and C++: what their files say, and how their names lead to definitions.
 
-Namespaces are left out of the names of definitions; a file says which ones it has.
+Namespaces are left out of the names of definitions; a file says which ones it has. A pointer and an array
+are what they lead to, and hold it: `p->x`, `p[0].x` and `(*p).x` are alike.
 Sources: https://en.cppreference.com/w/c/language, https://en.cppreference.com/w/cpp/language
 """
 
@@ -31,17 +32,12 @@ from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shar
 from knowledge_pipeline.syntax.grammars import children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-# FOLD code_graph.languages.c_family.values
-# What types of C and C++ promise, and what their expressions hold.
-#
-# A pointer and an array are what they lead to, and hold it: `p->x`, `p[0].x` and `(*p).x` are alike.
-
 _SMART_POINTERS = split_words("unique_ptr shared_ptr weak_ptr optional reference_wrapper atomic const_ptr")
 _CASTS = split_words("static_cast dynamic_cast reinterpret_cast const_cast make_unique make_shared")
 _MAX_PATH = 200
 
 
-def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
+def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """A smart pointer is what it leads to; numbers are nothing."""
     if node.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier"):
         return []
@@ -51,12 +47,12 @@ def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | 
             if name is None or name.type != "qualified_identifier":
                 break
             name = part_of(name, "name")
-        found = writer.values_of_type(name, depth + 1) if name is not None else []
-        held = [(suffix, value) for suffix, value in found if suffix]
+        values = writer.values_of_type(name, depth + 1) if name is not None else []
+        elements = [(suffix, value) for suffix, value in values if suffix]
         if name is not None and name.type == "template_type" and _is_smart_pointer(writer, name):
-            return found
+            return values
         path = writer.path(node)
-        return [("", f"{path}()"), *held] if path else held
+        return [("", f"{path}()"), *elements] if path else elements
     if node.type == "template_type" and _is_smart_pointer(writer, node):
         return writer.values_of_type(part_of(part_of(node, "arguments"), 0), depth + 1)
     return None
@@ -69,11 +65,11 @@ def _is_smart_pointer(writer: PathWriter, node: Node) -> bool:
 TYPES = TypeSyntax(
     generic={"template_type": "template_argument_list"},
     transparent={"type_descriptor": "type"},
-    read_special=special_type_values,
+    read_special=_special_type_values,
 )
 
 
-def unwrap_declarator(node: Node | None) -> tuple[Node | None, str]:
+def _unwrap_declarator(node: Node | None) -> tuple[Node | None, str]:
     """The name within a declarator, and how it is reached: "()" a function, "[]" a pointer or array."""
     kind = ""
     for _ in range(12):
@@ -92,8 +88,7 @@ def unwrap_declarator(node: Node | None) -> tuple[Node | None, str]:
     return None, kind
 
 
-def declarator_values(writer: PathWriter, type_node: Node | None, derivation: str) -> Values:
-    """What a declared name is worth."""
+def _declarator_values(writer: PathWriter, type_node: Node | None, derivation: str) -> Values:
     values = writer.values_of_type(type_node)
     if derivation == "[]":
         return [*values, *add_prefix("[]", [value for value in values if not value[0]])]
@@ -157,7 +152,7 @@ BUILTINS = split_words(
 _MAX_NAMESPACE_DEPTH = 12
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """`Circle.area`: namespaces are left out, of what is written before a name as well."""
     parts: list[str] = []
     for one in definition.scope:
@@ -176,7 +171,7 @@ def _is_static(builder: FactsBuilder, node: Node, name: str) -> bool:
 
 
 def _has_storage_class(builder: FactsBuilder, node: Node, name: str) -> bool:
-    return any(builder.text(each) == name for each in children_of_type(node, "storage_class_specifier"))
+    return name in map(builder.text, children_of_type(node, "storage_class_specifier"))
 
 
 def _read_include(builder: FactsBuilder, node: Node) -> None:
@@ -188,17 +183,17 @@ def _read_include(builder: FactsBuilder, node: Node) -> None:
 def _read_namespace(builder: FactsBuilder, node: Node) -> None:
     """Says that the file has a namespace, with those around it."""
     names: list[str] = []
-    each: Node | None = node
+    ancestor: Node | None = node
     for _ in range(_MAX_NAMESPACE_DEPTH):
-        if each is None:
+        if ancestor is None:
             break
-        name = part_of(each, "name") if each.type == "namespace_definition" else None
+        name = part_of(ancestor, "name") if ancestor.type == "namespace_definition" else None
         names[:0] = split_scoped_name(builder.text(name))
-        each = each.parent
-    known = builder.settings.get("namespaces", "").split()
-    if names and ".".join(names) not in known:
-        builder.settings["namespaces"] = " ".join([*known, ".".join(names)])
-        builder.module = "" if known and names[0] != known[0] else builder.module or ".".join(names)
+        ancestor = ancestor.parent
+    namespaces = builder.settings.get("namespaces", "").split()
+    if names and ".".join(names) not in namespaces:
+        builder.settings["namespaces"] = " ".join([*namespaces, ".".join(names)])
+        builder.module = "" if namespaces and names[0] != namespaces[0] else builder.module or ".".join(names)
 
 
 def _read_namespace_alias(builder: FactsBuilder, node: Node) -> None:
@@ -208,9 +203,9 @@ def _read_namespace_alias(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_bases(builder: FactsBuilder, node: Node) -> None:
-    for each in children_of_type(node, "type_identifier", "qualified_identifier", "template_type"):
-        builder.add_use("extends", builder.writer.path(each), each, builder.scope(node))
-        builder.skip_reference(each)
+    for base in children_of_type(node, "type_identifier", "qualified_identifier", "template_type"):
+        builder.add_use("extends", builder.writer.path(base), base, builder.scope(node))
+        builder.skip_reference(base)
 
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
@@ -231,8 +226,8 @@ def _read_typedef(builder: FactsBuilder, node: Node) -> None:
     path = builder.writer.path(kind)
     around = builder.scope(node)
     around = "" if around in builder.type_names else around
-    for each in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(each)
+    for declarator in node.children_by_field_name("declarator"):
+        name, reached = _unwrap_declarator(declarator)
         text = builder.text(name)
         if not text or text == path:
             continue
@@ -257,14 +252,14 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
     scope, kind = builder.scope(node), part_of(node, "type")
     if scope not in builder.type_names:
         return
-    for each in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(each)
+    for declarator in node.children_by_field_name("declarator"):
+        name, reached = _unwrap_declarator(declarator)
         if name is None or not (text := builder.text(name)).isidentifier():
             continue
-        if reached != "()" or _is_function_pointer(builder, each):
+        if reached != "()" or _is_function_pointer(builder, declarator):
             builder.add_definition(f"{scope}.{text}", "variable", node)
             builder.skip_reference(name)
-            builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=False)
+            builder.bind_declared(scope, text, _declarator_values(builder.writer, kind, reached), local=False)
         elif part_of(node, "default_value") is not None:  # "= 0": it has no body anywhere
             builder.add_definition(f"{scope}.{text}", "method", node)
 
@@ -293,9 +288,9 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
         if around is None or around.type in ("function_definition", "lambda_expression"):
             break
         around = around.parent if around.type.endswith("_declarator") else None
-    name, reached = unwrap_declarator(part_of(node, "declarator"))
+    name, reached = _unwrap_declarator(part_of(node, "declarator"))
     if around is not None and name is not None and name.type == "identifier":
-        values = declarator_values(builder.writer, part_of(node, "type"), reached)
+        values = _declarator_values(builder.writer, part_of(node, "type"), reached)
         builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
@@ -303,18 +298,19 @@ def _read_declaration(builder: FactsBuilder, node: Node) -> None:
     scope, kind = builder.scope(node), part_of(node, "type")
     if not scope and _has_storage_class(builder, node, "extern"):
         return  # what it stands for is where it is defined
-    for each in node.children_by_field_name("declarator"):
-        name, reached = unwrap_declarator(each)
-        is_function = reached == "()" and not _is_function_pointer(builder, each)
+    for declarator in node.children_by_field_name("declarator"):
+        name, reached = _unwrap_declarator(declarator)
+        is_function = reached == "()" and not _is_function_pointer(builder, declarator)
         if name is None or name.type != "identifier" or is_function:
             continue
         text, local = builder.text(name), bool(scope)
         if not local:
             builder.add_definition(text, "variable", node)
         if kind is not None and kind.type == "placeholder_type_specifier":
-            builder.bind_observed(scope, text, builder.writer.values(part_of(each, "value")), local=local)
+            values = builder.writer.values(part_of(declarator, "value"))
+            builder.bind_observed(scope, text, values, local=local)
         else:
-            builder.bind_declared(scope, text, declarator_values(builder.writer, kind, reached), local=local)
+            builder.bind_declared(scope, text, _declarator_values(builder.writer, kind, reached), local=local)
 
 
 def _read_assignment(builder: FactsBuilder, node: Node) -> None:
@@ -329,16 +325,16 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    name, reached = unwrap_declarator(part_of(node, "declarator"))
+    name, reached = _unwrap_declarator(part_of(node, "declarator"))
     kind = part_of(node, "type")
     if name is None or name.type != "identifier":
         return
     if kind is not None and kind.type != "placeholder_type_specifier":
-        values = declarator_values(builder.writer, kind, reached)
+        values = _declarator_values(builder.writer, kind, reached)
         builder.bind_declared(builder.scope(node), builder.text(name), values)
     else:
-        held = element_values(builder.writer.values(part_of(node, "right")))
-        builder.bind_observed(builder.scope(node), builder.text(name), held)
+        elements = element_values(builder.writer.values(part_of(node, "right")))
+        builder.bind_observed(builder.scope(node), builder.text(name), elements)
 
 
 EXTRACTION = ExtractionRules(
@@ -349,12 +345,9 @@ EXTRACTION = ExtractionRules(
         "field": _read_field, "enumerator": _read_enumerator, "parameter": _read_parameter,
         "declaration": _read_declaration, "assignment": _read_assignment, "loop": _read_loop,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, is_private=_is_static,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify, is_private=_is_static,
 )  # fmt: skip
 
-
-# FOLD code_graph.languages.c_family.resolution
-# How names of C and C++ lead to definitions: what is included, what is linked, namespaces.
 
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".inl", ".ipp", ".c++", ".h++", ".inc")
 _STANDARD_HEADERS = split_words(
@@ -411,14 +404,14 @@ class CFamily(Language):
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define what is linked; those nearest to the file, where several do."""
-        found = [each for each in layout.project.files_defining(name) if each.endswith(SUFFIXES)]
+        files = [file for file in layout.project.files_defining(name) if file.endswith(SUFFIXES)]
         if path.startswith(_MEMBERS_PREFIX):
-            return tuple(sorted(found))
+            return tuple(sorted(files))
         if path.endswith("/"):
             return tuple(
-                sorted(set(found).intersection(layout.project.files_defining(f"package {path[:-1]}")))
+                sorted(set(files).intersection(layout.project.files_defining(f"package {path[:-1]}")))
             )
-        return _find_nearest(found, path)
+        return _find_nearest(files, path)
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """The header as it is written."""
@@ -445,18 +438,12 @@ def _find_included_file(name: str, path: str, layout: Layout) -> tuple[str, ...]
         return (near,)
     if name in _STANDARD_HEADERS or not end:
         return ()
-    known = [each for each in layout.files_named(end.rpartition("/")[2]) if each.endswith(SUFFIXES)]
-    return _find_nearest((each for each in known if each == end or each.endswith(f"/{end}")), path)[:1]
+    files = [file for file in layout.files_named(end.rpartition("/")[2]) if file.endswith(SUFFIXES)]
+    return _find_nearest((file for file in files if file == end or file.endswith(f"/{end}")), path)[:1]
 
 
 def _find_nearest(candidates: Iterable[str], path: str) -> tuple[str, ...]:
     """Those that share the most folders with a file."""
-    shared = {
-        candidate: count_shared_folders(candidate, path) for candidate in candidates if candidate != path
-    }
+    shared = {file: count_shared_folders(file, path) for file in candidates if file != path}
     most = max(shared.values(), default=0)
-    return tuple(sorted(each for each, count in shared.items() if count == most))
-
-
-# FOLD code_graph.languages.c_family
-# C and C++: what its files say, and how its names are resolved.
+    return tuple(sorted(file for file, count in shared.items() if count == most))

@@ -1,4 +1,4 @@
-"""What C#'s declarations say: namespaces, usings, types of members, parameters and variables.
+"""C#: what its files say, and how its names lead to definitions.
 
 Source: https://learn.microsoft.com/dotnet/csharp/language-reference/language-specification/
 """
@@ -30,9 +30,6 @@ from knowledge_pipeline.syntax.grammars import (
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-# FOLD code_graph.languages.c_sharp.values
-# What C#'s types promise and its expressions hold.
-
 TYPES = TypeSyntax(
     generic={"generic_name": "type_argument_list"},
     arrays={"array_type": "type"},
@@ -50,7 +47,7 @@ _CALLBACK_METHODS = split_words(
 )
 
 
-def lambda_argument_values(writer: PathWriter, node: Node) -> Values:
+def _lambda_argument_values(writer: PathWriter, node: Node) -> Values:
     """What a lambda is given by the method that it is an argument of."""
     call = node.parent.parent.parent if node.parent is not None and node.parent.parent is not None else None
     called = part_of(call, "function")
@@ -128,7 +125,7 @@ _SPECIAL_NAMES = {
 _NAMESPACES = ("namespace_declaration", "file_scoped_namespace_declaration")
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """A name within its namespace."""
     if definition.kind == "module":
         return ""
@@ -139,19 +136,19 @@ def qualify(definition: OutlineDefinition) -> str:
 
 def _read_namespaces(builder: FactsBuilder, captures: Captures) -> None:
     """All namespaces that define something; the first is the file's."""
-    found = (
+    names = (
         _namespace_name(builder, node) for node in captures.get("namespace", ()) if _contains_types(node)
     )
-    named = list(dict.fromkeys(each for each in found if each))
-    builder.module = named[0] if named else ""
-    if len(named) > 1:
-        builder.settings["namespaces"] = " ".join(named)
+    namespaces = [name for name in dict.fromkeys(names) if name]
+    builder.module = namespaces[0] if namespaces else ""
+    if len(namespaces) > 1:
+        builder.settings["namespaces"] = " ".join(namespaces)
 
 
 def _contains_types(node: Node) -> bool:
     return node.type == "file_scoped_namespace_declaration" or any(
-        each.type.endswith("_declaration") and each.type not in _NAMESPACES
-        for each in children_of(part_of(node, "body"))
+        member.type.endswith("_declaration") and member.type not in _NAMESPACES
+        for member in children_of(part_of(node, "body"))
     )
 
 
@@ -179,21 +176,21 @@ def _read_using(builder: FactsBuilder, node: Node) -> None:
     if alias is None:
         builder.imports.append(Import(path, "*", "*", line, exported=shared))
     else:
-        taken = (module, name) if module else (path, "")
-        builder.imports.append(Import(*taken, builder.text(alias), line, exported=shared))
+        target = (module, name) if module else (path, "")
+        builder.imports.append(Import(*target, builder.text(alias), line, exported=shared))
 
 
 def _read_bases(builder: FactsBuilder, node: Node) -> None:
     """The first of a class may be a class; interfaces are told by the I of their names."""
     scope, around = builder.scope(node), node.parent
     is_interface = around is not None and around.type == "interface_declaration"
-    for place, each in enumerate(node.named_children):
-        kind = part_of(each, 0) if each.type == "primary_constructor_base_type" else each
+    for position, child in enumerate(node.named_children):
+        kind = part_of(child, 0) if child.type == "primary_constructor_base_type" else child
         path = builder.writer.path(kind)
         if kind is None or not path:
             continue
         name = last_segment(path)
-        is_class = place == 0 and around is not None and around.type in _CLASS_NODES
+        is_class = position == 0 and around is not None and around.type in _CLASS_NODES
         extends = is_interface or (is_class and not (name[:1] == "I" and name[1:2].isupper()))
         builder.add_use("extends" if extends else "implements", path, kind, scope)
         builder.skip_reference(kind)
@@ -206,8 +203,8 @@ def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
 def _read_constraint(builder: FactsBuilder, node: Node) -> None:
     """`where T : Base`: T stands for it."""
     name = part_of(node, 0)
-    for each in children_of_type(node, "type_parameter_constraint"):
-        path = builder.writer.path(part_of(each, "type"))
+    for constraint in children_of_type(node, "type_parameter_constraint"):
+        path = builder.writer.path(part_of(constraint, "type"))
         if path and name is not None:
             builder.skip_reference(name)
             builder.bind(builder.scope(node), builder.text(name), path)
@@ -224,8 +221,8 @@ def _read_property(builder: FactsBuilder, node: Node) -> None:
     if node.type == "indexer_declaration":
         builder.bind_all(parent_scope(scope), "@held[]", values, declared=True)
     else:
-        held = [value for value in values if value[0]]
-        builder.bind_all(parent_scope(scope), scope.rpartition(".")[2], held, declared=True)
+        elements = [value for value in values if value[0]]
+        builder.bind_all(parent_scope(scope), scope.rpartition(".")[2], elements, declared=True)
     builder.bind(scope, "@", "@()")
 
 
@@ -246,8 +243,8 @@ def _read_local(builder: FactsBuilder, node: Node) -> None:
         bind = builder.bind_observed if is_seen else builder.bind_declared
         for name, values in _list_variables(builder, declaration):
             bind(scope, name, values)
-        for each in children_of_type(declaration, "variable_declarator"):
-            for pattern in children_of_type(each, "tuple_pattern"):
+        for declarator in children_of_type(declaration, "variable_declarator"):
+            for pattern in children_of_type(declarator, "tuple_pattern"):
                 for name in pattern.children_by_field_name("name"):
                     builder.bind_observed(scope, builder.text(name), [])
 
@@ -255,18 +252,18 @@ def _read_local(builder: FactsBuilder, node: Node) -> None:
 def _list_variables(builder: FactsBuilder, declaration: Node) -> list[tuple[str, Values]]:
     """Names, with what their type promises, or their value where the type is left to it."""
     kind = part_of(declaration, "type")
-    found: list[tuple[str, Values]] = []
-    for each in children_of_type(declaration, "variable_declarator"):
-        name = part_of(each, "name")
+    result: list[tuple[str, Values]] = []
+    for declarator in children_of_type(declaration, "variable_declarator"):
+        name = part_of(declarator, "name")
         if name is None:
             continue
         if kind is not None and kind.type == "implicit_type":
-            value = part_of(each, -1)
-            given = builder.writer.values(value) if value is not None and value.id != name.id else []
-            found.append((builder.text(name), given))
+            value = part_of(declarator, -1)
+            values = builder.writer.values(value) if value is not None and value.id != name.id else []
+            result.append((builder.text(name), values))
         else:
-            found.append((builder.text(name), builder.values_of_type(kind)))
-    return found
+            result.append((builder.text(name), builder.values_of_type(kind)))
+    return result
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
@@ -274,15 +271,15 @@ def _read_parameters(builder: FactsBuilder, node: Node) -> None:
     scope, around = builder.scope(node), node.parent
     of_type = around is not None and around.type in _TYPE_NODES
     of_record = around is not None and around.type == "record_declaration"
-    for each in children_of_type(node, "parameter"):
-        name = part_of(each, "name")
-        values = builder.values_of_type(part_of(each, "type"))
+    for parameter in children_of_type(node, "parameter"):
+        name = part_of(parameter, "name")
+        values = builder.values_of_type(part_of(parameter, "type"))
         if name is None:
             continue
         builder.bind_declared(scope, builder.text(name), values, local=not of_type)
         if of_record:
-            builder.add_definition(f"{scope}.{builder.text(name)}", "variable", each)
-        if any(builder.text(one) == "this" for one in children_of_type(each, "modifier")):
+            builder.add_definition(f"{scope}.{builder.text(name)}", "variable", parameter)
+        if any(builder.text(one) == "this" for one in children_of_type(parameter, "modifier")):
             builder.bind_all(scope, "@receiver", values, declared=True)
     name = part_of(node, "name")  # `params Item[] more`, which the grammar lays flat into the list
     if name is not None and name.type == "identifier":
@@ -291,10 +288,10 @@ def _read_parameters(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    given = part_of(node, "parameters")
-    if given is not None and given.type == "implicit_parameter":
-        handed = lambda_argument_values(builder.writer, node)
-        builder.bind_observed(builder.scope(node), builder.text(given), handed)
+    parameters = part_of(node, "parameters")
+    if parameters is not None and parameters.type == "implicit_parameter":
+        handed = _lambda_argument_values(builder.writer, node)
+        builder.bind_observed(builder.scope(node), builder.text(parameters), handed)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
@@ -303,8 +300,8 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
     if name is None or name.type != "identifier":
         return
     if kind is not None and kind.type == "implicit_type":
-        held = element_values(builder.writer.values(part_of(node, "right")))
-        builder.bind_observed(scope, builder.text(name), held)
+        elements = element_values(builder.writer.values(part_of(node, "right")))
+        builder.bind_observed(scope, builder.text(name), elements)
     else:
         builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind))
 
@@ -342,12 +339,8 @@ EXTRACTION = ExtractionRules(
         "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "pattern": _read_pattern,
         "attribute": _read_attribute, "constructed": _read_constructor_call,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, finish=_read_namespaces,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify, finish=_read_namespaces,
 )  # fmt: skip
-
-
-# FOLD code_graph.languages.c_sharp.resolution
-# How C#'s names lead to definitions: namespaces within namespaces, partial types, extension methods.
 
 
 class CSharp(PackageLanguage):
@@ -385,7 +378,3 @@ class CSharp(PackageLanguage):
         """
     )
     standard_prefixes = ("System.", "Microsoft.")
-
-
-# FOLD code_graph.languages.c_sharp
-# C#: what its files say, and how its names are resolved.

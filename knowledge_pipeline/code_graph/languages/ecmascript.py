@@ -1,4 +1,4 @@
-"""What statements of JavaScript and TypeScript say: bindings, declared types, fields, uses."""
+"""JavaScript and TypeScript: what statements, functions and classes say, and how names are resolved."""
 
 from __future__ import annotations
 
@@ -45,15 +45,12 @@ from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import children_of, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS
 
-# FOLD code_graph.languages.ecmascript.patterns
-# What is bound where a value is taken apart: `const { a, b: [c] } = value`.
-
 _MAX_DEPTH = 6
 _NAME_NODES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
 _PLACE_NODES = frozenset({"member_expression", "subscript_expression"})
 
 
-def bind_pattern(
+def _bind_pattern(
     builder: FactsBuilder, scope: str, target: Node, values: Values, *, declared: bool = False, depth: int = 0
 ) -> None:
     """Bind a target to values; the parts of a pattern to the parts of theirs."""
@@ -65,11 +62,10 @@ def bind_pattern(
         builder.bind_name(scope, path, values, declared=declared)
         return
     for part, inner in _iter_parts(builder, target, values):
-        bind_pattern(builder, scope, part, inner, declared=declared, depth=depth + 1)
+        _bind_pattern(builder, scope, part, inner, declared=declared, depth=depth + 1)
 
 
-def iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
-    """The names that a pattern declares."""
+def _iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
     if target.type in _NAME_NODES:
         yield target
         return
@@ -80,9 +76,9 @@ def iter_declared_names(target: Node, depth: int = 0) -> Iterator[Node]:
             continue
         if target.type in ("assignment_pattern", "object_assignment_pattern"):
             child = part_of(target, "left") or child
-            yield from iter_declared_names(child, depth + 1)
+            yield from _iter_declared_names(child, depth + 1)
             return
-        yield from iter_declared_names(child, depth + 1)
+        yield from _iter_declared_names(child, depth + 1)
 
 
 def _iter_parts(builder: FactsBuilder, target: Node, values: Values) -> Iterator[tuple[Node, Values]]:
@@ -90,8 +86,8 @@ def _iter_parts(builder: FactsBuilder, target: Node, values: Values) -> Iterator
     if kind == "object_pattern":
         yield from _iter_properties(builder, target, values)
     elif kind == "array_pattern":
-        for place, each in enumerate(target.named_children[:20]):
-            yield each, [] if each.type == "rest_pattern" else step_values(values, f"[{place}]")
+        for position, element in enumerate(target.named_children[:20]):
+            yield element, [] if element.type == "rest_pattern" else step_values(values, f"[{position}]")
     elif kind in ("assignment_pattern", "object_assignment_pattern"):
         left = part_of(target, "left")
         if left is not None:
@@ -119,9 +115,6 @@ def _iter_properties(builder: FactsBuilder, target: Node, values: Values) -> Ite
             yield child, [value for value in values if value[0][:1] in ("", ".")]
 
 
-# FOLD code_graph.languages.ecmascript.functions
-# Functions of JavaScript and TypeScript: their parameters, and what they give.
-
 _MAX_OBJECTS = 3  # within each other
 _MAX_PROPERTIES = 40
 _DEFINED_FUNCTION_NODES = split_words(
@@ -132,24 +125,24 @@ _DEFINED_FUNCTION_NODES = split_words(
 )
 
 
-def read_function(builder: FactsBuilder, node: Node) -> None:
+def _read_function(builder: FactsBuilder, node: Node) -> None:
     """Bind a function's parameters, and its result if it is a definition."""
-    body, parameters, single = (part_of(node, each) for each in ("body", "parameters", "parameter"))
+    body, parameters, single = (part_of(node, field) for field in ("body", "parameters", "parameter"))
     scope = builder.scope(parameters or body or node)
     if single is not None:
-        bind_pattern(builder, builder.scope(single), single, [])
-    is_known = is_definition(builder, node)
+        _bind_pattern(builder, builder.scope(single), single, [])
+    is_known = _is_definition(builder, node)
     builder.shared_state.setdefault("bodies", []).append((node.start_byte, node.end_byte, is_known))
-    place = 0
-    for each in children_of(parameters):
-        pattern = part_of(each, "pattern") or each
+    position = 0
+    for parameter in children_of(parameters):
+        pattern = part_of(parameter, "pattern") or parameter
         if pattern.type not in ("this", "comment"):
-            values = _bind_parameter(builder, scope, each, pattern)
-            if is_known and values and pattern.type == "identifier" and place < MAX_PARAMETERS:
-                builder.bind(scope, f"@{place}", builder.text(pattern))
-            elif is_known and place < MAX_PARAMETERS:
-                builder.bind_all(scope, f"@{place}", values, declared=True)
-            place += 1
+            values = _bind_parameter(builder, scope, parameter, pattern)
+            if is_known and values and pattern.type == "identifier" and position < MAX_PARAMETERS:
+                builder.bind(scope, f"@{position}", builder.text(pattern))
+            elif is_known and position < MAX_PARAMETERS:
+                builder.bind_all(scope, f"@{position}", values, declared=True)
+            position += 1
     if is_known:
         declared = part_of(node, "return_type")
         builder.bind_all(scope, "@()", values_of_type(builder.writer, declared), declared=True)
@@ -159,7 +152,7 @@ def read_function(builder: FactsBuilder, node: Node) -> None:
             builder.bind(scope, "@", "@()")
 
 
-def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Values, depth: int = 0) -> None:
+def _bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Values, depth: int = 0) -> None:
     """Give the parameters of a function, or of those in an object, what a declared type says."""
     function = unwrap_expression(argument)
     if function is None or depth > _MAX_OBJECTS:
@@ -170,50 +163,45 @@ def bind_callback_parameters(builder: FactsBuilder, argument: Node, values: Valu
             value = part_of(child, "value") if child.type == "pair" else child
             if key is not None and value is not None and key.type == "property_identifier":
                 inner = step_values(values, f".{builder.text(key)}")
-                bind_callback_parameters(builder, value, inner, depth + 1)
+                _bind_callback_parameters(builder, value, inner, depth + 1)
     elif function.type in _DEFINED_FUNCTION_NODES:
         scope = builder.scope(part_of(function, "body") or function)
-        for place, child in enumerate(_iter_untyped_patterns(function)):
+        for position, child in enumerate(_iter_untyped_patterns(function)):
             if child is not None:
-                bind_pattern(builder, scope, child, step_values(values, f".@{place}"))
+                _bind_pattern(builder, scope, child, step_values(values, f".@{position}"))
 
 
 def _iter_untyped_patterns(function: Node) -> Iterator[Node | None]:
     """Patterns of a function's parameters; None for those that declare a type."""
     single, several = part_of(function, "parameter"), part_of(function, "parameters")
-    given = [single] if single is not None else children_of(several)
-    for each in given[:MAX_PARAMETERS]:
-        typed = part_of(each, "type") is not None
-        yield None if typed else part_of(each, "pattern") or each
+    parameters = [single] if single is not None else children_of(several)
+    for parameter in parameters[:MAX_PARAMETERS]:
+        typed = part_of(parameter, "type") is not None
+        yield None if typed else part_of(parameter, "pattern") or parameter
 
 
-def read_return(builder: FactsBuilder, node: Node) -> None:
+def _read_return(builder: FactsBuilder, node: Node) -> None:
     """What the function gives that a statement returns from, if it is a definition."""
     value = part_of(node, 0)
     if value is not None and _returns_from_definition(builder, node):
         builder.bind_all(builder.scope(node), "@()", builder.writer.values(value))
 
 
-def read_yield(builder: FactsBuilder, node: Node) -> None:
+def _read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives one by one."""
     values = builder.writer.values(part_of(node, 0))
-    held = iterated_values(values) if has_child(node, "*") else values
-    builder.bind_all(builder.scope(node), "@()[]", held)
+    elements = iterated_values(values) if has_child(node, "*") else values
+    builder.bind_all(builder.scope(node), "@()[]", elements)
 
 
-def is_definition(builder: FactsBuilder, node: Node) -> bool:
+def _is_definition(builder: FactsBuilder, node: Node) -> bool:
     """Whether a function has a name by which it is found."""
     spans = builder.shared_state.get("functions")
-    if spans is None:
-        spans = builder.shared_state["functions"] = set(_iter_definition_spans(builder))
+    if spans is None:  # of functions that are definitions, or the values of such
+        nodes = (definition.node for definition in builder.outline.definitions)
+        values = (part_of(node, "value") or part_of(node, "right") or node for node in nodes)
+        spans = builder.shared_state["functions"] = {(value.start_byte, value.end_byte) for value in values}
     return (node.start_byte, node.end_byte) in spans
-
-
-def _iter_definition_spans(builder: FactsBuilder) -> Iterator[tuple[int, int]]:
-    """First and last bytes of functions that are definitions, or the values of such."""
-    for definition in builder.outline.definitions:
-        value = part_of(definition.node, "value") or part_of(definition.node, "right") or definition.node
-        yield value.start_byte, value.end_byte
 
 
 def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node) -> Values:
@@ -223,10 +211,10 @@ def _bind_parameter(builder: FactsBuilder, scope: str, node: Node, pattern: Node
         pattern = part_of(pattern, 0) or pattern
     values = values_of_type(builder.writer, declared)
     if declared is not None:
-        bind_pattern(builder, scope, pattern, values, declared=True)
-    given = part_of(node, "value")
-    if given is not None or not values:
-        bind_pattern(builder, scope, pattern, builder.writer.values(given))
+        _bind_pattern(builder, scope, pattern, values, declared=True)
+    value = part_of(node, "value")
+    if value is not None or not values:
+        _bind_pattern(builder, scope, pattern, builder.writer.values(value))
     is_field = has_child(node, "accessibility_modifier", "readonly", "override_modifier")
     owner = parent_scope(scope)  # `constructor(private store: Store)` declares a field, too
     if is_field and pattern.type == "identifier" and owner in builder.type_names:
@@ -240,36 +228,33 @@ def _returns_from_definition(builder: FactsBuilder, node: Node) -> bool:
     """Whether the innermost function around a node is a definition; asked after all functions were read."""
     if "spans" not in builder.shared_state:
         builder.shared_state["spans"] = _build_function_spans(builder.shared_state.get("bodies", []))
-    starts, known = builder.shared_state["spans"]
-    return known[bisect_right(starts, node.start_byte) - 1]
+    starts, are_functions = builder.shared_state["spans"]
+    return are_functions[bisect_right(starts, node.start_byte) - 1]
 
 
 def _build_function_spans(bodies: list[tuple[int, int, bool]]) -> tuple[list[int], list[bool]]:
     """From which bytes on the innermost function is a definition, or none; functions in their order."""
-    starts, known = [0], [False]
+    starts, are_functions = [0], [False]
     around: list[tuple[int, bool]] = []
 
     def leave(offset: int) -> None:
         while around and around[-1][0] <= offset:
             starts.append(around.pop()[0])
-            known.append(around[-1][1] if around else False)
+            are_functions.append(around[-1][1] if around else False)
 
     for start, end, is_known in bodies:
         leave(start)
         around.append((end, is_known))
         starts.append(start)
-        known.append(is_known)
+        are_functions.append(is_known)
     leave(2**62)
-    return starts, known
+    return starts, are_functions
 
-
-# FOLD code_graph.languages.ecmascript.classes
-# Classes, interfaces and other types of JavaScript and TypeScript: what they extend, hold and stand for.
 
 _NAMES = frozenset({"identifier", "type_identifier", "member_expression", "nested_type_identifier"})
 
 
-def read_heritage(builder: FactsBuilder, node: Node) -> None:
+def _read_heritage(builder: FactsBuilder, node: Node) -> None:
     """`extends A.B<C> implements D`, of classes and interfaces."""
     scope = builder.scope(node)
     if node.type == "extends_type_clause":
@@ -286,13 +271,13 @@ def read_heritage(builder: FactsBuilder, node: Node) -> None:
 
 def _read_bases(builder: FactsBuilder, scope: str, bases: list[Node], kind: UseKind) -> None:
     for base in bases:
-        named = unwrap_expression(part_of(base, "name") if base.type == "generic_type" else base)
-        if named is not None and named.type in _NAMES:
-            builder.add_use(kind, "".join((builder.writer.path(named) or "").split()), named, scope)
-            builder.skip_reference(named)
+        name_node = unwrap_expression(part_of(base, "name") if base.type == "generic_type" else base)
+        if name_node is not None and name_node.type in _NAMES:
+            builder.add_use(kind, "".join((builder.writer.path(name_node) or "").split()), name_node, scope)
+            builder.skip_reference(name_node)
 
 
-def read_super_call(builder: FactsBuilder, node: Node) -> None:
+def _read_super_call(builder: FactsBuilder, node: Node) -> None:
     """`super(…)` calls what the class extends."""
     around = builder.outline.innermost_definition(builder.syntax.start(node))
     while around is not None and around.kind not in TYPE_KINDS:
@@ -305,13 +290,12 @@ def read_super_call(builder: FactsBuilder, node: Node) -> None:
     builder.add_use("calls", builder.writer.path(base), node)
 
 
-def read_field(builder: FactsBuilder, node: Node) -> None:
-    """A field of a class."""
-    named = part_of(node, "name") or part_of(node, "property")
-    scope, name = builder.scope(node), to_segment(builder.text(named))
+def _read_field(builder: FactsBuilder, node: Node) -> None:
+    name_node = part_of(node, "name") or part_of(node, "property")
+    scope, name = builder.scope(node), to_segment(builder.text(name_node))
     declared, value = part_of(node, "type"), part_of(node, "value")
     if (
-        named is None
+        name_node is None
         or (node.start_byte, node.end_byte) in builder.writer.definition_names
         or scope not in builder.type_names
     ):
@@ -321,23 +305,23 @@ def read_field(builder: FactsBuilder, node: Node) -> None:
     builder.bind_all(scope, name, builder.writer.values(value))
 
 
-def read_type_name(builder: FactsBuilder, node: Node) -> None:
+def _read_type_name(builder: FactsBuilder, node: Node) -> None:
     """`bigint` is TypeScript's own, though its grammar takes it for a name."""
     if builder.writer.short_text(node, 7) == "bigint":
         builder.skip_reference(node)
 
 
-def read_property(builder: FactsBuilder, node: Node) -> None:
+def _read_property(builder: FactsBuilder, node: Node) -> None:
     """A property that an interface, or a type of an object, declares."""
-    named, scope = part_of(node, "name"), builder.scope(node)
-    if named is None or not scope:
+    name_node, scope = part_of(node, "name"), builder.scope(node)
+    if name_node is None or not scope:
         return
-    name = to_segment(builder.text(named))
+    name = to_segment(builder.text(name_node))
     builder.add_definition(f"{scope}.{name}", "variable", node)
     builder.bind_all(scope, name, values_of_type(builder.writer, part_of(node, "type")), declared=True)
 
 
-def read_call_signature(builder: FactsBuilder, node: Node) -> None:
+def _read_call_signature(builder: FactsBuilder, node: Node) -> None:
     """What an interface says of its instances when they are called: `(store: Store): Rows`."""
     scope = builder.scope(node)
     if scope not in builder.type_names:
@@ -348,38 +332,38 @@ def read_call_signature(builder: FactsBuilder, node: Node) -> None:
         builder.bind(scope, suffix[1:], path, declared=True)
 
 
-def read_enum_member(builder: FactsBuilder, node: Node) -> None:
+def _read_enum_member(builder: FactsBuilder, node: Node) -> None:
     """A member of an enumeration."""
     scope = builder.scope(node)
     builder.add_definition(f"{scope}.{to_segment(builder.text(node))}", "variable", node)
 
 
-def read_type_alias(builder: FactsBuilder, node: Node) -> None:
+def _read_type_alias(builder: FactsBuilder, node: Node) -> None:
     """What a name for a type stands for; one for a type of an object is itself what has its members."""
     value, scope = part_of(node, "value"), builder.scope(node)
     if value is None or not scope:
         return
     parts = value.named_children if value.type == "intersection_type" else [value]
-    if any(each.type == "object_type" for each in parts):
+    if any(part.type == "object_type" for part in parts):
         builder.bind(scope, "@()", "@", declared=True)
     for part in parts:
         if part.type != "object_type":
             builder.bind_all(scope, "@()", values_of_type(builder.writer, part), declared=True)
 
 
-def read_type_parameter(builder: FactsBuilder, node: Node) -> None:
+def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """A type's parameter is what it extends, as far as is known."""
-    named, limit = part_of(node, "name"), part_of(node, "constraint")
-    if named is None:
+    name_node, limit = part_of(node, "name"), part_of(node, "constraint")
+    if name_node is None:
         return
-    scope, name = builder.scope(node), builder.text(named)
-    found = [value for suffix, value in values_of_type(builder.writer, limit) if not suffix]
-    for each in found:
-        if each.endswith("()"):
-            builder.bind(scope, name, each[:-2], declared=True)
+    scope, name = builder.scope(node), builder.text(name_node)
+    values = [value for suffix, value in values_of_type(builder.writer, limit) if not suffix]
+    for value in values:
+        if value.endswith("()"):
+            builder.bind(scope, name, value[:-2], declared=True)
         else:
-            builder.bind(scope, f"{name}()", each, declared=True)
-    if not found:
+            builder.bind(scope, f"{name}()", value, declared=True)
+    if not values:
         builder.bind(scope, name, "")
 
 
@@ -419,11 +403,11 @@ def _read_variable(builder: FactsBuilder, node: Node) -> None:
         if is_function:
             builder.bind_all(scope, "@()", called_values(values), declared=True)
         else:
-            bind_pattern(builder, scope, target, values, declared=True)
+            _bind_pattern(builder, scope, target, values, declared=True)
         if value is not None:
-            bind_callback_parameters(builder, value, values)
+            _bind_callback_parameters(builder, value, values)
     if value is not None and not is_function:
-        bind_pattern(builder, scope, target, builder.writer.values(value))
+        _bind_pattern(builder, scope, target, builder.writer.values(value))
         # a local object with functions of its own is a definition, for they are named after it
         literal = unwrap_expression(value)
         if not scope or target.type != "identifier" or literal is None or literal.type != "object":
@@ -432,7 +416,7 @@ def _read_variable(builder: FactsBuilder, node: Node) -> None:
         if any((child.start_byte, child.end_byte) in defined for child in literal.named_children):
             builder.add_definition(f"{scope}.{builder.text(target)}", "variable", target)
     elif value is None and declared is None:
-        bind_pattern(builder, scope, target, [])
+        _bind_pattern(builder, scope, target, [])
 
 
 def _read_global(builder: FactsBuilder, node: Node) -> None:
@@ -442,7 +426,7 @@ def _read_global(builder: FactsBuilder, node: Node) -> None:
     if find_required_module(builder, part_of(node, "value"))[0] is not None:
         return  # an import
     scope = builder.scope(target)
-    for declared_name in iter_declared_names(target):
+    for declared_name in _iter_declared_names(target):
         name = to_segment(builder.text(declared_name))
         builder.add_definition(f"{scope}.{name}" if scope else name, "variable", node)
 
@@ -461,7 +445,7 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
         builder.skip_reference(left)
     if read_export_assignment(builder, left, value) or defines:
         return
-    bind_pattern(builder, builder.scope(node), left, builder.writer.values(value))
+    _bind_pattern(builder, builder.scope(node), left, builder.writer.values(value))
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
@@ -470,54 +454,54 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
         return
     sign = part_of(node, "operator")
     is_iteration = sign is not None and sign.type == "of"
-    held = iterated_values(builder.writer.values(right)) if is_iteration else []
-    bind_pattern(builder, builder.scope(node), left, held)
+    elements = iterated_values(builder.writer.values(right)) if is_iteration else []
+    _bind_pattern(builder, builder.scope(node), left, elements)
 
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
     """A decorator without arguments is called, too."""
-    named = part_of(node, 0)
-    if named is not None and named.type in ("identifier", "member_expression"):
-        builder.add_use("calls", builder.writer.path(named), named)
-        builder.skip_reference(named)
+    name_node = part_of(node, 0)
+    if name_node is not None and name_node.type in ("identifier", "member_expression"):
+        builder.add_use("calls", builder.writer.path(name_node), name_node)
+        builder.skip_reference(name_node)
 
 
 def _read_jsx_element(builder: FactsBuilder, node: Node) -> None:
     """`<Button/>` calls Button; `<div>` is the browser's."""
-    named = part_of(node, "name")
-    if named is None:
+    name_node = part_of(node, "name")
+    if name_node is None:
         return
-    path = builder.writer.path(named) or ""
-    builder.skip_reference(named)
+    path = builder.writer.path(name_node) or ""
+    builder.skip_reference(name_node)
     if "." in path or not path[:1].islower():
-        builder.add_use("calls", path, named)
+        builder.add_use("calls", path, name_node)
 
 
 def _read_call(builder: FactsBuilder, node: Node) -> None:
     read_dynamic_import(builder, node)
-    called, given = part_of(node, "function"), list_arguments(node)
-    if called is None or not given:
+    called, arguments = part_of(node, "function"), list_arguments(node)
+    if called is None or not arguments:
         return
-    _bind_callbacks(builder, called, given)
+    _bind_callbacks(builder, called, arguments)
     if called.type != "member_expression":
         return
     name, of = builder.writer.short_text(part_of(called, "property"), 24), part_of(called, "object")
     if name in ("push", "unshift", "add", "set"):
-        call_arguments = given[1 if name == "set" else 0 :]
+        call_arguments = arguments[1 if name == "set" else 0 :]
         path = builder.writer.path(of)
         if call_arguments and path:
             added = call_arguments[0]
             builder.bind_all(builder.scope(added), f"{path}[]", builder.writer.values(added))
-    elif given[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
+    elif arguments[0].type in _FUNCTION_NODES and (name in CALLBACK_METHODS or name == "then"):
         values = builder.writer.values(of)
-        _bind_first_parameter(builder, given[0], values if name == "then" else iterated_values(values))
+        _bind_first_parameter(builder, arguments[0], values if name == "then" else iterated_values(values))
 
 
 def _bind_callbacks(builder: FactsBuilder, callee: Node | None, call_arguments: list[Node]) -> None:
     """What is called says with its types what it gives to functions that it is given."""
-    for place, each in enumerate(call_arguments[:MAX_PARAMETERS]):
-        if each.type in _CALLBACK_NODES and (path := builder.writer.path(callee)):
-            bind_callback_parameters(builder, each, [("", f"{path}.@{place}")])
+    for position, argument in enumerate(call_arguments[:MAX_PARAMETERS]):
+        if argument.type in _CALLBACK_NODES and (path := builder.writer.path(callee)):
+            _bind_callback_parameters(builder, argument, [("", f"{path}.@{position}")])
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
@@ -529,26 +513,23 @@ def _bind_first_parameter(builder: FactsBuilder, function: Node, values: Values)
     target = part_of(function, "parameter") or part_of(part_of(function, "parameters"), 0)
     if target is None or part_of(target, "type") is not None:
         return
-    bind_pattern(builder, builder.scope(function), part_of(target, "pattern") or target, values)
+    _bind_pattern(builder, builder.scope(function), part_of(target, "pattern") or target, values)
 
 
 EXTRACTION = ExtractionRules(
     is_private=is_not_exported, expressions=EXPRESSIONS,
     handlers={
         "import": read_import, "export": read_export, "global": _read_global, "variable": _read_variable,
-        "assignment": _read_assignment, "loop": _read_loop, "function": read_function, "return": read_return,
-        "yield": read_yield, "heritage": read_heritage, "super": read_super_call, "field": read_field,
-        "property": read_property, "member": read_enum_member, "alias": read_type_alias,
-        "typename": read_type_name, "parameter": read_type_parameter, "decorator": _read_decorator,
-        "element": _read_jsx_element, "invoked": _read_call, "made": _read_new,
-        "signature": read_call_signature,
+        "assignment": _read_assignment, "loop": _read_loop, "function": _read_function,
+        "return": _read_return, "yield": _read_yield, "heritage": _read_heritage, "super": _read_super_call,
+        "field": _read_field, "property": _read_property, "member": _read_enum_member,
+        "alias": _read_type_alias, "typename": _read_type_name, "parameter": _read_type_parameter,
+        "decorator": _read_decorator, "element": _read_jsx_element, "invoked": _read_call,
+        "made": _read_new, "signature": _read_call_signature,
     },
     builtins=BUILTINS, qualify_within=qualify_within,
 )  # fmt: skip
 
-
-# FOLD code_graph.languages.ecmascript.resolution
-# How names of JavaScript and TypeScript lead to definitions.
 
 _COMMON = split_words(
     """
@@ -618,13 +599,9 @@ class EcmaScript(Language):
         """`package/folder/file.Class.method`; `package.Class` in the file that a package is known by."""
         folder, package = find_package(path, layout)
         inner = path[len(folder) :].lstrip("/")
-        stem = next((inner.removesuffix(each) for each in sorted(SUFFIXES, key=len, reverse=True)
-                     if inner.endswith(each)), inner)  # fmt: skip
+        stem = next((inner.removesuffix(suffix) for suffix in sorted(SUFFIXES, key=len, reverse=True)
+                     if inner.endswith(suffix)), inner)  # fmt: skip
         module = f"{package}/{stem}".strip("/")
         if package and find_entry_file(folder, layout) == path:
             module = package
         return f"{module}.{name}" if name else module
-
-
-# FOLD code_graph.languages.ecmascript
-# JavaScript and TypeScript: what its files say, and how its names are resolved.

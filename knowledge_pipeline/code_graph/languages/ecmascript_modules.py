@@ -1,5 +1,6 @@
-"""Which file a module's name means: by path, by tsconfig's aliases, by a package's name.
+"""Imports and exports of JavaScript and TypeScript, and which file a module's name means.
 
+By path, by the aliases of tsconfig.json, by a package's name in package.json; of ES modules and of CommonJS.
 Source: https://www.typescriptlang.org/docs/handbook/modules/reference.html
 """
 
@@ -47,10 +48,10 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     """The file that a module's name means within a file; empty for one outside of the source."""
     folder = path.rpartition("/")[0]
     if name.startswith(".") or name.startswith("/"):
-        found = _find_file(_join_path(folder, name), layout) if name[0] == "." else None
-        return (found,) if found else ()
-    found = _resolve_alias(name, folder, layout) or _resolve_package_import(name, layout)
-    return (found,) if found else ()
+        file = _find_file(_join_path(folder, name), layout) if name[0] == "." else None
+        return (file,) if file else ()
+    file = _resolve_alias(name, folder, layout) or _resolve_package_import(name, layout)
+    return (file,) if file else ()
 
 
 def find_package(path: str, layout: Layout) -> tuple[str, str]:
@@ -90,19 +91,19 @@ def _join_path(folder: str, name: str) -> str | None:
 def _resolve_alias(name: str, folder: str, layout: Layout) -> str | None:
     """By `paths` and `baseUrl` of the nearest tsconfig.json."""
     projects = layout.get_or_build(_load_tsconfigs)
-    project = next((projects[each] for each in iter_folders(folder) if each in projects), None)
+    project = next((projects[around] for around in iter_folders(folder) if around in projects), None)
     if project is None:
         return None
     base, paths = project
-    ranked = sorted(paths.items(), key=lambda each: -len(each[0].partition("*")[0]))
+    ranked = sorted(paths.items(), key=lambda item: -len(item[0].partition("*")[0]))
     for pattern, targets in ranked:
         start, star, end = pattern.partition("*")
         matches = name == pattern if not star else name.startswith(start) and name.endswith(end)
         if matches and len(name) >= len(start) + len(end):
             middle = name[len(start) : len(name) - len(end)] if star else ""
             for target in targets:
-                if found := _find_file(_join_path("", target.replace("*", middle)), layout):
-                    return found
+                if file := _find_file(_join_path("", target.replace("*", middle)), layout):
+                    return file
     return _find_file(_join_path(base, name), layout) if base is not None else None
 
 
@@ -110,12 +111,12 @@ _TsConfig = tuple[str | None, Mapping[str, tuple[str, ...]]]
 
 
 def _load_tsconfigs(layout: Layout) -> dict[str, _TsConfig]:
-    found: dict[str, _TsConfig] = {}
+    configs: dict[str, _TsConfig] = {}
     for path in sorted(layout.paths):
         folder, _, name = path.rpartition("/")
-        if name in ("tsconfig.json", "jsconfig.json") and folder not in found:
-            found[folder] = _load_tsconfig(path, layout, 0)
-    return found
+        if name in ("tsconfig.json", "jsconfig.json") and folder not in configs:
+            configs[folder] = _load_tsconfig(path, layout, 0)
+    return configs
 
 
 def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
@@ -123,8 +124,8 @@ def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
     folder = path.rpartition("/")[0]
     base: str | None = None
     paths: dict[str, tuple[str, ...]] = {}
-    for each in settings.get("extends", "").split("\n") if depth < _MAX_EXTENDS else ():
-        joined = _join_path(folder, each) if each.startswith(".") else None
+    for extended in settings.get("extends", "").split("\n") if depth < _MAX_EXTENDS else ():
+        joined = _join_path(folder, extended) if extended.startswith(".") else None
         parent = next((p for p in (joined, f"{joined}.json") if p in layout.paths), None)
         if parent is not None:
             base, inherited = _load_tsconfig(parent, layout, depth + 1)
@@ -154,25 +155,25 @@ def _resolve_package_import(name: str, layout: Layout) -> str | None:
 
 def _index_packages(layout: Layout) -> dict[str, str]:
     """Folders of packages by their names."""
-    named = layout.get_or_build(_index_named_packages)
-    return {name: folder for folder, (_, name) in sorted(named.items(), key=lambda each: -len(each[0]))}
+    packages = layout.get_or_build(_index_named_packages)
+    return {name: folder for folder, (_, name) in sorted(packages.items(), key=lambda item: -len(item[0]))}
 
 
 def _index_named_packages(layout: Layout) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+    packages: dict[str, tuple[str, str]] = {}
     for path in layout.paths:
         folder, _, last = path.rpartition("/")
         if last == "package.json" and (name := layout.facts(path).settings.get("name")):
-            found[folder] = (folder, name)
-    return found
+            packages[folder] = (folder, name)
+    return packages
 
 
 def _resolve_entry_file(layout: Layout, folder: str) -> str | None:
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
-    targets = [each for each in settings.get("entries", "").split("\n") if each]
+    targets = [entry for entry in settings.get("entries", "").split("\n") if entry]
     for target in [*targets, "index", "src/index", "lib/index", "src/main"]:
-        if found := _find_source_file(folder, target, layout):
-            return found
+        if file := _find_source_file(folder, target, layout):
+            return file
     return None
 
 
@@ -185,22 +186,22 @@ def _resolve_package_export(folder: str, rest: str, layout: Layout) -> str | Non
         matches = rest.startswith(start) and rest.endswith(end) if star else rest == start
         if target and matches:
             middle = rest[len(start) : len(rest) - len(end)] if star else ""
-            if found := _find_source_file(folder, target.replace("*", middle), layout):
-                return found
+            if file := _find_source_file(folder, target.replace("*", middle), layout):
+                return file
     return _find_source_file(folder, rest, layout)
 
 
 def _find_source_file(folder: str, target: str, layout: Layout) -> str | None:
     """The source of what a package offers, which may be built into another folder."""
     joined = _join_path(folder, target) if not target.startswith("/") else None
-    found = _find_file(joined, layout) if joined != folder else None
-    if found is not None:
-        return found
+    file = _find_file(joined, layout) if joined != folder else None
+    if file is not None:
+        return file
     for inner in _iter_source_paths(target):
         for root in _SOURCE_FOLDERS:
             joined = _join_path(folder, f"{root}/{inner}".lstrip("/"))
-            if joined != folder and (found := _find_file(joined, layout)):
-                return found
+            if joined != folder and (file := _find_file(joined, layout)):
+                return file
     return None
 
 
@@ -218,9 +219,6 @@ def _iter_source_paths(target: str) -> Iterator[str]:
         yield "/".join(parts)
 
 
-# FOLD code_graph.languages.ecmascript.imports
-# Imports and exports of JavaScript and TypeScript: of ES modules, and of CommonJS.
-
 _MODULE_EXPORTS = "module.exports"
 
 
@@ -231,7 +229,7 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
         if len(parts) == 2:
             builder.bind(builder.scope(node), builder.text(parts[0]), builder.writer.path(parts[1]) or "")
         return
-    clause = next((each for each in node.named_children if each.type.startswith("import_")), None)
+    clause = next((child for child in node.named_children if child.type.startswith("import_")), None)
     source = part_of(node, "source") or (clause and part_of(clause, "source"))
     module = string_value(builder.writer, source)
     if module is None:
@@ -239,7 +237,7 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
     if clause is None or clause.type == "import_attribute":
         _add_import(builder, node, module, "", "")
     elif clause.type == "import_require_clause":
-        add_module_import(builder, node, module, builder.text(clause.named_children[0]))
+        _add_module_import(builder, node, module, builder.text(clause.named_children[0]))
     else:
         for child in clause.named_children:
             _read_import_clause(builder, child, module)
@@ -262,7 +260,7 @@ def _read_import_clause(builder: FactsBuilder, node: Node, module: str) -> None:
 def read_export(builder: FactsBuilder, node: Node) -> None:
     """`export { a as b }`, `export * from "./m"`, `export default a`, `export = a`."""
     module = string_value(builder.writer, part_of(node, "source"))
-    clause = next((each for each in node.named_children if each.type == "export_clause"), None)
+    clause = next((child for child in node.named_children if child.type == "export_clause"), None)
     if module is not None:
         _read_re_export(builder, node, clause, module)
     elif clause is not None:
@@ -278,7 +276,7 @@ def read_export(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_re_export(builder: FactsBuilder, node: Node, clause: Node | None, module: str) -> None:
-    space = next((each for each in node.named_children if each.type == "namespace_export"), None)
+    space = next((child for child in node.named_children if child.type == "namespace_export"), None)
     if clause is not None:
         for child in clause.named_children:
             name, local = _import_names(builder, child)
@@ -293,9 +291,9 @@ def _read_re_export(builder: FactsBuilder, node: Node, clause: Node | None, modu
 def _read_default_export(builder: FactsBuilder, node: Node) -> None:
     declared = part_of(node, "declaration")
     if declared is not None:
-        named = part_of(declared, "name")
-        if named is not None:
-            _bind_export_name(builder, "", "default", builder.text(named))
+        name_node = part_of(declared, "name")
+        if name_node is not None:
+            _bind_export_name(builder, "", "default", builder.text(name_node))
         return
     value = unwrap_expression(part_of(node, "value"))
     if value is not None and value.type == "identifier":
@@ -317,10 +315,10 @@ def read_require_declaration(builder: FactsBuilder, target: Node, value: Node | 
     builder.shared_state.setdefault("taken", set()).add(_find_call_start(value, member))
     _add_import(builder, target, module, "", "")
     if target.type == "identifier" and not member:
-        add_module_import(builder, target, module, builder.text(target))
+        _add_module_import(builder, target, module, builder.text(target))
         return True
-    taken = map(partial(_names_in_pattern, builder), target.named_children)
-    for name, local in [(member, builder.text(target))] if member else taken:
+    names = map(partial(_names_in_pattern, builder), target.named_children)
+    for name, local in [(member, builder.text(target))] if member else names:
         for prefix in ("", f"{_MODULE_EXPORTS}.") if name else ():
             _add_import(builder, target, module, prefix + name, local)
     return True
@@ -345,7 +343,7 @@ def find_required_module(builder: FactsBuilder, value: Node | None) -> tuple[str
     return module, member
 
 
-def add_module_import(builder: FactsBuilder, node: Node, module: str, local: str) -> None:
+def _add_module_import(builder: FactsBuilder, node: Node, module: str, local: str) -> None:
     """A module as a value: its names, and what CommonJS makes of it."""
     _add_import(builder, node, module, "", local)
     _add_import(builder, node, module, _MODULE_EXPORTS, local)
@@ -355,17 +353,20 @@ def read_dynamic_import(builder: FactsBuilder, node: Node) -> None:
     """`require("./m")` and `import("./m")` within expressions."""
     module = imported_module(builder.writer, node)
     if module is not None and node.start_byte not in builder.shared_state.get("taken", ()):
-        add_module_import(builder, node, module, loaded_module_name(module))
+        _add_module_import(builder, node, module, loaded_module_name(module))
 
 
 def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bool:
     """`module.exports = a`, `exports.b = c`: whether an assignment exports something."""
     text = builder.text(left) if left.end_byte - left.start_byte < 120 else ""
     owner, _, name = text.rpartition(".")
+    assignment = left.parent or left
+    function = builder.writer.definition_names.get((assignment.start_byte, assignment.end_byte))
     if text in (_MODULE_EXPORTS, "exports"):
-        function = builder.writer.definition_names.get(_span_of(left.parent))
-        named = unwrap_expression(right)
-        same = function or (builder.text(named) if named is not None and named.type == "identifier" else "")
+        name_node = unwrap_expression(right)
+        same = function or (
+            builder.text(name_node) if name_node is not None and name_node.type == "identifier" else ""
+        )
         for path in (_MODULE_EXPORTS, "default"):
             if same:
                 _bind_export_name(builder, "", path, same)
@@ -374,7 +375,6 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
         return True
     if owner not in (_MODULE_EXPORTS, "exports") or not name:
         return False
-    function = builder.writer.definition_names.get(_span_of(left.parent))
     if function is None and unwrap_expression(right) is not None:
         builder.bind_name("", f"{_MODULE_EXPORTS}.{name}", builder.writer.values(right))
         if builder.text(right)[:200] != name:
@@ -382,10 +382,6 @@ def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bo
     else:
         builder.bind("", f"{_MODULE_EXPORTS}.{name}", function or "")
     return True
-
-
-def _span_of(node: Node | None) -> tuple[int, int]:
-    return (node.start_byte, node.end_byte) if node is not None else (-1, -1)
 
 
 def _names_in_pattern(builder: FactsBuilder, node: Node) -> tuple[str, str]:
@@ -401,10 +397,10 @@ def _names_in_pattern(builder: FactsBuilder, node: Node) -> tuple[str, str]:
 
 
 def _import_names(builder: FactsBuilder, node: Node) -> tuple[str, str]:
-    named, alias = part_of(node, "name"), part_of(node, "alias")
-    if named is None:
+    name_node, alias = part_of(node, "name"), part_of(node, "alias")
+    if name_node is None:
         return "", ""
-    name = builder.text(named).strip("\"'")
+    name = builder.text(name_node).strip("\"'")
     return name, builder.text(alias).strip("\"'") if alias is not None else name
 
 
@@ -414,9 +410,6 @@ def _add_import(
     line = node.start_point.row + 1
     builder.imports.append(Import(module, name, local, line, builder.scope(node), exported))
 
-
-# FOLD code_graph.languages.ecmascript.manifests
-# What package.json and tsconfig.json say of the names of modules.
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
@@ -449,8 +442,8 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
 
 def _strip_json_comments(text: str) -> str:
     """JSON with comments and commas at the end of lists, without them."""
-    text = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " ", text.lstrip("\ufeff"))
-    return _LAST_COMMA.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
+    text = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text.lstrip("\ufeff"))
+    return _LAST_COMMA.sub(lambda match: match[0] if match[0][0] == '"' else "", text)
 
 
 def _parse_package(manifest: dict[str, Any]) -> dict[str, str]:
@@ -475,27 +468,24 @@ def _iter_exports(exports: object) -> Iterator[Value]:
 def _iter_targets(target: object, depth: int = 0) -> Iterator[str]:
     if isinstance(target, str):
         yield target
-    elif is_object(target) and depth < 6:
-        for each in target.values():
-            yield from _iter_targets(each, depth + 1)
-    elif is_list(target) and depth < 6:
-        for each in target:
-            yield from _iter_targets(each, depth + 1)
+    elif depth < 6:
+        for value in target.values() if is_object(target) else target if is_list(target) else ():
+            yield from _iter_targets(value, depth + 1)
 
 
 def _parse_tsconfig(manifest: dict[str, Any]) -> dict[str, str]:
     options = manifest.get("compilerOptions")
-    told = options if is_object(options) else {}
+    compiler_options = options if is_object(options) else {}
     extends = manifest.get("extends")
     every = extends if is_list(extends) else [extends]
     lines: list[str] = []
-    paths = told.get("paths")
+    paths = compiler_options.get("paths")
     for pattern, targets in paths.items() if is_object(paths) else ():
         if is_list(targets):
             lines.append("\t".join([pattern, *map(_string_or_empty, targets)]))
     return {
-        "extends": "\n".join(_string_or_empty(each) for each in every if each),
-        "base": _string_or_empty(told.get("baseUrl")),
+        "extends": "\n".join(_string_or_empty(base) for base in every if base),
+        "base": _string_or_empty(compiler_options.get("baseUrl")),
         "paths": "\n".join(lines),
     }
 

@@ -1,4 +1,9 @@
-"""What expressions of JavaScript and TypeScript hold: parts of literals, and what calls hand on."""
+"""What expressions and types of JavaScript and TypeScript hold, and what definitions are called.
+
+`Store[]` holds `Store()`; what `Promise<Store>` promises is written as what `await` makes of it: `Store()`.
+A function within an object literal has the name of what holds the object: `retry` of `const client = {
+http: { retry() {} } }` is "client.http.retry".
+"""
 
 from __future__ import annotations
 
@@ -17,14 +22,9 @@ from knowledge_pipeline.code_graph.facts import (
     parent_scope,
 )
 from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS, ExpressionSyntax, PathWriter
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph.languages.base import map_words, split_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, OutlineDefinition
-
-# FOLD code_graph.languages.ecmascript.types
-# TypeScript's types as the values that they promise: `Store[]` holds `Store()`.
-#
-# What `Promise<Store>` promises is written as what `await` makes of it: `Store()`.
 
 _MAX_DEPTH = 8
 _PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
@@ -57,7 +57,7 @@ def values_of_type(writer: PathWriter, node: Node | None, depth: int = 0) -> Val
     if kind in _READERS:
         return list(_READERS[kind](writer, node, depth + 1))
     if kind in _COMPOSITE_NODES:
-        return [each for part in node.named_children for each in values_of_type(writer, part, depth + 1)]
+        return [value for part in node.named_children for value in values_of_type(writer, part, depth + 1)]
     return []
 
 
@@ -69,31 +69,31 @@ def _named_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]
 
 
 def _generic_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
-    named, given = part_of(node, "name"), part_of(node, "type_arguments")
-    if named is None:
+    name_node = part_of(node, "name")
+    if name_node is None:
         return
-    name, arguments = writer.text(named), children_of(given)
+    name, arguments = writer.text(name_node), children_of(part_of(node, "type_arguments"))
     arguments = [argument for argument in arguments if argument.type != "comment"]
     if not arguments:
-        yield from _named_values(writer, named, depth)
+        yield from _named_values(writer, name_node, depth)
     elif name in _WRAPPERS:
         yield from values_of_type(writer, arguments[0], depth)
     elif name in _COLLECTIONS:
         yield "", f"{name}()"
         yield from add_prefix("[]", values_of_type(writer, arguments[0], depth))
     elif name in _MAPPING_TYPES:
-        held = values_of_type(writer, arguments[-1], depth)
+        elements = values_of_type(writer, arguments[-1], depth)
         yield "", f"{name}()"
-        yield from add_prefix("[]", held)
+        yield from add_prefix("[]", elements)
         if name != "Record":
             yield from add_prefix("[][0]", values_of_type(writer, arguments[0], depth))
-            yield from add_prefix("[][1]", held)
+            yield from add_prefix("[][1]", elements)
     elif name in _REF_TYPES:
         yield from add_prefix(".current", values_of_type(writer, arguments[0], depth))
     elif name in ("ReturnType", "InstanceType"):
         yield from ((suffix, f"{value}()") for suffix, value in values_of_type(writer, arguments[0], depth))
     else:
-        yield from _named_values(writer, named, depth)
+        yield from _named_values(writer, name_node, depth)
 
 
 def _array_type_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
@@ -103,9 +103,9 @@ def _array_type_values(writer: PathWriter, node: Node, depth: int) -> Iterator[V
 
 def _tuple_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     yield "", "Array()"
-    for place, each in enumerate(node.named_children[:20]):
-        rest = each.type == "rest_type"
-        yield from add_prefix("" if rest else f"[{place}]", values_of_type(writer, each, depth))
+    for position, child in enumerate(node.named_children[:20]):
+        rest = child.type == "rest_type"
+        yield from add_prefix("" if rest else f"[{position}]", values_of_type(writer, child, depth))
 
 
 def _function_type_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
@@ -115,19 +115,16 @@ def _function_type_values(writer: PathWriter, node: Node, depth: int) -> Iterato
 
 def callback_parameter_values(writer: PathWriter, node: Node, depth: int = 0) -> Iterator[Value]:
     """What a function gives to functions that it is given: (".@0.@1", "Store()")."""
-    listed = part_of(node, "parameters")
-    given = (
-        [child for child in listed.named_children if child.type in _PARAMETERS] if listed is not None else []
-    )
-    patterns = [part_of(each, "pattern") for each in given]
-    given = [each for each, of in zip(given, patterns, strict=True) if of is None or of.type != "this"]
-    for place, each in enumerate(given[:MAX_PARAMETERS]):
-        yield from add_prefix(f".@{place}", values_of_type(writer, part_of(each, "type"), depth))
+    listed = [child for child in children_of(part_of(node, "parameters")) if child.type in _PARAMETERS]
+    patterns = ((child, part_of(child, "pattern")) for child in listed)
+    parameters = [child for child, pattern in patterns if pattern is None or pattern.type != "this"]
+    for position, parameter in enumerate(parameters[:MAX_PARAMETERS]):
+        yield from add_prefix(f".@{position}", values_of_type(writer, part_of(parameter, "type"), depth))
 
 
 def _constructor_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
-    made = values_of_type(writer, part_of(node, "type"), depth)
-    yield from ((suffix, value.removesuffix("()")) for suffix, value in made if not suffix)
+    results = values_of_type(writer, part_of(node, "type"), depth)
+    yield from ((suffix, value.removesuffix("()")) for suffix, value in results if not suffix)
 
 
 def _type_query_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
@@ -151,8 +148,8 @@ def _lookup_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value
 
 def _object_type_values(writer: PathWriter, node: Node, depth: int) -> Iterator[Value]:
     for child in node.named_children[:60]:
-        named = part_of(child, "name")
-        key = writer.text(named).strip("\"'`") if named is not None else ""
+        name_node = part_of(child, "name")
+        key = writer.text(name_node).strip("\"'`") if name_node is not None else ""
         if not key.isidentifier():
             continue
         if child.type == "property_signature":
@@ -188,12 +185,6 @@ _READERS: dict[str, Callable[[PathWriter, Node, int], Iterator[Value]]] = {
 }  # fmt: skip
 
 
-# FOLD code_graph.languages.ecmascript.names
-# What definitions of JavaScript and TypeScript are called.
-#
-# A function within an object literal has the name of what holds the object: `retry` of `const client = {
-# http: { retry() {} } }` is "client.http.retry".
-
 _MAX_STEPS = 12
 _MAX_NAME_PARTS = 19
 _NAME_TRANSPARENT_NODES = split_words(
@@ -219,26 +210,19 @@ def to_segment(name: str) -> str:
 def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     """The qualified name of a definition, by that of the definition around it; of its last twenty parts."""
     parent = definition.parent
-    while (
-        parent is not None and parent.kind in VARIABLE_KINDS
-    ):  # what holds a function names it, by `_holders`
+    # what holds a function names it, by `_list_holder_names`
+    while parent is not None and parent.kind in VARIABLE_KINDS:
         parent, enclosing = parent.parent, parent_scope(enclosing)
     parts = enclosing.split(".")[-_MAX_NAME_PARTS:] if enclosing else []
-    if _is_this_assignment(definition.node):
+    node = definition.node
+    of = part_of(part_of(node, "left"), "object") if node.type == "assignment_expression" else None
+    if of is not None and of.type == "this":
         outer = parent.parent if parent is not None else None
         parts = parts[:-1] if outer is not None and outer.kind in TYPE_KINDS else parts
     else:
-        parts += _list_holder_names(definition.node)
+        parts += _list_holder_names(node)
     owner = [to_segment(definition.owner)] if definition.owner else []
     return ".".join(part for part in (*parts, *owner, to_segment(definition.name)) if part)
-
-
-def _is_this_assignment(node: Node) -> bool:
-    if node.type != "assignment_expression":
-        return False
-    left = part_of(node, "left")
-    of = part_of(left, "object")
-    return of is not None and of.type == "this"
 
 
 def _list_holder_names(node: Node) -> list[str]:
@@ -274,12 +258,12 @@ def _naming_of(node: Node) -> tuple[str, bool]:
     if node.type == "export_statement":
         return "default", False
     field = "key" if node.type == "pair" else "left" if node.type == "assignment_expression" else "name"
-    named = part_of(node, field) or part_of(node, "property")
-    if named is None or named.type in ("object_pattern", "array_pattern"):
+    name_node = part_of(node, field) or part_of(node, "property")
+    if name_node is None or name_node.type in ("object_pattern", "array_pattern"):
         return "", False
-    text = (named.text or b"").decode(errors="replace")[:200]
+    text = (name_node.text or b"").decode(errors="replace")[:200]
     if node.type == "assignment_expression":
-        owners = [each for each in _WORDS.findall(text) if each not in _NOT_OWNERS]
+        owners = [word for word in _WORDS.findall(text) if word not in _NOT_OWNERS]
         text = owners[-1] if owners else ""
     return text, node.type == "pair"
 
@@ -298,8 +282,9 @@ _PASS_THROUGH_CALLS = split_words(
     """
 )
 _MEMO_CALLS = split_words("useMemo React.useMemo lazy React.lazy computed")
-_STATE_CALLS = split_words("useState React.useState")
-_REF_CALLS = split_words("useRef React.useRef createRef React.createRef")
+_HOLDER_CALLS = map_words(
+    {"[0]": "useState React.useState", ".current": "useRef React.useRef createRef React.createRef"}
+)
 _SAME_METHODS = split_words(
     """
     filter slice reverse sort concat toSorted toReversed values splice catch finally toArray fill
@@ -315,10 +300,10 @@ CALLBACK_METHODS = split_words(
 
 def list_arguments(node: Node) -> list[Node]:
     """What a call is given."""
-    given = part_of(node, "arguments")
-    if given is None or given.type != "arguments":
+    arguments = part_of(node, "arguments")
+    if arguments is None or arguments.type != "arguments":
         return []
-    return [child for child in given.named_children if child.type != "comment"]
+    return [child for child in arguments.named_children if child.type != "comment"]
 
 
 def imported_module(writer: PathWriter, node: Node) -> str | None:
@@ -326,10 +311,12 @@ def imported_module(writer: PathWriter, node: Node) -> str | None:
     if node.type != "call_expression":
         return None
     called = part_of(node, "function")
-    if called is None or not (called.type == "import" or _is_require(writer, called)):
+    is_name = called is not None and called.type == "identifier"
+    is_require = is_name and writer.short_text(called, len("require") + 1) == "require"
+    if called is None or not (called.type == "import" or is_require):
         return None
-    given = list_arguments(node)
-    return string_value(writer, given[0]) if given else None
+    arguments = list_arguments(node)
+    return string_value(writer, arguments[0]) if arguments else None
 
 
 def string_value(writer: PathWriter, node: Node | None) -> str | None:
@@ -354,44 +341,33 @@ def unwrap_expression(node: Node | None) -> Node | None:
     return node
 
 
-def _is_require(writer: PathWriter, node: Node) -> bool:
-    return (
-        node.type == "identifier" and node.end_byte - node.start_byte == 7 and writer.text(node) == "require"
-    )
-
-
-def rewrite_call(writer: PathWriter, node: Node) -> str | None:
+def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`require("./m")` as its module, `f.bind(x)` as `f`; None for other calls."""
     module = imported_module(writer, node)
     if module is not None:
         return loaded_module_name(module)
     called = part_of(node, "function")
-    if called is not None and called.type == "member_expression":
-        method = part_of(called, "property")
-        name = writer.short_text(method, 10)
-        if name == "bind":
-            return writer.path(part_of(called, "object"))
-    return None
+    if called is None or called.type != "member_expression":
+        return None
+    is_bind = writer.short_text(part_of(called, "property"), 10) == "bind"
+    return writer.path(part_of(called, "object")) if is_bind else None
 
 
 def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     called = part_of(node, "function")
     if called is None:
         return
-    name, given = writer.short_text(part_of(node, "function"), 60), list_arguments(node)
-    if name in _PASS_THROUGH_CALLS and given:
-        for each in given[:4] if name == "Object.assign" else given[:1]:
-            yield from writer.values(each)
-    elif name in _MEMO_CALLS and given:
-        yield from called_values(writer.values(given[0]))
-    elif name in _STATE_CALLS:
-        held = _type_argument_values(writer, node)
-        yield from add_prefix("[0]", held or (writer.values(given[0]) if given else []))
-    elif name in _REF_CALLS:
-        held = _type_argument_values(writer, node)
-        yield from add_prefix(".current", held or (writer.values(given[0]) if given else []))
+    name, arguments = writer.short_text(called, 60), list_arguments(node)
+    if name in _PASS_THROUGH_CALLS and arguments:
+        for argument in arguments[:4] if name == "Object.assign" else arguments[:1]:
+            yield from writer.values(argument)
+    elif name in _MEMO_CALLS and arguments:
+        yield from called_values(writer.values(arguments[0]))
+    elif name in _HOLDER_CALLS:
+        content = _type_argument_values(writer, node) or (writer.values(arguments[0]) if arguments else [])
+        yield from add_prefix(_HOLDER_CALLS[name], content)
     elif called.type == "member_expression":
-        yield from _method_values(writer, called, given)
+        yield from _method_values(writer, called, arguments)
 
 
 def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node]) -> Iterator[Value]:
@@ -401,7 +377,7 @@ def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node])
         path = writer.path(callee)
         if path:
             yield "", f"{path}()"
-        yield from (each for each in writer.values(of) if each[0])
+        yield from (value for value in writer.values(of) if value[0])
     elif name in _ELEMENT_METHODS and of is not None:
         path = writer.path(callee)
         if path:
@@ -410,32 +386,32 @@ def _method_values(writer: PathWriter, callee: Node, call_arguments: list[Node])
             (suffix, value) for suffix, value in iterated_values(writer.values(of)) if suffix or not path
         )
     elif name in _MAPPING_METHODS and call_arguments and of is not None:
-        held = called_values(writer.values(call_arguments[0]))
-        yield from held if name == "then" else add_prefix("[]", held)
+        results = called_values(writer.values(call_arguments[0]))
+        yield from results if name == "then" else add_prefix("[]", results)
 
 
 def _type_argument_values(writer: PathWriter, node: Node) -> Values:
-    given = part_of(node, "type_arguments")
+    arguments = part_of(node, "type_arguments")
     return (
-        values_of_type(writer, given.named_children[0])
-        if given is not None and given.named_child_count
+        values_of_type(writer, arguments.named_children[0])
+        if arguments is not None and arguments.named_child_count
         else []
     )
 
 
 def _new_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     called = part_of(node, "constructor")
-    path, given = writer.path(node), part_of(node, "type_arguments")
+    path, arguments = writer.path(node), part_of(node, "type_arguments")
     if path:
         yield "", path
-    if called is None or given is None or called.type != "identifier":
+    if called is None or arguments is None or called.type != "identifier":
         return
-    name, held = writer.text(called), given.named_children
-    if name in ("Map", "WeakMap") and held:
-        yield from add_prefix("[]", values_of_type(writer, held[-1]))
-        yield from add_prefix("[][1]", values_of_type(writer, held[-1]))
-    elif name in ("Set", "WeakSet", "Array") and held:
-        yield from add_prefix("[]", values_of_type(writer, held[0]))
+    name, types = writer.text(called), arguments.named_children
+    if name in ("Map", "WeakMap") and types:
+        yield from add_prefix("[]", values_of_type(writer, types[-1]))
+        yield from add_prefix("[][1]", values_of_type(writer, types[-1]))
+    elif name in ("Set", "WeakSet", "Array") and types:
+        yield from add_prefix("[]", values_of_type(writer, types[0]))
 
 
 def _object_values(writer: PathWriter, node: Node) -> Iterator[Value]:
@@ -446,8 +422,8 @@ def _object_values(writer: PathWriter, node: Node) -> Iterator[Value]:
         elif child.type == "spread_element":
             yield from writer.values(part_of(child, 0))
         elif child.type in ("pair", "method_definition"):
-            named = part_of(child, "key") or part_of(child, "name")
-            key = to_segment(writer.text(named)) if named is not None else ""
+            key_node = part_of(child, "key") or part_of(child, "name")
+            key = to_segment(writer.text(key_node)) if key_node is not None else ""
             defined = writer.definition_names.get((child.start_byte, child.end_byte))
             if defined and key:
                 yield f".{key}", f"@file.{defined}"
@@ -458,13 +434,12 @@ def _object_values(writer: PathWriter, node: Node) -> Iterator[Value]:
 def _array_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     parts = [child for child in node.named_children[:_MAX_PARTS] if child.type != "comment"]
     spread = any(part.type == "spread_element" for part in parts)
-    for place, each in enumerate(parts):
-        if each.type == "spread_element":
-            held = iterated_values(writer.values(part_of(each, 0)))
-            yield from add_prefix("[]", held)
+    for position, part in enumerate(parts):
+        if part.type == "spread_element":
+            yield from add_prefix("[]", iterated_values(writer.values(part_of(part, 0))))
         else:
-            at = "[]" if spread or len(parts) > _MAX_TUPLE_PLACES else f"[{place}]"
-            yield from add_prefix(at, writer.values(each))
+            at = "[]" if spread or len(parts) > _MAX_TUPLE_PLACES else f"[{position}]"
+            yield from add_prefix(at, writer.values(part))
 
 
 def _function_values(writer: PathWriter, node: Node) -> Iterator[Value]:
@@ -495,7 +470,7 @@ def _cast_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     said: Values = []
     if node.type != "satisfies_expression" and len(parts) > 1:
         types = parts[1].named_children if parts[1].type == "type_arguments" else parts[1:2]
-        said = [each for kind in types for each in values_of_type(writer, kind)]
+        said = [value for kind in types for value in values_of_type(writer, kind)]
     yield from said or writer.values(parts[0] if parts else None)
 
 
@@ -523,5 +498,5 @@ EXPRESSIONS = ExpressionSyntax(
         ("as_expression", "satisfies_expression", "type_assertion"),
         lambda writer, node: own_value(_cast_values(writer, node)),
     ),
-    rewrite_call=rewrite_call,
+    rewrite_call=_rewrite_call,
 )  # fmt: skip

@@ -1,6 +1,7 @@
-"""What Go's declarations say: packages, imports, types of fields, parameters, variables and results.
+"""Go: what its files and go.mod say, and how its names lead to definitions.
 
-Source: https://go.dev/ref/spec
+A package is a folder; methods lie anywhere in the package of their type.
+Sources: https://go.dev/ref/spec, https://go.dev/ref/mod
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import ancestor_of_type, children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-# FOLD code_graph.languages.go.values
-# What Go's types promise and its expressions hold.
-
 BUILTINS = split_words(
     """
     any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune
@@ -52,14 +50,12 @@ def _result_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     if node.type != "parameter_list":
         return None
     kinds = [
-        part_of(each, "type")
-        for each in children_of_type(node, "parameter_declaration")
-        for _ in each.children_by_field_name("name") or [each]
+        part_of(parameter, "type")
+        for parameter in children_of_type(node, "parameter_declaration")
+        for _ in parameter.children_by_field_name("name") or [parameter]
     ]
-    found = [writer.values_of_type(kind, depth + 1) for kind in kinds]
-    if len(found) == 1:
-        return found[0]
-    return tuple_values(found)
+    results = [writer.values_of_type(kind, depth + 1) for kind in kinds]
+    return results[0] if len(results) == 1 else tuple_values(results)
 
 
 TYPES = TypeSyntax(
@@ -81,22 +77,22 @@ def _unary_path(writer: PathWriter, node: Node) -> str | None:
 
 def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`new(T)` as `T()`, `append(x, y)` as `x`; None for other calls."""
-    name, given = _callee_name(writer, node), _list_arguments(node)
-    if name == "new" and given:
-        return own_value(writer.values_of_type(given[0]))
-    if name == "append" and given:
-        return writer.path(given[0])
+    name, arguments = _callee_name(writer, node), _list_arguments(node)
+    if name == "new" and arguments:
+        return own_value(writer.values_of_type(arguments[0]))
+    if name == "append" and arguments:
+        return writer.path(arguments[0])
     return None
 
 
 def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    name, given = _callee_name(writer, node), _list_arguments(node)
-    if name in ("make", "new") and given:
-        yield from writer.values_of_type(given[0])
-    elif name == "append" and given:
-        yield from writer.values(given[0])
-        for each in given[1:]:
-            yield from add_prefix("[]", writer.values(each))
+    name, arguments = _callee_name(writer, node), _list_arguments(node)
+    if name in ("make", "new") and arguments:
+        yield from writer.values_of_type(arguments[0])
+    elif name == "append" and arguments:
+        yield from writer.values(arguments[0])
+        for argument in arguments[1:]:
+            yield from add_prefix("[]", writer.values(argument))
 
 
 def _conversion_values(writer: PathWriter, node: Node) -> Iterator[Value]:
@@ -116,7 +112,7 @@ def _callee_name(writer: PathWriter, node: Node) -> str:
 
 
 def _list_arguments(node: Node) -> list[Node]:
-    return [each for each in children_of(part_of(node, "arguments")) if each.type != "comment"]
+    return [argument for argument in children_of(part_of(node, "arguments")) if argument.type != "comment"]
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -139,11 +135,6 @@ EXPRESSIONS = ExpressionSyntax(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.go.modules
-# Where Go's packages lie: modules by their go.mod, a package in each folder.
-#
-# Source: https://go.dev/ref/mod
-
 _MODULE = re.compile(r'^[ \t]*module[ \t]+"?([^\s"/][^\s"]*)', re.MULTILINE)
 TESTS_SUFFIX = "_test/"
 """What stands after the folder of a package whose tests are meant, too."""
@@ -156,11 +147,11 @@ def is_manifest(path: str) -> bool:
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:
     """The name of the module."""
-    found = _MODULE.search(text)
-    return {"module": found[1]} if found else {}
+    match = _MODULE.search(text)
+    return {"module": match[1]} if match else {}
 
 
-def find_package_folder(name: str, path: str, layout: Layout) -> str | None:
+def _find_package_folder(name: str, layout: Layout) -> str | None:
     """The folder of an imported package, "" for the source's own; None where it has none."""
     if name.startswith("."):
         return None
@@ -177,21 +168,20 @@ def find_package_folder(name: str, path: str, layout: Layout) -> str | None:
     return None if layout.get_or_build(_index_modules) else _find_folder_by_suffix(name, folders)
 
 
-def list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
-    """The files of a folder's package."""
-    found = layout.get_or_build(_index_folders).get(folder, frozenset())
-    return found if tests else frozenset(each for each in found if not each.endswith("_test.go"))
+def _list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozenset[str]:
+    files = layout.get_or_build(_index_folders).get(folder, frozenset())
+    return files if tests else frozenset(file for file in files if not file.endswith("_test.go"))
 
 
-def find_front_file(folder: str, layout: Layout) -> str | None:
+def _find_front_file(folder: str, layout: Layout) -> str | None:
     """The file that stands for a package: the one with its name, or `doc.go`, or the first."""
-    files = list_package_files(folder, layout, tests=False)
+    files = _list_package_files(folder, layout, tests=False)
     last = folder.rpartition("/")[2]
-    named = [f"{folder}/{name}.go".lstrip("/") for name in (last, "doc")]
-    return next((each for each in (*named, *sorted(files)) if each in files), None)
+    candidates = [f"{folder}/{name}.go".lstrip("/") for name in (last, "doc")]
+    return next((file for file in (*candidates, *sorted(files)) if file in files), None)
 
 
-def import_path_of(path: str, layout: Layout) -> str:
+def _import_path_of(path: str, layout: Layout) -> str:
     """The import path of a file's package; its folder where no module is around it."""
     folder = path.rpartition("/")[0]
     for module, root in layout.get_or_build(_index_modules):
@@ -201,37 +191,36 @@ def import_path_of(path: str, layout: Layout) -> str:
     return folder
 
 
-def guess_package_names(name: str) -> list[str]:
+def _guess_package_names(name: str) -> list[str]:
     """What a package may be called of which only the import path is known."""
     parts = [part for part in name.split("/") if part]
     if len(parts) > 1 and re.fullmatch(r"v\d+", parts[-1]):
         parts.pop()
-    last = parts[-1] if parts else name
-    last = re.sub(r"\.v\d+$", "", last)
-    found = {
+    last = re.sub(r"\.v\d+$", "", parts[-1] if parts else name)
+    names = {
         last,
         last.removeprefix("go-").removesuffix("-go"),
         last.removeprefix("go."),
         last.rpartition("-")[2],
     }
-    return sorted(each for each in found if each.isidentifier())
+    return sorted(name for name in names if name.isidentifier())
 
 
 def _index_folders(layout: Layout) -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    folders: dict[str, set[str]] = {}
     for path in layout.paths:
         if path.endswith(".go"):
-            found.setdefault(path.rpartition("/")[0], set()).add(path)
-    return {folder: frozenset(files) for folder, files in found.items()}
+            folders.setdefault(path.rpartition("/")[0], set()).add(path)
+    return {folder: frozenset(files) for folder, files in folders.items()}
 
 
 def _index_modules(layout: Layout) -> tuple[tuple[str, str], ...]:
     """Modules and their folders; what lies deeper, first."""
-    found: Values = []
+    modules: Values = []
     for path in layout.paths:
         if is_manifest(path) and (module := layout.facts(path).settings.get("module")):
-            found.append((module, path.rpartition("/")[0]))
-    return tuple(sorted(found, key=lambda each: (-len(each[1]), -len(each[0]), each)))
+            modules.append((module, path.rpartition("/")[0]))
+    return tuple(sorted(modules, key=lambda item: (-len(item[1]), -len(item[0]), item)))
 
 
 def _find_folder_by_suffix(name: str, folders: Mapping[str, frozenset[str]]) -> str | None:
@@ -252,8 +241,8 @@ def _read_import(builder: FactsBuilder, node: Node) -> None:
     if not module:
         return
     name = "*" if local == "." else ""
-    for each in {".": ["*"], "_": [""], "": guess_package_names(module) or [""]}.get(local, [local]):
-        builder.imports.append(Import(module, name, each, node.start_point.row + 1))
+    for local_name in {".": ["*"], "_": [""], "": _guess_package_names(module) or [""]}.get(local, [local]):
+        builder.imports.append(Import(module, name, local_name, node.start_point.row + 1))
 
 
 def _read_type(builder: FactsBuilder, node: Node) -> None:
@@ -268,8 +257,8 @@ def _read_type(builder: FactsBuilder, node: Node) -> None:
         if path:
             builder.bind(around, builder.text(name), path)
         return
-    held = [value for value in builder.values_of_type(kind) if value[0]]
-    builder.bind_all(scope, "@held", held, declared=True)
+    elements = [value for value in builder.values_of_type(kind) if value[0]]
+    builder.bind_all(scope, "@held", elements, declared=True)
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
@@ -278,9 +267,9 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
     names = node.children_by_field_name("name")
     if scope not in builder.type_names or kind is None or not _is_of_named_type(node):
         return
-    for each in names:
-        builder.add_definition(f"{scope}.{builder.text(each)}", "variable", each)
-        builder.bind_declared(scope, builder.text(each), builder.values_of_type(kind), local=False)
+    for field_name in names:
+        builder.add_definition(f"{scope}.{builder.text(field_name)}", "variable", field_name)
+        builder.bind_declared(scope, builder.text(field_name), builder.values_of_type(kind), local=False)
     path = builder.writer.path(kind) if not names else None
     if path:
         builder.add_use("extends", path, kind, scope)
@@ -314,8 +303,8 @@ def _read_embedded(builder: FactsBuilder, node: Node) -> None:
 def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """`T` stands for what it is constrained to."""
     bound = next(iter(builder.values_of_type(part_of(node, "type"))), ("", ""))[1]
-    for each in node.children_by_field_name("name"):
-        builder.bind(builder.scope(node), builder.text(each), bound.removesuffix("()"))
+    for name in node.children_by_field_name("name"):
+        builder.bind(builder.scope(node), builder.text(name), bound.removesuffix("()"))
 
 
 def _read_parameter(builder: FactsBuilder, node: Node) -> None:
@@ -325,20 +314,20 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
     values = builder.values_of_type(part_of(node, "type"))
     if node.type == "variadic_parameter_declaration":
         values = add_prefix("[]", values)
-    for each in node.children_by_field_name("name"):
-        builder.bind_declared(builder.scope(node), builder.text(each), values)
+    for name in node.children_by_field_name("name"):
+        builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
 def _read_variable(builder: FactsBuilder, node: Node) -> None:
     scope, kind = builder.scope(node), part_of(node, "type")
-    names = [each for each in node.children_by_field_name("name") if builder.text(each) != "_"]
+    names = [name for name in node.children_by_field_name("name") if builder.text(name) != "_"]
     function = ancestor_of_type(node, "func_literal", "source_file")
     is_local = bool(scope) or (function is not None and function.type == "func_literal")
-    for each in names if not is_local else ():
-        builder.add_definition(builder.text(each), "variable", node if len(names) == 1 else each)
+    for name in names if not is_local else ():
+        builder.add_definition(builder.text(name), "variable", node if len(names) == 1 else name)
     if kind is not None:
-        for each in names:
-            builder.bind_declared(scope, builder.text(each), builder.values_of_type(kind), local=is_local)
+        for name in names:
+            builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind), local=is_local)
     elif (value := part_of(node, "value")) is not None:
         _bind_assignment(builder, scope, node.children_by_field_name("name"), value, declares=is_local)
 
@@ -346,14 +335,14 @@ def _read_variable(builder: FactsBuilder, node: Node) -> None:
 def _read_constants(builder: FactsBuilder, node: Node) -> None:
     """A constant without type and value has those of the one before."""
     scope, last = builder.scope(node), None
-    for each in children_of_type(node, "const_spec"):
-        if part_of(each, "type") is not None or part_of(each, "value") is not None:
-            last = each
+    for spec in children_of_type(node, "const_spec"):
+        if part_of(spec, "type") is not None or part_of(spec, "value") is not None:
+            last = spec
         kind, value = part_of(last, "type"), part_of(last, "value")
-        names = [name for name in each.children_by_field_name("name") if name.type == "identifier"]
+        names = [name for name in spec.children_by_field_name("name") if name.type == "identifier"]
         for name in names:
             if not scope:
-                builder.add_definition(builder.text(name), "variable", each)
+                builder.add_definition(builder.text(name), "variable", spec)
             if kind is not None:
                 values = builder.values_of_type(kind)
                 builder.bind_declared(scope, builder.text(name), values, local=bool(scope))
@@ -373,14 +362,14 @@ def _bind_assignment(
 ) -> None:
     """Bind names to values, or to the results of one call."""
     values = right.named_children if right.type == "expression_list" else [right]
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         if len(values) == len(names):
-            given = builder.writer.values(values[place])
+            results = builder.writer.values(values[position])
         elif len(values) == 1:
-            given = _values_at_place(builder, values[0], place)
+            results = _values_at_place(builder, values[0], position)
         else:
-            given = []
-        _bind_name(builder, scope, name, given, declares=declares)
+            results = []
+        _bind_name(builder, scope, name, results, declares=declares)
 
 
 def _values_at_place(builder: FactsBuilder, value: Node, position: int) -> Values:
@@ -397,20 +386,20 @@ def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values, *,
     path = builder.text(name)
     if path == "_":
         return
-    known = declares or (scope, path) in builder.local_variables
-    if scope and not known:
+    is_local = declares or (scope, path) in builder.local_variables
+    if scope and not is_local:
         return  # of the package: what it is declared as says more
-    builder.bind_observed(scope, path, values, local=known)
+    builder.bind_observed(scope, path, values, local=is_local)
     if declares and any(first_segment(value) == path for _, value in values):  # `url := url.Parse(…)`
         builder.bind(scope, path, f"@around.{path}")
 
 
 def _read_range(builder: FactsBuilder, node: Node) -> None:
     names = children_of(part_of(node, "left"))
-    held = element_values(builder.writer.values(part_of(node, "right")))
-    for place, name in enumerate(names):
-        given = held if place == len(names) - 1 else []
-        _bind_name(builder, builder.scope(node), name, given, declares=True)
+    elements = element_values(builder.writer.values(part_of(node, "right")))
+    for position, name in enumerate(names):
+        values = elements if position == len(names) - 1 else []
+        _bind_name(builder, builder.scope(node), name, values, declares=True)
         if name.type == "identifier":
             builder.skip_reference(name)
 
@@ -464,10 +453,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.go.resolution
-# How Go's names lead to definitions: packages are folders, methods lie anywhere in theirs.
-
-
 class Go(Language):
     """Go, as its specification says: https://go.dev/ref/spec."""
 
@@ -496,23 +481,18 @@ class Go(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The package's folder, and the file that stands for it."""
-        folder = find_package_folder(name, path, layout)
+        folder = _find_package_folder(name, layout)
         if folder is None:
             return ()
-        front = find_front_file(folder, layout)
+        front = _find_front_file(folder, layout)
         return (f"{folder}/", front) if front else (f"{folder}/",)
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the package that define a name."""
         tests = path.endswith(f"/{TESTS_SUFFIX}")
         folder = path.removesuffix(TESTS_SUFFIX).removesuffix("/")
-        return tuple(
-            sorted(
-                list_package_files(folder, layout, tests=tests).intersection(
-                    layout.project.files_defining(name)
-                )
-            )
-        )
+        files = _list_package_files(folder, layout, tests=tests)
+        return tuple(sorted(files.intersection(layout.project.files_defining(name))))
 
     def is_standard_library(self, external: str) -> bool:
         """Whether it is of the standard library: no host stands before it."""
@@ -520,9 +500,5 @@ class Go(Language):
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`example.com/app/store.Store.Get`; the package for a file."""
-        package = import_path_of(path, layout)
+        package = _import_path_of(path, layout)
         return ".".join(part for part in (package, name) if part) or path
-
-
-# FOLD code_graph.languages.go
-# Go: what its files say, and how its names are resolved.

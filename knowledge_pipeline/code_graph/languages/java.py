@@ -1,4 +1,4 @@
-"""What Java's declarations say: packages, imports, types of fields, parameters, variables and results.
+"""Java: what its files say, and how its names lead to definitions.
 
 Source: https://docs.oracle.com/javase/specs/jls/se21/html/
 """
@@ -33,9 +33,6 @@ from knowledge_pipeline.syntax.grammars import (
     first_of_type,
     part_of,
 )
-
-# FOLD code_graph.languages.java.values
-# What Java's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -138,15 +135,15 @@ def _read_method(builder: FactsBuilder, node: Node) -> None:
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
-    for each in children_of_type(node, "variable_declarator"):
-        name = _bind_variable(builder, scope, node, each, local=False)
+    for declarator in children_of_type(node, "variable_declarator"):
+        name = _bind_variable(builder, scope, node, declarator, local=False)
         if name and scope in builder.type_names:
-            builder.add_definition(f"{scope}.{name}", "variable", each)
+            builder.add_definition(f"{scope}.{name}", "variable", declarator)
 
 
 def _read_local(builder: FactsBuilder, node: Node) -> None:
-    for each in children_of_type(node, "variable_declarator"):
-        _bind_variable(builder, builder.scope(node), node, each, local=True)
+    for declarator in children_of_type(node, "variable_declarator"):
+        _bind_variable(builder, builder.scope(node), node, declarator, local=True)
 
 
 def _bind_variable(
@@ -171,11 +168,11 @@ def _read_record(builder: FactsBuilder, node: Node) -> None:
     if parameters is None:
         return
     scope = builder.scope(parameters)
-    for each in children_of_type(parameters, "formal_parameter", "spread_parameter"):
-        name, values = _parameter_values(builder, each)
+    for parameter in children_of_type(parameters, "formal_parameter", "spread_parameter"):
+        name, values = _parameter_values(builder, parameter)
         if name:
             builder.bind_declared(scope, name, values, local=False)
-            builder.add_definition(f"{scope}.{name}", "method", each)
+            builder.add_definition(f"{scope}.{name}", "method", parameter)
             builder.bind_all(f"{scope}.{name}", "@()", values, declared=True)
 
 
@@ -205,16 +202,17 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    given = part_of(node, "parameters")
-    if given is None:
+    parameters = part_of(node, "parameters")
+    if parameters is None:
         return
     call = node.parent.parent if node.parent is not None else None
     handed: Values = []
     if call is not None and call.type == "method_invocation":
         owner, method = part_of(call, "object"), part_of(call, "name")
         handed = builder.writer.handed_values(owner, method, _CALLBACK_METHODS)
-    for each in [given] if given.type == "identifier" else children_of_type(given, "identifier"):
-        builder.bind_observed(builder.scope(node), builder.text(each), handed)
+    is_name = parameters.type == "identifier"
+    for name in [parameters] if is_name else children_of_type(parameters, "identifier"):
+        builder.bind_observed(builder.scope(node), builder.text(name), handed)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
@@ -285,9 +283,6 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.java.resolution
-# How Java's names lead to definitions: packages, types within types, inherited members.
-
 COLLECTION_METHODS: Mapping[str, str] = map_words(
     {
         "[]": """
@@ -333,7 +328,3 @@ class Java(PackageLanguage):
     element_accessors = ("iterator().next()", "get()")
     common_methods = COMMON_METHODS
     standard_prefixes = ("java.", "javax.")
-
-
-# FOLD code_graph.languages.java
-# Java: what its files say, and how its names are resolved.

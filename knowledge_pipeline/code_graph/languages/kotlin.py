@@ -1,4 +1,4 @@
-"""What Kotlin's declarations say: packages, imports, types of properties, parameters and results.
+"""Kotlin: what its files say, and how its names lead to definitions.
 
 Source: https://kotlinlang.org/spec/
 """
@@ -35,9 +35,6 @@ from knowledge_pipeline.syntax.grammars import (
     part_of,
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.kotlin.values
-# What Kotlin's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -83,12 +80,12 @@ _COLLECTION_FACTORIES = split_words(
 )
 
 
-def find_type(node: Node) -> Node | None:
+def _find_type(node: Node) -> Node | None:
     """The type that stands after a name."""
     return next((child for child in node.named_children if child.type in TYPE_NODES), None)
 
 
-def find_receiver(function: Node) -> Node | None:
+def _find_receiver(function: Node) -> Node | None:
     """`Item` of `fun Item.heavy()`."""
     for child in function.children:
         if child.type in TYPE_NODES:
@@ -98,7 +95,7 @@ def find_receiver(function: Node) -> Node | None:
     return None
 
 
-def find_value(node: Node) -> Node | None:
+def _find_value(node: Node) -> Node | None:
     """What a property is given; of `by lazy { … }` the last expression."""
     delegate = first_of_type(node, "property_delegate")
     if delegate is None:
@@ -111,7 +108,7 @@ def find_value(node: Node) -> Node | None:
 
 
 def _user_type_path(writer: PathWriter, node: Node) -> str | None:
-    return ".".join(writer.text(each) for each in children_of_type(node, "identifier")) or None
+    return ".".join(writer.text(identifier) for identifier in children_of_type(node, "identifier")) or None
 
 
 def _navigation_path(writer: PathWriter, node: Node) -> str | None:
@@ -127,7 +124,7 @@ def _this_path(writer: PathWriter, node: Node) -> str | None:
         return f"{writer.text(label)}()"
     around = node.parent
     while around is not None and around.type not in ("class_body", "source_file"):
-        if around.type in ("function_declaration", "property_declaration") and find_receiver(around):
+        if around.type in ("function_declaration", "property_declaration") and _find_receiver(around):
             return "@receiver"
         around = around.parent
     return "@self"
@@ -139,11 +136,11 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     if text != "it":
         return text
     literal = ancestor_of_type(node, "lambda_literal")
-    values = lambda_argument_values(writer, literal) if literal is not None else []
+    values = _lambda_argument_values(writer, literal) if literal is not None else []
     return values[0][1] if values else text
 
 
-def lambda_argument_values(writer: PathWriter, literal: Node) -> Values:
+def _lambda_argument_values(writer: PathWriter, literal: Node) -> Values:
     """What a lambda is given by the function that it is an argument of."""
     call = literal.parent
     while call is not None and call.type in ("annotated_lambda", "value_argument", "value_arguments"):
@@ -195,7 +192,7 @@ _LOOP_HEADER_NODES = frozenset({"label", "variable_declaration", "multi_variable
 _RESULT_TYPES = ("user_type", "nullable_type", "function_type", "parenthesized_type")
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """What a companion object holds is a member of its class."""
     *around, last = definition.scope
     kept = [one for one in around if one.node.type != "companion_object"]
@@ -240,12 +237,12 @@ def _read_base(builder: FactsBuilder, node: Node) -> None:
 
 def _read_alias(builder: FactsBuilder, node: Node) -> None:
     if part_of(node, "type") is not None:
-        builder.bind_result(builder.scope(node), find_type(node))
+        builder.bind_result(builder.scope(node), _find_type(node))
 
 
 def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
     """`T` stands for its bound."""
-    name, bound = part_of(node, 0), find_type(node)
+    name, bound = part_of(node, 0), _find_type(node)
     if name is not None and name.type == "identifier":
         builder.bind(builder.scope(node), builder.text(name), builder.writer.path(bound) or "")
 
@@ -254,9 +251,9 @@ def _read_function(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     _bind_receiver(builder, scope, node)
     listed = list(children_of_type(node, "function_value_parameters", *_RESULT_TYPES))
-    after = [at for at, each in enumerate(listed) if each.type == "function_value_parameters"]
+    after = [at for at, child in enumerate(listed) if child.type == "function_value_parameters"]
     result = (
-        next((each for each in listed[after[0] :] if each.type in _RESULT_TYPES), None) if after else None
+        next((child for child in listed[after[0] :] if child.type in _RESULT_TYPES), None) if after else None
     )
     builder.bind_result(scope, result)
     expression = part_of(first_of_type(node, "function_body"), -1)
@@ -265,33 +262,33 @@ def _read_function(builder: FactsBuilder, node: Node) -> None:
 
 
 def _bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
-    builder.bind_all(scope, "@receiver", builder.values_of_type(find_receiver(node)), declared=True)
+    builder.bind_all(scope, "@receiver", builder.values_of_type(_find_receiver(node)), declared=True)
 
 
 def _read_property(builder: FactsBuilder, node: Node) -> None:
     """Properties of files and types are definitions; others are local variables."""
     scope = builder.scope(node)
-    named = first_of_type(node, "variable_declaration", "multi_variable_declaration")
-    if named is None:
+    declaration = first_of_type(node, "variable_declaration", "multi_variable_declaration")
+    if declaration is None:
         return
-    value = find_value(node)
-    if named.type == "multi_variable_declaration":
+    value = _find_value(node)
+    if declaration.type == "multi_variable_declaration":
         path = builder.writer.path(value)
-        for place, each in enumerate(children_of_type(named, "variable_declaration"), start=1):
-            values = [("", f"{path}.component{place}()")] if path else []  # of `val (a, b) = pair`
-            _bind_variable(builder, scope, each, values, local=True)
+        for position, variable in enumerate(children_of_type(declaration, "variable_declaration"), start=1):
+            values = [("", f"{path}.component{position}()")] if path else []  # of `val (a, b) = pair`
+            _bind_variable(builder, scope, variable, values, local=True)
         return
-    name = builder.text(named.named_children[0])
+    name = builder.text(declaration.named_children[0])
     if scope.rpartition(".")[2] == name and any(children_of_type(node, "getter")):
         _bind_receiver(builder, scope, node)
         builder.bind(scope, "@", "@()")  # a property with a getter is read like a field
-        builder.bind_result(scope, find_type(named))
+        builder.bind_result(scope, _find_type(declaration))
         return
     owner = _owner_of(builder, scope, node)
     if owner is not None:
         builder.add_definition(f"{owner}.{name}" if owner else name, "variable", node)
     at = scope if owner is None else owner
-    _bind_variable(builder, at, named, builder.writer.values(value), local=owner is None)
+    _bind_variable(builder, at, declaration, builder.writer.values(value), local=owner is None)
 
 
 def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
@@ -306,8 +303,8 @@ def _owner_of(builder: FactsBuilder, scope: str, node: Node) -> str | None:
     return parent_scope(scope) if is_companion else scope
 
 
-def _bind_variable(builder: FactsBuilder, scope: str, named: Node, values: Values, *, local: bool) -> None:
-    name, kind = builder.text(named.named_children[0]), find_type(named)
+def _bind_variable(builder: FactsBuilder, scope: str, node: Node, values: Values, *, local: bool) -> None:
+    name, kind = builder.text(node.named_children[0]), _find_type(node)
     if kind is not None:
         builder.bind_declared(scope, name, builder.values_of_type(kind), local=local)
     else:
@@ -321,13 +318,13 @@ def _read_class_parameter(builder: FactsBuilder, node: Node) -> None:
     scope, name = builder.scope(node), first_of_type(node, "identifier")
     if name is None:
         return
-    text, values = builder.text(name), builder.values_of_type(find_type(node))
+    text, values = builder.text(name), builder.values_of_type(_find_type(node))
     builder.bind_declared(scope, text, values, local=False)
     if has_child(node, "val", "var"):
         builder.add_definition(f"{scope}.{text}", "variable", node)
         listed = enumerate(children_of_type(node.parent, "class_parameter"), start=1)
-        place = next((at for at, each in listed if each.id == node.id), 0)
-        builder.bind_all(scope, f"component{place}()", values, declared=True)
+        position = next((at for at, parameter in listed if parameter.id == node.id), 0)
+        builder.bind_all(scope, f"component{position}()", values, declared=True)
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
@@ -338,34 +335,34 @@ def _read_parameters(builder: FactsBuilder, node: Node) -> None:
             continue
         name = part_of(child, 0)
         if child.type == "parameter" and name is not None:
-            values = builder.values_of_type(find_type(child))
+            values = builder.values_of_type(_find_type(child))
             builder.bind_declared(scope, builder.text(name), add_prefix("[]", values) if many else values)
         many = False
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    named = list(children_of_type(first_of_type(node, "lambda_parameters"), "variable_declaration"))
-    handed = lambda_argument_values(builder.writer, node) if len(named) == 1 else []
-    for each in named:
-        _bind_variable(builder, builder.scope(node), each, handed, local=True)
+    parameters = list(children_of_type(first_of_type(node, "lambda_parameters"), "variable_declaration"))
+    handed = _lambda_argument_values(builder.writer, node) if len(parameters) == 1 else []
+    for parameter in parameters:
+        _bind_variable(builder, builder.scope(node), parameter, handed, local=True)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    named = first_of_type(node, "variable_declaration")
+    declaration = first_of_type(node, "variable_declaration")
     iterated = next((child for child in node.named_children if child.type not in _LOOP_HEADER_NODES), None)
-    held, scope = element_values(builder.writer.values(iterated)), builder.scope(node)
-    if named is not None:
-        _bind_variable(builder, scope, named, held, local=True)
+    elements, scope = element_values(builder.writer.values(iterated)), builder.scope(node)
+    if declaration is not None:
+        _bind_variable(builder, scope, declaration, elements, local=True)
         return
     for several in children_of_type(node, "multi_variable_declaration"):
-        for place, each in enumerate(children_of_type(several, "variable_declaration")):
-            _bind_variable(builder, scope, each, held if place else [], local=True)
+        for position, variable in enumerate(children_of_type(several, "variable_declaration")):
+            _bind_variable(builder, scope, variable, elements if position else [], local=True)
 
 
 def _read_catch(builder: FactsBuilder, node: Node) -> None:
     name = part_of(node, 0)
     if name is not None and name.type == "identifier":
-        values = builder.values_of_type(find_type(node))
+        values = builder.values_of_type(_find_type(node))
         builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
@@ -388,10 +385,10 @@ def _bind_narrowed(builder: FactsBuilder, node: Node, subject: Node | None, kind
 
 
 def _read_when_subject(builder: FactsBuilder, node: Node) -> None:
-    named = first_of_type(node, "variable_declaration")
-    if named is not None:
+    declaration = first_of_type(node, "variable_declaration")
+    if declaration is not None:
         values = builder.writer.values(part_of(node, -1))
-        _bind_variable(builder, builder.scope(node), named, values, local=True)
+        _bind_variable(builder, builder.scope(node), declaration, values, local=True)
 
 
 EXTRACTION = ExtractionRules(
@@ -404,12 +401,8 @@ EXTRACTION = ExtractionRules(
         "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "catch": _read_catch,
         "check": _read_type_check, "subject": _read_when_subject,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify,
 )  # fmt: skip
-
-
-# FOLD code_graph.languages.kotlin.resolution
-# How Kotlin's names lead to definitions: packages, members, extensions.
 
 
 class Kotlin(PackageLanguage):
@@ -443,7 +436,3 @@ class Kotlin(PackageLanguage):
         "let also apply run with to map forEach use invoke plus minus"
     )
     standard_prefixes = ("kotlin.", "kotlinx.", "java.", "javax.")
-
-
-# FOLD code_graph.languages.kotlin
-# Kotlin: what its files say, and how its names are resolved.

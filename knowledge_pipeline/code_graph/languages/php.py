@@ -1,4 +1,4 @@
-"""What PHP's declarations say: namespaces, imports, types of properties, parameters and results.
+"""PHP: what its files say, and how its names lead to definitions.
 
 Variables keep their "$"; properties have none. Source: https://www.php.net/manual/en/langref.php
 """
@@ -41,12 +41,12 @@ _PLACE_NODES = split_words("member_access_expression scoped_property_access_expr
 _NAME_NODES = split_words("name qualified_name relative_scope namespace_name variable_name")
 
 
-def to_dotted(text: str) -> str:
+def _to_dotted(text: str) -> str:
     """`\\App\\Store` as `App.Store`."""
     return ".".join(part.strip() for part in text.split("\\") if part.strip())
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """Names of the definitions around, without namespaces."""
     return ".".join(one.name.replace("\\", "") for one in definition.scope if one.kind != "module")
 
@@ -64,7 +64,7 @@ _TYPES = TypeSyntax(
 
 
 def _qualified_path(writer: PathWriter, node: Node) -> str | None:
-    return to_dotted(writer.short_text(node, 160)) or None
+    return _to_dotted(writer.short_text(node, 160)) or None
 
 
 def _new_path(writer: PathWriter, node: Node) -> str | None:
@@ -86,8 +86,8 @@ def _static_path(writer: PathWriter, node: Node) -> str | None:
 
 
 def _array_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    for each in children_of_type(node, "array_element_initializer"):
-        yield from add_prefix("[]", writer.values(part_of(each, -1)))
+    for element in children_of_type(node, "array_element_initializer"):
+        yield from add_prefix("[]", writer.values(part_of(element, -1)))
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -114,34 +114,34 @@ EXPRESSIONS = ExpressionSyntax(
 
 
 def _read_namespace(builder: FactsBuilder, node: Node) -> None:
-    module = to_dotted(builder.text(part_of(node, "name")))
-    known = builder.settings.get("namespaces", "").split()
-    if module and module not in known:
-        builder.settings["namespaces"] = " ".join([*known, module])
+    module = _to_dotted(builder.text(part_of(node, "name")))
+    namespaces = builder.settings.get("namespaces", "").split()
+    if module and module not in namespaces:
+        builder.settings["namespaces"] = " ".join([*namespaces, module])
         builder.module = builder.module or module
 
 
 def _read_import(builder: FactsBuilder, node: Node) -> None:
-    prefix = to_dotted(builder.text(first_of_type(node, "namespace_name")))
-    for each in children_of_type(part_of(node, "body") or node, "namespace_use_clause"):
-        named = to_dotted(builder.text(first_of_type(each, "qualified_name", "name", "namespace_name")))
-        module, _, name = ".".join(part for part in (prefix, named) if part).rpartition(".")
-        local = builder.text(part_of(each, "alias")) or name
+    prefix = _to_dotted(builder.text(first_of_type(node, "namespace_name")))
+    for clause in children_of_type(part_of(node, "body") or node, "namespace_use_clause"):
+        imported = _to_dotted(builder.text(first_of_type(clause, "qualified_name", "name", "namespace_name")))
+        module, _, name = ".".join(part for part in (prefix, imported) if part).rpartition(".")
+        local = builder.text(part_of(clause, "alias")) or name
         if name:
-            builder.imports.append(Import(module, name, local, each.start_point.row + 1))
+            builder.imports.append(Import(module, name, local, clause.start_point.row + 1))
 
 
 def _read_require(builder: FactsBuilder, node: Node) -> None:
-    found = _REQUIRED_FILE.search(builder.text(node)[:300])
-    if found:
-        builder.imports.append(Import(found[1], "", "", node.start_point.row + 1))
+    match = _REQUIRED_FILE.search(builder.text(node)[:300])
+    if match:
+        builder.imports.append(Import(match[1], "", "", node.start_point.row + 1))
 
 
 def _read_bases(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     kind = "implements" if node.type == "class_interface_clause" else "extends"
-    for each in children_of_type(node, "name", "qualified_name"):
-        builder.add_use(kind, builder.writer.path(each), each, scope)
+    for name in children_of_type(node, "name", "qualified_name"):
+        builder.add_use(kind, builder.writer.path(name), name, scope)
 
 
 def _read_field(builder: FactsBuilder, node: Node) -> None:
@@ -151,8 +151,8 @@ def _read_field(builder: FactsBuilder, node: Node) -> None:
         scope = scope.rpartition(".")[0]
     if scope not in builder.type_names:
         return
-    for each in [node] if promoted else children_of_type(node, "property_element"):
-        name = part_of(each, "name")
+    for element in [node] if promoted else children_of_type(node, "property_element"):
+        name = part_of(element, "name")
         if name is not None:
             text = builder.text(name).lstrip("$&")
             builder.add_definition(f"{scope}.{text}", "variable", node)
@@ -196,8 +196,8 @@ def _read_loop(builder: FactsBuilder, node: Node) -> None:
     if target is not None and target.type == "pair":
         target = part_of(target, -1)
     if target is not None and target.type == "variable_name":
-        held = element_values(builder.writer.values(of))
-        builder.bind_observed(builder.scope(node), builder.text(target), held)
+        elements = element_values(builder.writer.values(of))
+        builder.bind_observed(builder.scope(node), builder.text(target), elements)
 
 
 def _read_new(builder: FactsBuilder, node: Node) -> None:
@@ -221,12 +221,8 @@ EXTRACTION = ExtractionRules(
         "parameter": _read_parameter, "caught": _read_catch, "assignment": _read_assignment,
         "loop": _read_loop, "new": _read_new, "return": _read_return,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify,
 )  # fmt: skip
-
-
-# FOLD code_graph.languages.php.resolution
-# How PHP's names lead to definitions: namespaces, imports, properties, traits.
 
 
 class Php(PackageLanguage):
@@ -259,7 +255,7 @@ class Php(PackageLanguage):
         """A namespace; a file that is required."""
         if not name.endswith((".php", ".inc")):
             return super().find_modules(name, path, layout)
-        return tuple(each for each in climb_path(path, name) if each in layout.paths)[:1]
+        return tuple(file for file in climb_path(path, name) if file in layout.paths)[:1]
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the namespace that define a name; of none, as functions are looked up."""
@@ -275,7 +271,3 @@ class Php(PackageLanguage):
         """`App\\Store::get`; the namespace for a file."""
         module = layout.facts(path).module.replace(".", "\\")
         return "\\".join(part for part in (module, name.replace(".", "::")) if part) or path
-
-
-# FOLD code_graph.languages.php
-# PHP: what its files say, and how its names are resolved.

@@ -1,4 +1,8 @@
-"""What Python's statements say: imports, bindings, declared types, decorators."""
+"""Python: what its files say, and how its names lead to definitions.
+
+Calls bind parameters of functions of the same file (`run(job)` binds one to `job`), where the parameter
+has no declared type and the call names the function by scope alone: `run(…)`, `Store(…)`, `self.run(…)`.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,11 @@ from knowledge_pipeline.code_graph.languages.visibility import is_underscored
 from knowledge_pipeline.code_graph.project import Layout, count_shared_folders, iter_folders
 from knowledge_pipeline.syntax.grammars import has_child, part_of
 
-# FOLD code_graph.languages.python.functions
-# What Python's functions say: parameters, results, decorators that change what a call gives.
-
 _PROPERTY_DECORATORS = split_words("property cached_property hybrid_property abstractproperty getter setter")
 _CONTEXT_MANAGERS = {"contextmanager": "__enter__", "asynccontextmanager": "__aenter__"}
 
 
-def bind_annotation(
+def _bind_annotation(
     builder: FactsBuilder, scope: str, path: str | None, annotation: Node, prefix: str = ""
 ) -> None:
     """Bind a path to what an annotation promises, or to something unknown."""
@@ -41,14 +42,14 @@ def bind_annotation(
     builder.bind_name(scope, path, values, declared=True)
 
 
-def read_definition(builder: FactsBuilder, node: Node) -> None:
+def _read_definition(builder: FactsBuilder, node: Node) -> None:
     """Parameters, receiver and declared result of a function, and what its decorators make of it."""
     parameters = part_of(node, "parameters")
     if parameters is None or not parameters.parent:
         return
     scope = builder.scope(parameters)
-    marks = set(iter_decorators(builder, node))
-    names = list(bind_parameters(builder, scope, parameters))
+    marks = set(_iter_decorators(builder, node))
+    names = list(_bind_parameters(builder, scope, parameters))
     if parent_scope(scope) in builder.type_names and "staticmethod" not in marks and names:
         is_class = "classmethod" in marks or scope.endswith((".__new__", ".__init_subclass__"))
         builder.bind(scope, names[0], "@class" if is_class else "@self", declared=True)
@@ -60,58 +61,50 @@ def read_definition(builder: FactsBuilder, node: Node) -> None:
         builder.bind(scope, f"@().{_CONTEXT_MANAGERS[mark]}()", "@()[]")
 
 
-def iter_decorators(builder: FactsBuilder, node: Node) -> Iterator[str]:
+def _iter_decorators(builder: FactsBuilder, node: Node) -> Iterator[str]:
     """Last names of a definition's decorators."""
     parent = node.parent
     if parent is None or parent.type != "decorated_definition":
         return
     for child in parent.children:
         if child.type == "decorator":
-            found = _NAME.search(builder.text(child)[:200])
-            yield found[0].rpartition(".")[2] if found else ""
+            match = _NAME.search(builder.text(child)[:200])
+            yield match[0].rpartition(".")[2] if match else ""
 
 
-def bind_parameters(builder: FactsBuilder, scope: str, parameters: Node) -> Iterator[str]:
+def _bind_parameters(builder: FactsBuilder, scope: str, parameters: Node) -> Iterator[str]:
     """Bind parameters to what their types and defaults promise; give their names."""
     for child in parameters.named_children:
-        named = part_of(child, "name") or (
+        name_node = part_of(child, "name") or (
             child.named_children[0] if child.named_child_count and child.type != "identifier" else child
         )
-        name = builder.text(named)
-        held = "[]" if name.startswith("*") else ""
+        name = builder.text(name_node)
+        suffix = "[]" if name.startswith("*") else ""
         name = name.strip("*( ")
         if not name.isidentifier():
             continue
-        builder.skip_reference(part_of(named, 0) or named)
+        builder.skip_reference(part_of(name_node, 0) or name_node)
         declared = part_of(child, "type")
         if declared is not None:
-            bind_annotation(builder, scope, name, declared, held)
+            _bind_annotation(builder, scope, name, declared, suffix)
         builder.bind_name(scope, name, builder.writer.values(part_of(child, "value")))
         yield name
 
 
-def read_lambda(builder: FactsBuilder, node: Node) -> None:
-    """The parameters of a lambda."""
-    list(bind_parameters(builder, builder.scope(node), node))
+def _read_lambda(builder: FactsBuilder, node: Node) -> None:
+    list(_bind_parameters(builder, builder.scope(node), node))
 
 
-def read_return(builder: FactsBuilder, node: Node) -> None:
-    """What a function gives."""
+def _read_return(builder: FactsBuilder, node: Node) -> None:
     builder.bind_all(builder.scope(node), "@()", builder.writer.values(part_of(node, 0)))
 
 
-def read_yield(builder: FactsBuilder, node: Node) -> None:
+def _read_yield(builder: FactsBuilder, node: Node) -> None:
     """What a generator gives when it is iterated."""
     values = builder.writer.values(part_of(node, 0))
-    held = iterated_values(values) if has_child(node, "from") else values
-    builder.bind_all(builder.scope(node), "@()[]", held)
+    elements = iterated_values(values) if has_child(node, "from") else values
+    builder.bind_all(builder.scope(node), "@()[]", elements)
 
-
-# FOLD code_graph.languages.python.call_bindings
-# What Python's calls put into parameters of functions of the same file: `run(job)` binds one to `job`.
-#
-# Only parameters without a declared type are bound, and only where the call names the function by scope
-# alone: `run(…)`, `Store(…)`, `self.run(…)`, `Store.run(…)`.
 
 _MAX_ARGUMENTS = 20
 _PARAMETERS = frozenset({"identifier", "default_parameter", "typed_parameter", "typed_default_parameter"})
@@ -129,19 +122,19 @@ class OpenParameters:
     untyped: frozenset[str]  # those without a declared type
 
 
-def bind_call_arguments(builder: FactsBuilder, captures: Captures) -> None:
+def _bind_call_arguments(builder: FactsBuilder, captures: Captures) -> None:
     """Bind parameters to the arguments of calls, and of decorators to what they decorate."""
     signatures = dict(_iter_signatures(builder, captures.get("def", ())))
     for node in captures.get("decorator", ()):
         _bind_decorated(builder, signatures, node)
     for node in captures.get("call", ()):
-        called, given = part_of(node, "function"), part_of(node, "arguments")
-        if called is None or given is None or not given.named_child_count:
+        called, arguments = part_of(node, "function"), part_of(node, "arguments")
+        if called is None or arguments is None or not arguments.named_child_count:
             continue
         scope = builder.scope(node)
         name = _find_callee(builder, signatures, scope, builder.writer.path(called))
         if name is not None:
-            _bind_arguments(builder, scope, name, signatures[name], list(_iter_arguments(given)))
+            _bind_arguments(builder, scope, name, signatures[name], list(_iter_arguments(arguments)))
 
 
 def _iter_signatures(
@@ -153,7 +146,7 @@ def _iter_signatures(
         if parameters is None or not parameters.named_child_count:
             continue
         scope = builder.scope(parameters)
-        bound = parent_scope(scope) in builder.type_names and "staticmethod" not in iter_decorators(
+        bound = parent_scope(scope) in builder.type_names and "staticmethod" not in _iter_decorators(
             builder, node
         )
         names: list[str] = []
@@ -163,15 +156,15 @@ def _iter_signatures(
 
 
 def _iter_untyped_parameters(builder: FactsBuilder, parameters: Node, positional: list[str]) -> Iterator[str]:
-    """The parameters without a declared type; all that can be given in order are put into `names`."""
+    """The parameters without a declared type; all that can be given in order are put into `positional`."""
     in_order = True
     for child in parameters.named_children:
         if child.type not in _PARAMETERS:
             in_order = in_order and child.type not in _POSITIONAL_END
             continue
-        named = part_of(child, "name")
+        name_node = part_of(child, "name")
         inner = child.named_children[0] if child.named_child_count else child
-        name = builder.text(named or inner)
+        name = builder.text(name_node or inner)
         if in_order:
             positional.append(name)
         if part_of(child, "type") is None:
@@ -197,21 +190,21 @@ def _bind_arguments(
     call_arguments: list[tuple[Node | None, Node]],
 ) -> None:
     names = signature.positional[1:] if signature.has_receiver else signature.positional
-    for place, (key, value) in enumerate(call_arguments):
-        parameter = builder.text(key) if key is not None else names[place] if place < len(names) else ""
+    for position, (key, value) in enumerate(call_arguments):
+        parameter = builder.text(key) if key is not None else names[position] if position < len(names) else ""
         if parameter not in signature.untyped or value.type in _LITERAL_NODES:
             continue
         builder.bind_all(scope, f"@in {name}@{parameter}", builder.writer.values(value))
 
 
 def _bind_decorated(builder: FactsBuilder, signatures: dict[str, OpenParameters], node: Node) -> None:
-    named, decorated = node.named_children[:1], node.parent
+    decorator, decorated = node.named_children[:1], node.parent
     definition = part_of(decorated, "definition")
     label = part_of(definition, "name")
-    if not named or label is None or named[0].type != "identifier":
+    if not decorator or label is None or decorator[0].type != "identifier":
         return
     scope = builder.scope(node)
-    name = _find_callee(builder, signatures, scope, builder.text(named[0]))
+    name = _find_callee(builder, signatures, scope, builder.text(decorator[0]))
     if name is not None and (free := signatures[name].positional[:1]) and free[0] in signatures[name].untyped:
         builder.bind(scope, f"@in {name}@{free[0]}", builder.text(label))
 
@@ -229,9 +222,9 @@ def _find_callee(
         return f"{scope}.{rest}" if f"{scope}.{rest}" in signatures else None
     while True:
         name = f"{scope}.{path}" if scope else path
-        found = f"{name}.__init__" if name in builder.type_names else name
-        if found in signatures:
-            return found
+        function = f"{name}.__init__" if name in builder.type_names else name
+        if function in signatures:
+            return function
         if not scope:
             return None
         scope = parent_scope(scope)
@@ -296,7 +289,7 @@ def _read_assignment(builder: FactsBuilder, node: Node) -> None:
     scope, right = builder.scope(node), part_of(node, "right") or part_of(node, "value")
     declared = part_of(node, "type")
     if declared is not None:
-        bind_annotation(builder, scope, builder.writer.path(left), declared)
+        _bind_annotation(builder, scope, builder.writer.path(left), declared)
     if node.type == "assignment":
         _define_variables(builder, scope, left, node)
     if right is not None or declared is None:
@@ -325,9 +318,9 @@ def _define_variables(builder: FactsBuilder, scope: str, left: Node, node: Node)
 def _bind_target(builder: FactsBuilder, scope: str, target: Node, values: Values) -> None:
     """Bind a target to values; the parts of a tuple to the places of theirs."""
     if target.type in _PATTERNS:
-        for place, child in enumerate(target.named_children):
+        for position, child in enumerate(target.named_children):
             starred = child.type == "list_splat_pattern"
-            _bind_target(builder, scope, child, [] if starred else step_values(values, f"[{place}]"))
+            _bind_target(builder, scope, child, [] if starred else step_values(values, f"[{position}]"))
     elif target.type in ("list_splat_pattern", "as_pattern_target", "parenthesized_expression"):
         for child in target.named_children[:1]:
             _bind_target(builder, scope, child, values)
@@ -370,43 +363,43 @@ def _read_class(builder: FactsBuilder, node: Node) -> None:
         return
     scope = builder.scope(bases)
     for child in bases.named_children:
-        given = part_of(child, "value") if child.type == "subscript" else child
-        if given is not None and given.type in ("identifier", "attribute"):
-            builder.add_use("extends", builder.writer.path(given), given, scope)
-            builder.skip_reference(given)
+        value = part_of(child, "value") if child.type == "subscript" else child
+        if value is not None and value.type in ("identifier", "attribute"):
+            builder.add_use("extends", builder.writer.path(value), value, scope)
+            builder.skip_reference(value)
 
 
 def _read_decorator(builder: FactsBuilder, node: Node) -> None:
     """A decorator without arguments is called, too."""
-    named = part_of(node, 0)
-    if named is not None and named.type in ("identifier", "attribute"):
-        builder.add_use("calls", builder.writer.path(named), named)
-        builder.skip_reference(named)
+    name_node = part_of(node, 0)
+    if name_node is not None and name_node.type in ("identifier", "attribute"):
+        builder.add_use("calls", builder.writer.path(name_node), name_node)
+        builder.skip_reference(name_node)
 
 
 def _read_call(builder: FactsBuilder, node: Node) -> None:
     """What a call puts into its object: `rows.append(row)`, `isinstance(row, Row)`."""
-    called, given = part_of(node, "function"), part_of(node, "arguments")
-    if called is None or given is None:
+    called, arguments = part_of(node, "function"), part_of(node, "arguments")
+    if called is None or arguments is None:
         return
     if called.type == "attribute":
-        place = _ADDING_METHODS.get(builder.text(part_of(called, "attribute")))
-        if place is None or given.named_child_count <= place:
+        position = _ADDING_METHODS.get(builder.text(part_of(called, "attribute")))
+        if position is None or arguments.named_child_count <= position:
             return
         path = builder.writer.path(part_of(called, "object"))
         if path:
-            values = builder.writer.values(given.named_children[place])
+            values = builder.writer.values(arguments.named_children[position])
             builder.bind_all(builder.scope(called), f"{path}[]", values)
-    elif builder.text(called) == "isinstance" and given.named_child_count == 2:
-        _read_isinstance(builder, node, *given.named_children)
+    elif builder.text(called) == "isinstance" and arguments.named_child_count == 2:
+        _read_isinstance(builder, node, *arguments.named_children)
 
 
 def _read_isinstance(builder: FactsBuilder, node: Node, subject: Node, kinds: Node) -> None:
     path = builder.writer.path(subject) if subject.type in _TARGET_NODES else None
     for kind in kinds.named_children if kinds.type == "tuple" else [kinds]:
-        found = builder.writer.path(kind)
-        if found and path:
-            builder.bind(builder.scope(node), path, f"{found}()")
+        class_path = builder.writer.path(kind)
+        if class_path and path:
+            builder.bind(builder.scope(node), path, f"{class_path}()")
 
 
 def _read_outer_names(builder: FactsBuilder, node: Node) -> None:
@@ -431,28 +424,25 @@ def _read_quoted_annotation(builder: FactsBuilder, node: Node) -> None:
 
 def _finish(builder: FactsBuilder, captures: Captures) -> None:
     """What `__all__` lists is handed on; what calls give to functions of the file becomes known."""
-    bind_call_arguments(builder, captures)
+    _bind_call_arguments(builder, captures)
     names = builder.settings.get("__all__", "").split()
     builder.imports[:] = [
-        each._replace(exported=True) if not each.scope and each.local in names else each
-        for each in builder.imports
+        imported._replace(exported=True) if not imported.scope and imported.local in names else imported
+        for imported in builder.imports
     ]
 
 
 EXTRACTION = ExtractionRules(
     is_private=is_underscored, expressions=EXPRESSIONS,
     handlers={
-        "import": _read_import, "from": _read_from_import, "outer": _read_outer_names, "def": read_definition,
-        "type": _read_class, "decorator": _read_decorator, "assignment": _read_assignment, "loop": _read_loop,
-        "alias": _read_alias, "lambda": read_lambda, "return": read_return, "yield": read_yield,
-        "call": _read_call, "string": _read_quoted_annotation,
+        "import": _read_import, "from": _read_from_import, "outer": _read_outer_names,
+        "def": _read_definition, "type": _read_class, "decorator": _read_decorator,
+        "assignment": _read_assignment, "loop": _read_loop, "alias": _read_alias, "lambda": _read_lambda,
+        "return": _read_return, "yield": _read_yield, "call": _read_call, "string": _read_quoted_annotation,
     },
     builtins=BUILTINS, finish=_finish,
 )  # fmt: skip
 
-
-# FOLD code_graph.languages.python.resolution
-# How Python's names lead to definitions: modules among the files, and its own methods.
 
 _SUFFIXES = (".py", ".pyi", ".pyw")
 _BUILTIN_TYPES = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
@@ -492,16 +482,16 @@ class Python(Language):
                     return ()
                 folder = folder.rpartition("/")[0]
             rest = name[dots:].replace(".", "/")
-            found = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
-            return (found,) if found else ()
+            file = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
+            return (file,) if file else ()
         parts = name.split(".")
         roots = layout.get_or_build_of_paths(_index_import_roots).get(parts[0], ())
         if parts[0] in sys.stdlib_module_names:
             roots = tuple(root for root in roots if root == path.rpartition("/")[0])
         ranked = sorted(roots, key=lambda root: (-count_shared_folders(f"{root}/", path), len(root), root))
         for root in ranked:
-            if found := _find_module_file(f"{root}/{'/'.join(parts)}".lstrip("/"), layout):
-                return (found,)
+            if file := _find_module_file(f"{root}/{'/'.join(parts)}".lstrip("/"), layout):
+                return (file,)
         return ()
 
     def submodule_name(self, name: str) -> str:
@@ -528,7 +518,9 @@ class Python(Language):
         """`package.module.Class.method`, counted from the outermost folder with an `__init__`."""
         stem = path.rpartition(".")[0]
         folder, _, last = stem.rpartition("/")
-        root = next(each for each in iter_folders(folder) if not each or not _is_package(each, layout.paths))
+        root = next(
+            around for around in iter_folders(folder) if not around or not _is_package(around, layout.paths)
+        )
         module = [] if last == "__init__" else [last]
         inner = folder[len(root) :].strip("/").split("/") if folder != root else []
         return ".".join([*inner, *module, *([name] if name else [])])
@@ -545,31 +537,27 @@ def _find_module_file(base: str, layout: Layout) -> str | None:
 
 def _list_folders(paths: frozenset[str]) -> frozenset[str]:
     """All folders with Python files somewhere within."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in paths:
         if path.endswith(_SUFFIXES):
-            found.update(iter_folders(path.rpartition("/")[0]))
-    return frozenset(found - {""})
+            names.update(iter_folders(path.rpartition("/")[0]))
+    return frozenset(names - {""})
 
 
 def _index_import_roots(paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """The folders from which an absolute import may start, by its first name: no packages."""
-    found: dict[str, set[str]] = {}
+    modules: dict[str, set[str]] = {}
     for path in paths:
         if path.endswith(_SUFFIXES):
             folder, _, name = path.rpartition("/")
             if not _is_package(folder, paths):
-                found.setdefault(name.rpartition(".")[0], set()).add(folder)
-    for each in _list_folders(paths):
-        folder, _, name = each.rpartition("/")
+                modules.setdefault(name.rpartition(".")[0], set()).add(folder)
+    for around in _list_folders(paths):
+        folder, _, name = around.rpartition("/")
         if not _is_package(folder, paths):
-            found.setdefault(name, set()).add(folder)
-    return {name: tuple(sorted(roots)) for name, roots in found.items()}
+            modules.setdefault(name, set()).add(folder)
+    return {name: tuple(sorted(roots)) for name, roots in modules.items()}
 
 
 def _is_package(folder: str, paths: frozenset[str]) -> bool:
     return any(f"{folder}/__init__{suffix}".lstrip("/") in paths for suffix in _SUFFIXES)
-
-
-# FOLD code_graph.languages.python
-# Python: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What Python's expressions hold: parts of literals, and what calls of the language hand on."""
+"""What Python's expressions and annotations hold: `[Store()]` and `list[Store]` both hold `Store()`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, PathWr
 from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
 
-# FOLD code_graph.languages.python.types
-# Python's annotations as the values that they promise: `list[Store]` holds `Store()`.
-
 _TOKEN = re.compile(r"""[^\W\d][\w.]*|\.\.\.|[\[\],|]|(?:"[^"\n]*"|'[^'\n]*')""")
 _MAX_TOKENS = 200
 _MAX_DEPTH = 8
@@ -33,7 +30,6 @@ _WRAPPERS = split_words(
     Mapped
     """
 )
-_LAST_ARGUMENT_TYPES = frozenset({"Coroutine"})
 _COLLECTIONS = split_words(
     """
     list List set Set frozenset FrozenSet deque Deque Sequence MutableSequence Iterable Iterator
@@ -51,7 +47,6 @@ _TUPLES = frozenset({"tuple", "Tuple"})
 _TYPE_OBJECTS = frozenset({"type", "Type"})
 _CONTEXTS = frozenset({"ContextManager", "AbstractContextManager"})
 _ASYNC_CONTEXTS = frozenset({"AsyncContextManager", "AbstractAsyncContextManager"})
-_SELF_TYPES = frozenset({"Self"})
 _IGNORED_TYPES = frozenset({"None", "Any", "object", "NoReturn", "Never", "Literal", "LiteralString"})
 
 
@@ -90,7 +85,7 @@ def _parse_type(tokens: _TokenReader, depth: int) -> Iterator[Value]:
     if name[0] in "\"'":
         yield from values_of_annotation(name[1:-1]) if depth < _MAX_DEPTH else ()
         return
-    arguments = [list(each) for each in _parse_arguments(tokens, depth)]
+    arguments = list(_parse_arguments(tokens, depth))
     if name != "[":
         yield from _type_values(name.rpartition(".")[2], name, arguments)
 
@@ -101,7 +96,7 @@ def _parse_arguments(tokens: _TokenReader, depth: int) -> Iterator[Values]:
     tokens.take()
     while tokens.remaining and not tokens.next_is("]"):
         if tokens.next_is("["):  # the parameters of a Callable
-            yield [part for each in _parse_arguments(tokens, depth + 1) for part in each]
+            yield [part for argument in _parse_arguments(tokens, depth + 1) for part in argument]
         elif tokens.next_is("..."):
             tokens.take()
             yield [("...", "")]
@@ -115,14 +110,14 @@ def _parse_arguments(tokens: _TokenReader, depth: int) -> Iterator[Values]:
 def _type_values(last: str, name: str, arguments: list[Values]) -> Iterator[Value]:
     if last in _IGNORED_TYPES:
         return
-    if last in _SELF_TYPES:
+    if last == "Self":
         yield "", "@self"
     elif not arguments:
         yield "", f"{name}()"
     elif last in _WRAPPERS:
         kept = arguments[:1] if last == "Annotated" else arguments
         yield from (value for argument in kept for value in argument)
-    elif last in _LAST_ARGUMENT_TYPES:
+    elif last == "Coroutine":
         yield from arguments[-1]
     else:
         yield from _container_values(last, name, arguments)
@@ -131,15 +126,12 @@ def _type_values(last: str, name: str, arguments: list[Values]) -> Iterator[Valu
 def _container_values(last: str, name: str, arguments: list[Values]) -> Iterator[Value]:
     if last in _TUPLES:
         endless = arguments[1:2] == [[("...", "")]]
-        for place, argument in enumerate(arguments[:1] if endless else arguments):
-            yield from add_prefix("[]" if endless else f"[{place}]", argument)
+        for position, argument in enumerate(arguments[:1] if endless else arguments):
+            yield from add_prefix("[]" if endless else f"[{position}]", argument)
         yield "", f"{name}()"
-    elif last in _COLLECTIONS:
+    elif last in _COLLECTIONS or last in _MAPPINGS:
         yield "", f"{name}()"
-        yield from add_prefix("[]", arguments[0])
-    elif last in _MAPPINGS:
-        yield "", f"{name}()"
-        yield from add_prefix("[]", arguments[-1])
+        yield from add_prefix("[]", arguments[0 if last in _COLLECTIONS else -1])
     elif last in _TYPE_OBJECTS:
         yield from ((suffix, value.removesuffix("()")) for suffix, value in arguments[0])
     elif last in _CONTEXTS:
@@ -165,77 +157,74 @@ _PASS_THROUGH_CALLS = split_words(
     """
 )
 _ELEMENT_CALLS = frozenset({"next", "anext", "max", "min", "random.choice"})
-_SECOND_ARGUMENT_CALLS = frozenset({"filter"})
 _CAST_CALLS = frozenset({"cast", "typing.cast", "t.cast"})
 _FIELD_CALLS = frozenset({"field", "dataclasses.field", "Field", "attr.ib", "attrs.field", "attrib"})
 
 
 def _list_arguments(node: Node) -> list[Node]:
     """Positional arguments of a call; of `f(x for x in y)`, the generator."""
-    given = part_of(node, "arguments")
-    if given is None:
+    arguments = part_of(node, "arguments")
+    if arguments is None:
         return []
-    if given.type != "argument_list":
-        return [given]
-    return [child for child in given.named_children if child.type not in ("keyword_argument", "comment")]
+    if arguments.type != "argument_list":
+        return [arguments]
+    return [child for child in arguments.named_children if child.type not in ("keyword_argument", "comment")]
 
 
 def _find_keyword_argument(writer: PathWriter, node: Node, name: str) -> Node | None:
-    for each in children_of(part_of(node, "arguments")):
-        if each.type == "keyword_argument" and writer.text(part_of(each, "name")) == name:
-            return part_of(each, "value")
+    for argument in children_of(part_of(node, "arguments")):
+        if argument.type == "keyword_argument" and writer.text(part_of(argument, "name")) == name:
+            return part_of(argument, "value")
     return None
 
 
-def rewrite_call(writer: PathWriter, node: Node) -> str | None:
+def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`getattr(x, "y")` as `x.y`, `cast(T, x)` as `T()`, `next(x)` as `x[]`; None for other calls."""
-    name, given = writer.short_text(part_of(node, "function"), 40), _list_arguments(node)
-    if name in _PASS_THROUGH_CALLS and given:
-        return writer.path(given[0])
-    if name in _ELEMENT_CALLS and given:
-        path = writer.path(given[0])
+    name, arguments = writer.short_text(part_of(node, "function"), 40), _list_arguments(node)
+    if name in _PASS_THROUGH_CALLS and arguments:
+        return writer.path(arguments[0])
+    if name in _ELEMENT_CALLS and arguments:
+        path = writer.path(arguments[0])
         return path and f"{path}[]"
-    if name == "getattr" and len(given) >= 2:
-        path, attribute = writer.path(given[0]), writer.text(given[1])[1:-1]
+    if name == "getattr" and len(arguments) >= 2:
+        path, attribute = writer.path(arguments[0]), writer.text(arguments[1])[1:-1]
         return f"{path}.{attribute}" if path and attribute.isidentifier() else None
-    if name in _CAST_CALLS and given:
-        return own_value(values_of_annotation(writer.text(given[0])))
+    if name in _CAST_CALLS and arguments:
+        return own_value(values_of_annotation(writer.text(arguments[0])))
     return None
 
 
 def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
     called = part_of(node, "function")
-    name, given = writer.short_text(called, 61), _list_arguments(node)
-    if name in _PASS_THROUGH_CALLS and given:
-        yield from writer.values(given[0])
-    elif name in _ELEMENT_CALLS and given:
-        yield from iterated_values(writer.values(given[0]))
-    elif name in _SECOND_ARGUMENT_CALLS and len(given) > 1:
-        yield from writer.values(given[1])
-    elif name in _CAST_CALLS and given:
-        yield from values_of_annotation(writer.text(given[0]))
-    elif name == "enumerate" and given:
-        yield from add_prefix("[][1]", iterated_values(writer.values(given[0])))
+    name, arguments = writer.short_text(called, 61), _list_arguments(node)
+    if name in _PASS_THROUGH_CALLS and arguments:
+        yield from writer.values(arguments[0])
+    elif name in _ELEMENT_CALLS and arguments:
+        yield from iterated_values(writer.values(arguments[0]))
+    elif name == "filter" and len(arguments) > 1:
+        yield from writer.values(arguments[1])
+    elif name in _CAST_CALLS and arguments:
+        yield from values_of_annotation(writer.text(arguments[0]))
+    elif name == "enumerate" and arguments:
+        yield from add_prefix("[][1]", iterated_values(writer.values(arguments[0])))
     elif name == "zip":
-        for place, each in enumerate(given):
-            yield from add_prefix(f"[][{place}]", iterated_values(writer.values(each)))
-    elif name == "map" and given:
-        yield from (("[]" + suffix, f"{value}()") for suffix, value in writer.values(given[0]) if not suffix)
-    elif name.endswith("defaultdict") and given:
-        yield from (("[]", f"{value}()") for suffix, value in writer.values(given[0]) if not suffix)
+        for position, argument in enumerate(arguments):
+            yield from add_prefix(f"[][{position}]", iterated_values(writer.values(argument)))
+    elif arguments and (name == "map" or name.endswith("defaultdict")):
+        yield from (("[]", f"{value}()") for suffix, value in writer.values(arguments[0]) if not suffix)
     elif name in _FIELD_CALLS:
         factories = (_find_keyword_argument(writer, node, name) for name in ("default_factory", "factory"))
-        factory = next((each for each in factories if each is not None), None)
+        factory = next((node for node in factories if node is not None), None)
         if factory is not None:
             yield from ((suffix, f"{value}()") for suffix, value in writer.values(factory) if not suffix)
         else:
             yield from writer.values(_find_keyword_argument(writer, node, "default"))
-    elif name.endswith(".items") and not given:
+    elif name.endswith(".items") and not arguments:
         of = writer.path(called)
         if of:
             yield from (("", f"{of}()"), ("[][1]", of.removesuffix(".items") + "[]"))
-    elif name.endswith((".enter_context", "closing", "nullcontext")) and given:
-        for suffix, value in writer.values(given[0]):
+    elif name.endswith((".enter_context", "closing", "nullcontext")) and arguments:
+        for suffix, value in writer.values(arguments[0]):
             if name.endswith(".enter_context"):
                 yield suffix, f"{value}.__enter__()"
             else:
@@ -285,5 +274,5 @@ EXPRESSIONS = ExpressionSyntax(
         "generator_expression": _comprehension_values, "dictionary_comprehension": _comprehension_values,
         "lambda": lambda writer, node: add_prefix("()", writer.values(part_of(node, "body"))),
     },
-    rewrite_call=rewrite_call,
+    rewrite_call=_rewrite_call,
 )  # fmt: skip

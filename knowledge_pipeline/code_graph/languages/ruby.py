@@ -1,4 +1,4 @@
-"""What Ruby's code says: files that are loaded, what classes take in, what variables are given.
+"""Ruby: what its files say, and how its names lead to definitions.
 
 An instance's variable `@rows` is written as its member "rows@".
 Source: https://docs.ruby-lang.org/en/master/syntax_rdoc.html
@@ -127,9 +127,9 @@ def _read_call(builder: FactsBuilder, node: Node) -> None:
 
 
 def _read_load(builder: FactsBuilder, node: Node, name: str) -> None:
-    given = _list_arguments(node)
-    if given and given[-1].type == "string":
-        path = builder.text(given[-1]).strip("\"'")
+    arguments = _list_arguments(node)
+    if arguments and arguments[-1].type == "string":
+        path = builder.text(arguments[-1]).strip("\"'")
         if path and not {"\t", "\n"} & set(path):
             path = f"./{path}" if name == "require_relative" else path
             builder.imports.append(Import(path, "", "", node.start_point.row + 1))
@@ -196,13 +196,9 @@ EXTRACTION = ExtractionRules(
         "parameters": _read_parameters, "assignment": _read_assignment, "return": _read_return,
         "alone": _read_bare_name,
     },
-    builtins=BUILTINS | frozenset(f"@around.{each}" for each in BUILTINS), sees_sibling_names=True,
+    builtins=BUILTINS | frozenset(f"@around.{name}" for name in BUILTINS), sees_sibling_names=True,
     symbol_kind=_symbol_kind,
 )  # fmt: skip
-
-
-# FOLD code_graph.languages.ruby.resolution
-# How Ruby's names lead to definitions: constants by nesting, in whichever file they are.
 
 
 class Ruby(Language):
@@ -232,15 +228,15 @@ class Ruby(Language):
         """The file beside another one, or on a path where libraries are looked for."""
         file = name if name.endswith(".rb") else f"{name}.rb"
         if name.startswith("."):
-            found = join_path(path.rpartition("/")[0], file)
-            return (found,) if found in layout.paths else ()
+            joined = join_path(path.rpartition("/")[0], file)
+            return (joined,) if joined in layout.paths else ()
         places = layout.get_or_build(_list_load_paths)
-        return tuple(f"{each}{file}" for each in places if f"{each}{file}" in layout.paths)[:1]
+        return tuple(f"{folder}{file}" for folder in places if f"{folder}{file}" in layout.paths)[:1]
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define a constant, or a method of one that others open, too."""
         return tuple(
-            sorted(each for each in layout.project.files_defining(name) if each.endswith((".rb", ".rake")))
+            sorted(file for file in layout.project.files_defining(name) if file.endswith((".rb", ".rake")))
         )
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
@@ -257,12 +253,8 @@ class Ruby(Language):
 
 def _list_load_paths(layout: Layout) -> tuple[str, ...]:
     """Where libraries lie: the source, and its folders `lib` and `app`'s."""
-    found = {""}
+    names = {""}
     for path in layout.paths:
         if path.endswith(".rb") and "lib/" in path:
-            found.add(f"{path.partition('lib/')[0]}lib/")
-    return tuple(sorted(found))
-
-
-# FOLD code_graph.languages.ruby
-# Ruby: what its files say, and how its names are resolved.
+            names.add(f"{path.partition('lib/')[0]}lib/")
+    return tuple(sorted(names))

@@ -1,4 +1,7 @@
-"""How Rust's names lead to definitions: crates, modules in files, members in any `impl`."""
+"""How Rust's names lead to definitions: crates by Cargo.toml, modules in files, members in any `impl`.
+
+Source: https://doc.rust-lang.org/reference/items/modules.html
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,6 @@ from knowledge_pipeline.code_graph.languages.base import Language, map_words, sp
 from knowledge_pipeline.code_graph.languages.rust_facts import BUILTINS
 from knowledge_pipeline.code_graph.project import Layout, iter_folders
 from knowledge_pipeline.text import is_object
-
-# FOLD code_graph.languages.rust.crates
-# Where Rust's modules lie: crates by their Cargo.toml, modules by folders and files.
-#
-# Source: https://doc.rust-lang.org/reference/items/modules.html
 
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
@@ -37,15 +35,15 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
         return {}
     package, library = _get_table(read, "package"), _get_table(read, "lib")
     name = library.get("name") or package.get("name")
-    found = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
+    crates = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
     root = library.get("path")
-    return found | ({"lib": root} if isinstance(root, str) else {})
+    return crates | ({"lib": root} if isinstance(root, str) else {})
 
 
-def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+def _find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
     """The file that a module's path means in a file."""
     first, *rest = name.split(".")
-    (folder, root), at = locate_module(path, layout)
+    (folder, root), at = _locate_module(path, layout)
     if first == "crate":
         return _find_module_file(folder, root, rest, layout)
     if first in ("self", "super"):
@@ -54,33 +52,33 @@ def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
                 at = at[:-1]
         rest = [part for part in rest if part != "super"]
         return _find_module_file(folder, root, [*at, *rest], layout)
-    if found := _find_module_file(folder, root, [*at, first, *rest], layout):
-        return found
+    if file := _find_module_file(folder, root, [*at, first, *rest], layout):
+        return file
     other = layout.get_or_build(_index_crates).get(first)
     return _find_module_file(*other, rest, layout) if other else ()
 
 
-def module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
+def _module_path_of(path: str, layout: Layout) -> tuple[str, list[str]]:
     """The name of a file's crate, and the path of its module."""
-    (_, root), at = locate_module(path, layout)
-    manifest = f"{find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
-    known = manifest in layout.paths
-    name = layout.facts(manifest).settings.get("crate", "crate") if known else "crate"
+    (_, root), at = _locate_module(path, layout)
+    manifest = f"{_find_crate_folder(path, layout)}/Cargo.toml".lstrip("/")
+    exists = manifest in layout.paths
+    name = layout.facts(manifest).settings.get("crate", "crate") if exists else "crate"
     stem = root.rpartition("/")[2].removesuffix(".rs")
     return name if stem in ("lib", "main", "mod", "") else f"{name}::{stem}", at
 
 
-def locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
+def _locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
     """The crate of a file, and the path of the module that it is."""
-    package = find_crate_folder(path, layout)
+    package = _find_crate_folder(path, layout)
     inner = path[len(package) :].lstrip("/")
     for own in _CRATE_PER_FILE_FOLDERS:
         if inner.startswith(f"{own}/"):
             return _locate_in_own_crate(f"{package}/{own}".lstrip("/"), inner[len(own) + 1 :])
     folder = f"{package}/src".lstrip("/") if inner.startswith("src/") else package
     inside = inner.removeprefix("src/")
-    roots = [f"{folder}/{each}".lstrip("/") for each in _ROOT_FILES]
-    root = path if path in roots else next((each for each in roots if each in layout.paths), "")
+    roots = [f"{folder}/{name}".lstrip("/") for name in _ROOT_FILES]
+    root = path if path in roots else next((file for file in roots if file in layout.paths), "")
     return (folder, root), [] if path == root else _module_segments(inside)
 
 
@@ -100,42 +98,41 @@ def _find_module_file(folder: str, root: str, segments: list[str], layout: Layou
     if not segments:
         return (root,) if root else ()
     stem = f"{folder}/{'/'.join(segments)}".lstrip("/")
-    return tuple(each for each in (f"{stem}.rs", f"{stem}/mod.rs") if each in layout.paths)[:1]
+    return tuple(file for file in (f"{stem}.rs", f"{stem}/mod.rs") if file in layout.paths)[:1]
 
 
-def find_crate_folder(path: str, layout: Layout) -> str:
-    """The folder of the package that a file is of."""
+def _find_crate_folder(path: str, layout: Layout) -> str:
     folders = layout.get_or_build(_list_package_folders)
     return next((folder for folder in iter_folders(path.rpartition("/")[0]) if folder in folders), "")
 
 
 def _list_package_folders(layout: Layout) -> frozenset[str]:
-    found = {
+    names = {
         path.rpartition("/")[0]
         for path in layout.paths
         if is_manifest(path) and layout.facts(path).settings.get("crate")
     }
-    if found:
-        return frozenset(found)
+    if names:
+        return frozenset(names)
     roots = (path for path in layout.paths if path.endswith(("src/lib.rs", "src/main.rs")))
     return frozenset(root.rpartition("src/")[0].rstrip("/") for root in roots)
 
 
 def _index_crates(layout: Layout) -> Mapping[str, CrateRoot]:
-    found: dict[str, CrateRoot] = {}
+    roots: dict[str, CrateRoot] = {}
     for path in sorted(layout.paths):
         if not is_manifest(path):
             continue
         settings, folder = layout.facts(path).settings, path.rpartition("/")[0]
         root = f"{folder}/{settings.get('lib', 'src/lib.rs')}".lstrip("/")
         if "crate" in settings and root in layout.paths:
-            found.setdefault(settings["crate"], (root.rpartition("/")[0], root))
-    return found
+            roots.setdefault(settings["crate"], (root.rpartition("/")[0], root))
+    return roots
 
 
 def _get_table(manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    found = manifest.get(name)
-    return found if is_object(found) else {}
+    section = manifest.get(name)
+    return section if is_object(section) else {}
 
 
 _CONTAINER_METHODS: Mapping[str, str] = map_words(
@@ -181,7 +178,7 @@ class Rust(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file of `crate.a.b`, `self.b`, `super.b`, another crate's, or one below the file."""
-        return find_module_files(name, path, layout)
+        return _find_module_files(name, path, layout)
 
     def submodule_name(self, name: str) -> str:
         """A module in a file of its own."""
@@ -189,16 +186,12 @@ class Rust(Language):
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the crate that define a member; a macro is seen in all files, without import."""
-        if not path.startswith("crate of "):
-            is_macro = name[:1].islower() and name not in BUILTINS
-            found = layout.project.files_defining(name) if is_macro else ()
-            home = find_crate_folder(path, layout)
-        else:
-            found = layout.project.files_defining(name)
-            home = find_crate_folder(path.removeprefix("crate of "), layout)
-        return tuple(
-            sorted(each for each in found if each.endswith(".rs") and find_crate_folder(each, layout) == home)
-        )
+        is_macro = name[:1].islower() and name not in BUILTINS
+        if not (is_macro or path.startswith("crate of ")):
+            return ()
+        home = _find_crate_folder(path.removeprefix("crate of "), layout)
+        files = (file for file in layout.project.files_defining(name) if file.endswith(".rs"))
+        return tuple(sorted(file for file in files if _find_crate_folder(file, layout) == home))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`std::fmt::Display`; nothing for what the crate itself should have."""
@@ -222,9 +215,5 @@ class Rust(Language):
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`shop::store::Store::get`."""
-        crate, module = module_path_of(path, layout)
+        crate, module = _module_path_of(path, layout)
         return "::".join(part for part in (crate, *module, *name.split(".")) if part) or path
-
-
-# FOLD code_graph.languages.rust
-# Rust: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What Rust's declarations say: modules, imports, types of fields, parameters, variables and results.
+"""What Rust's declarations and patterns say: modules, imports, types of fields, parameters and results.
 
 Source: https://doc.rust-lang.org/reference/
 """
@@ -34,27 +34,24 @@ from knowledge_pipeline.code_graph.languages.visibility import lacks_pub
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-# FOLD code_graph.languages.rust.values
-# What Rust's types promise and its expressions hold.
-
 _TRANSPARENT_TYPES = split_words(
     "Box Rc Arc Cow Pin Ref RefMut MutexGuard RwLockReadGuard RwLockWriteGuard NonNull"
 )
 _MAX_PATH = 160
 
 
-def special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
+def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """`Box<T>` is its `T`, `Result<T, E>` holds `T`, a tuple has places."""
     if node.type == "tuple_type":
         return tuple_values(writer.values_of_type(child, depth + 1) for child in node.named_children)
     if node.type != "generic_type":
         return None
     name = (writer.path(part_of(node, "type")) or "").rpartition(".")[2]
-    given = [each for each in children_of(part_of(node, "type_arguments")) if each.type != "lifetime"]
-    if name in _TRANSPARENT_TYPES and given:
-        return writer.values_of_type(given[-1], depth + 1)
-    if name.endswith("Result") and given:
-        return [("", f"{name}()"), *add_prefix("[]", writer.values_of_type(given[0], depth + 1))]
+    arguments = [child for child in children_of(part_of(node, "type_arguments")) if child.type != "lifetime"]
+    if name in _TRANSPARENT_TYPES and arguments:
+        return writer.values_of_type(arguments[-1], depth + 1)
+    if name.endswith("Result") and arguments:
+        return [("", f"{name}()"), *add_prefix("[]", writer.values_of_type(arguments[0], depth + 1))]
     return None
 
 
@@ -64,20 +61,20 @@ TYPES = TypeSyntax(
         "reference_type": "type", "pointer_type": "type", "dynamic_type": "trait", "abstract_type": "trait",
         "bounded_type": 0,
     },
-    functions={"function_type": "return_type"}, read_special=special_type_values,
+    functions={"function_type": "return_type"}, read_special=_special_type_values,
 )  # fmt: skip
 
 
-def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: str) -> str:
+def _absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: str) -> str:
     """A path with `self` and `super` as the file sees them, whatever modules are written within it."""
     if parts[0] not in ("self", "super"):
         return ".".join(parts)
     around: list[str] = []
-    each = node.parent
-    while each is not None:
-        if each.type == "mod_item" and (name := part_of(each, "name")) is not None:
+    parent = node.parent
+    while parent is not None:
+        if parent.type == "mod_item" and (name := part_of(parent, "name")) is not None:
             around.insert(0, writer.text(name))
-        each = each.parent
+        parent = parent.parent
     rest = parts[1:] if parts[0] == "self" else parts
     while rest and rest[0] == "super" and around:
         around.pop()
@@ -88,7 +85,7 @@ def absolute_path(node: Node, parts: list[str], writer: PathWriter, file_head: s
 
 def _scoped_path(writer: PathWriter, node: Node) -> str | None:
     parts = split_scoped_name(writer.short_text(node, _MAX_PATH + 1))
-    return absolute_path(node, parts, writer, "@file") if parts else None
+    return _absolute_path(node, parts, writer, "@file") if parts else None
 
 
 def _closure_values(writer: PathWriter, node: Node) -> Iterator[Value]:
@@ -127,15 +124,12 @@ EXPRESSIONS = ExpressionSyntax(
 )  # fmt: skip
 
 
-# FOLD code_graph.languages.rust.patterns
-# Rust's patterns: which names they give to which parts of a value.
-
 _WRAPPER_VARIANTS = split_words("Some Ok Option.Some Result.Ok")
 _TRANSPARENT_NODES = split_words("ref_pattern mut_pattern reference_pattern match_pattern")
 _MAX_DEPTH = 8
 
 
-def bind_pattern(
+def _bind_pattern(
     builder: FactsBuilder, node: Node | None, values: Values, *, declared: bool = False, depth: int = 0
 ) -> None:
     """Give the names of a pattern what the value's parts are."""
@@ -154,23 +148,23 @@ def bind_pattern(
             builder.bind_observed(scope, name, [value for value in values if first_segment(value[1]) != name])
     elif kind in _TRANSPARENT_NODES:
         inner = [child for child in node.named_children if child.type != "mutable_specifier"]
-        bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
+        _bind_pattern(builder, inner[0] if inner else None, values, declared=declared, depth=depth + 1)
     elif kind == "tuple_pattern":
-        for place, each in enumerate(node.named_children):
-            found = values_at(values, f"[{place}]")
-            bind_pattern(builder, each, found, declared=declared, depth=depth + 1)
+        for position, part in enumerate(node.named_children):
+            part_values = values_at(values, f"[{position}]")
+            _bind_pattern(builder, part, part_values, declared=declared, depth=depth + 1)
     elif kind == "tuple_struct_pattern":
         of = builder.writer.path(part_of(node, "type"))
         inner = element_values(values) if of in _WRAPPER_VARIANTS else []
-        for each in node.named_children[1:]:
-            bind_pattern(builder, each, inner, declared=declared, depth=depth + 1)
+        for part in node.named_children[1:]:
+            _bind_pattern(builder, part, inner, declared=declared, depth=depth + 1)
     elif kind == "struct_pattern":
         _bind_fields(builder, node, depth)
     elif kind == "or_pattern":
-        for each in node.named_children:
-            bind_pattern(builder, each, values, declared=declared, depth=depth + 1)
+        for part in node.named_children:
+            _bind_pattern(builder, part, values, declared=declared, depth=depth + 1)
     elif kind == "captured_pattern":
-        bind_pattern(builder, part_of(node, 0), values, declared=declared, depth=depth + 1)
+        _bind_pattern(builder, part_of(node, 0), values, declared=declared, depth=depth + 1)
 
 
 def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
@@ -181,14 +175,10 @@ def _bind_fields(builder: FactsBuilder, node: Node, depth: int) -> None:
         if name is None:
             continue
         values = [("", f"{of}().{builder.text(name)}")] if of else []
-        bind_pattern(builder, part_of(child, "pattern") or name, values, depth=depth + 1)
+        _bind_pattern(builder, part_of(child, "pattern") or name, values, depth=depth + 1)
 
 
-# FOLD code_graph.languages.rust.imports
-# What Rust's `use`, `extern crate` and `mod` bring.
-
-
-def read_import(builder: FactsBuilder, node: Node) -> None:
+def _read_import(builder: FactsBuilder, node: Node) -> None:
     """What a `use` takes, each of a group by itself; another crate."""
     exported = any(children_of_type(node, "visibility_modifier"))
     scope, line = builder.scope(node), node.start_point.row + 1
@@ -200,7 +190,7 @@ def read_import(builder: FactsBuilder, node: Node) -> None:
     for parts, local in _iter_use_paths(builder, part_of(node, "argument"), [], 0):
         if parts[0][:1].isupper():
             parts = ["self", *parts]
-        path = absolute_path(node, parts, builder.writer, "self")
+        path = _absolute_path(node, parts, builder.writer, "self")
         module, _, name = path.rpartition(".")
         if not module:
             module, name = name, ""
@@ -216,11 +206,11 @@ def _iter_use_paths(
     path = part_of(node, "path")
     if node.type == "scoped_use_list":
         parts = split_scoped_name(builder.text(path))
-        for each in children_of_type(part_of(node, "list"), *_USE_NODES):
-            yield from _iter_use_paths(builder, each, [*prefix, *parts], depth + 1)
+        for child in children_of_type(part_of(node, "list"), *_USE_NODES):
+            yield from _iter_use_paths(builder, child, [*prefix, *parts], depth + 1)
     elif node.type == "use_list":
-        for each in children_of_type(node, *_USE_NODES):
-            yield from _iter_use_paths(builder, each, prefix, depth + 1)
+        for child in children_of_type(node, *_USE_NODES):
+            yield from _iter_use_paths(builder, child, prefix, depth + 1)
     elif node.type == "use_wildcard":
         parts = split_scoped_name(builder.text(part_of(node, 0)))
         if prefix or parts:
@@ -240,12 +230,12 @@ _USE_NODES = (
 )  # fmt: skip
 
 
-def read_module(builder: FactsBuilder, node: Node) -> None:
+def _read_module(builder: FactsBuilder, node: Node) -> None:
     """`mod a;` is another file."""
     name = part_of(node, "name")
     if name is None or part_of(node, "body") is not None:
         return
-    path = absolute_path(node, ["self", builder.text(name)], builder.writer, "self")
+    path = _absolute_path(node, ["self", builder.text(name)], builder.writer, "self")
     exported = any(children_of_type(node, "visibility_modifier"))
     scope, line = builder.scope(node).rpartition(".")[0], node.start_point.row + 1
     builder.imports.append(Import(path, "", builder.text(name), line, scope, exported))
@@ -271,7 +261,7 @@ _CALLBACK_METHODS = split_words(
 )
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """Names of the definitions around; an `impl` goes by the last name of its type."""
     return ".".join(_simple_name(one) for one in definition.scope)
 
@@ -279,8 +269,8 @@ def qualify(definition: OutlineDefinition) -> str:
 def _simple_name(definition: OutlineDefinition) -> str:
     if definition.kind != "impl":
         return definition.name
-    found = _WORD.findall(definition.name)
-    return found[-1] if found else "impl"
+    words = _WORD.findall(definition.name)
+    return words[-1] if words else "impl"
 
 
 def _read_impl(builder: FactsBuilder, node: Node) -> None:
@@ -293,8 +283,8 @@ def _read_impl(builder: FactsBuilder, node: Node) -> None:
             builder.bind(inner, "Self", path)
             builder.bind(inner, "self", f"{path}()", declared=True)
     if trait is not None:
-        known = path == scope.rpartition(".")[2] and scope in builder.type_names
-        use, of = ("implements", scope) if known else ("references", "")
+        is_type = path == scope.rpartition(".")[2] and scope in builder.type_names
+        use, of = ("implements", scope) if is_type else ("references", "")
         builder.add_use(use, builder.writer.path(trait), trait, of)
         builder.skip_reference(trait)
 
@@ -305,13 +295,13 @@ def _iter_functions(node: Node) -> Iterator[Node]:
 
 def _read_trait(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
-    for each in _iter_functions(node):
-        builder.bind(builder.scope(each), "Self", "@class")
-        builder.bind(builder.scope(each), "self", "@self")
-    for each in children_of(part_of(node, "bounds")):
-        if each.type != "lifetime":
-            builder.add_use("extends", builder.writer.path(each), each, scope)
-            builder.skip_reference(each)
+    for function in _iter_functions(node):
+        builder.bind(builder.scope(function), "Self", "@class")
+        builder.bind(builder.scope(function), "self", "@self")
+    for bound in children_of(part_of(node, "bounds")):
+        if bound.type != "lifetime":
+            builder.add_use("extends", builder.writer.path(bound), bound, scope)
+            builder.skip_reference(bound)
 
 
 def _read_bound(builder: FactsBuilder, node: Node) -> None:
@@ -319,7 +309,7 @@ def _read_bound(builder: FactsBuilder, node: Node) -> None:
     name = part_of(node, "name") or part_of(node, "left")
     if name is None or name.type != "type_identifier":
         return
-    paths = [builder.writer.path(each) for each in children_of(part_of(node, "bounds"))]
+    paths = [builder.writer.path(bound) for bound in children_of(part_of(node, "bounds"))]
     for path in [path for path in paths if path and path != builder.text(name)] or [""]:
         builder.bind(builder.scope(node), builder.text(name), path)
 
@@ -356,7 +346,7 @@ def _read_parameter(builder: FactsBuilder, node: Node) -> None:
     values = builder.values_of_type(part_of(node, "type"))
     around = node.parent.parent if node.parent is not None else None
     if around is not None and around.type != "function_type":
-        bind_pattern(builder, part_of(node, "pattern"), values, declared=True)
+        _bind_pattern(builder, part_of(node, "pattern"), values, declared=True)
 
 
 def _read_closure(builder: FactsBuilder, node: Node) -> None:
@@ -365,28 +355,26 @@ def _read_closure(builder: FactsBuilder, node: Node) -> None:
     if called is not None and called.type == "field_expression":
         owner, method = part_of(called, "value"), part_of(called, "field")
         handed = builder.writer.handed_values(owner, method, _CALLBACK_METHODS)
-    for each in children_of(part_of(node, "parameters")):
-        if each.type != "parameter":
-            bind_pattern(builder, each, handed)
+    for parameter in children_of(part_of(node, "parameters")):
+        if parameter.type != "parameter":
+            _bind_pattern(builder, parameter, handed)
 
 
 def _read_let(builder: FactsBuilder, node: Node) -> None:
-    kind, pattern = part_of(node, "type"), part_of(node, "pattern")
-    given = (
-        builder.values_of_type(kind) if kind is not None else builder.writer.values(part_of(node, "value"))
-    )
-    bind_pattern(builder, pattern, given, declared=kind is not None)
+    kind, value = part_of(node, "type"), part_of(node, "value")
+    values = builder.values_of_type(kind) if kind is not None else builder.writer.values(value)
+    _bind_pattern(builder, part_of(node, "pattern"), values, declared=kind is not None)
 
 
 def _read_loop(builder: FactsBuilder, node: Node) -> None:
-    held = element_values(builder.writer.values(part_of(node, "value")))
-    bind_pattern(builder, part_of(node, "pattern"), held)
+    elements = element_values(builder.writer.values(part_of(node, "value")))
+    _bind_pattern(builder, part_of(node, "pattern"), elements)
 
 
 def _read_match(builder: FactsBuilder, node: Node) -> None:
     values = builder.writer.values(part_of(node, "value"))
     for arm in children_of_type(part_of(node, "body"), "match_arm"):
-        bind_pattern(builder, part_of(arm, "pattern"), values)
+        _bind_pattern(builder, part_of(arm, "pattern"), values)
 
 
 def _read_struct_literal(builder: FactsBuilder, node: Node) -> None:
@@ -394,10 +382,10 @@ def _read_struct_literal(builder: FactsBuilder, node: Node) -> None:
     path = builder.writer.path(part_of(node, "name"))
     if not path:
         return
-    for each in children_of_type(part_of(node, "body"), "field_initializer"):
-        field = part_of(each, "field")
+    for initializer in children_of_type(part_of(node, "body"), "field_initializer"):
+        field = part_of(initializer, "field")
         if field is not None:
-            builder.add_use("references", f"{path}().{builder.text(field)}", each)
+            builder.add_use("references", f"{path}().{builder.text(field)}", initializer)
 
 
 def _read_macro(builder: FactsBuilder, node: Node) -> None:
@@ -427,20 +415,21 @@ def _read_macro_tokens(builder: FactsBuilder, node: Node) -> None:
 
 def _add_crate_imports(builder: FactsBuilder, captures: Captures) -> None:
     """`serde_json::from_str()` takes from a crate that no `use` names."""
-    if any(each.name == "*" for each in builder.imports):
+    if any(imported.name == "*" for imported in builder.imports):
         return
-    known = {each.local for each in builder.imports} | set(map(builder.name, builder.outline.definitions))
+    names = set(map(builder.name, builder.outline.definitions))
+    names.update(imported.local for imported in builder.imports)
     for node in captures.get("crate", ()):
         name = builder.text(node)
-        if name not in known and name[:1].islower():
-            known.add(name)
+        if name not in names and name[:1].islower():
+            names.add(name)
             builder.imports.append(Import(name, "", name, node.start_point.row + 1))
 
 
 EXTRACTION = ExtractionRules(
     is_private=lacks_pub, expressions=EXPRESSIONS,
     handlers={
-        "import": read_import, "module": read_module, "impl": _read_impl, "trait": _read_trait,
+        "import": _read_import, "module": _read_module, "impl": _read_impl, "trait": _read_trait,
         "function": lambda builder, node: builder.bind_result(
             builder.scope(node), part_of(node, "return_type")
         ),
@@ -450,6 +439,6 @@ EXTRACTION = ExtractionRules(
         "closure": _read_closure, "let": _read_let, "loop": _read_loop, "match": _read_match,
         "literal": _read_struct_literal, "macro": _read_macro, "tokens": _read_macro_tokens,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify, type_part_kinds=frozenset({"impl"}),
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify, type_part_kinds=frozenset({"impl"}),
     finish=_add_crate_imports,
 )  # fmt: skip

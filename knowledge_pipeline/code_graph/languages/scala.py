@@ -1,4 +1,4 @@
-"""What Scala's declarations say: packages, imports, types of values, parameters and results.
+"""Scala: what its files say, and how its names lead to definitions.
 
 Source: https://www.scala-lang.org/files/archive/spec/2.13/ and https://docs.scala-lang.org/scala3/reference/
 """
@@ -23,9 +23,6 @@ from knowledge_pipeline.code_graph.languages.java import COLLECTION_METHODS, COM
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
-
-# FOLD code_graph.languages.scala.values
-# What Scala's types promise and its expressions hold.
 
 TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
@@ -75,11 +72,11 @@ def _wildcard_path(writer: PathWriter, node: Node) -> str | None:
     around, inner = node.parent, node
     while around is not None and around.type != "arguments":
         around, inner = around.parent, around
-    values = lambda_argument_values(writer, inner)
+    values = _lambda_argument_values(writer, inner)
     return values[0][1] if values else None
 
 
-def lambda_argument_values(writer: PathWriter, argument: Node) -> Values:
+def _lambda_argument_values(writer: PathWriter, argument: Node) -> Values:
     """What a function that is an argument is given by the one that it is handed to."""
     call = argument.parent
     while call is not None and call.type in ("arguments", "block", "case_block", "case_clause"):
@@ -136,7 +133,7 @@ _BODIES = frozenset({"template_body", "enum_body", "with_template_body"})
 _MAX_IMPORT_CHARS = 4_000
 
 
-def qualify(definition: OutlineDefinition) -> str:
+def _qualify(definition: OutlineDefinition) -> str:
     """What an extension holds belongs to what it is in."""
     if definition.kind == "extension":
         return ""
@@ -176,11 +173,11 @@ def _read_bases(builder: FactsBuilder, node: Node) -> None:
         return
     scope = builder.scope(node)
     is_trait = around is not None and around.type == "trait_definition"
-    kinds = [each for each in node.children_by_field_name("type") if each.is_named]
-    for place, each in enumerate(kinds):
-        path = builder.writer.path(each)
-        builder.add_use("extends" if is_trait or place == 0 else "implements", path, each, scope)
-        builder.skip_reference(each)
+    kinds = [child for child in node.children_by_field_name("type") if child.is_named]
+    for position, kind in enumerate(kinds):
+        path = builder.writer.path(kind)
+        builder.add_use("extends" if is_trait or position == 0 else "implements", path, kind, scope)
+        builder.skip_reference(kind)
     if kinds and any(children_of_type(node, "arguments")):
         builder.add_use("calls", builder.writer.path(kinds[0]), kinds[0], scope)
 
@@ -238,9 +235,9 @@ def _read_value(builder: FactsBuilder, node: Node) -> None:
         return
     if pattern.type != "identifier":
         path = builder.writer.path(value)
-        for place, each in enumerate(children_of_type(pattern, "identifier"), start=1):
-            held = [("", f"{path}._{place}")] if path else []
-            builder.bind_observed(scope, builder.text(each), held, local=local)
+        for position, variable in enumerate(children_of_type(pattern, "identifier"), start=1):
+            values = [("", f"{path}._{position}")] if path else []
+            builder.bind_observed(scope, builder.text(variable), values, local=local)
         return
     name = builder.text(pattern)
     if not local:
@@ -254,35 +251,37 @@ def _read_value(builder: FactsBuilder, node: Node) -> None:
 def _read_class_parameters(builder: FactsBuilder, node: Node) -> None:
     """Parameters of a class are its values; those of case classes are seen by all."""
     scope, is_case = builder.scope(node), has_child(node.parent, "case")
-    for place, each in enumerate(children_of_type(node, "class_parameter"), 1):
-        text, values = builder.text(part_of(each, "name")), builder.values_of_type(part_of(each, "type"))
+    for position, parameter in enumerate(children_of_type(node, "class_parameter"), 1):
+        text = builder.text(part_of(parameter, "name"))
+        values = builder.values_of_type(part_of(parameter, "type"))
         if not text:
             continue
         builder.bind_declared(scope, text, values, local=False)
-        if is_case or has_child(each, "val", "var"):
-            builder.add_definition(f"{scope}.{text}", "variable", each)
-            builder.bind_all(scope, f"_{place}", values if is_case else (), declared=True)
+        if is_case or has_child(parameter, "val", "var"):
+            builder.add_definition(f"{scope}.{text}", "variable", parameter)
+            builder.bind_all(scope, f"_{position}", values if is_case else (), declared=True)
 
 
 def _read_parameters(builder: FactsBuilder, node: Node) -> None:
     if node.parent is not None and node.parent.type == "extension_definition":
         return
-    for each in children_of_type(node, "parameter"):
-        name, values = part_of(each, "name"), builder.values_of_type(part_of(each, "type"))
+    for parameter in children_of_type(node, "parameter"):
+        name, values = part_of(parameter, "name"), builder.values_of_type(part_of(parameter, "type"))
         builder.bind_declared(builder.scope(node), builder.text(name), values)
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
-    scope, given = builder.scope(node), part_of(node, "parameters")
-    if given is None:
+    scope, parameters = builder.scope(node), part_of(node, "parameters")
+    if parameters is None:
         return
-    named = [given] if given.type == "identifier" else list(children_of_type(given, "binding"))
-    for each in named:
-        name, kind = part_of(each, "name") or each, part_of(each, "type")
+    is_name = parameters.type == "identifier"
+    bindings = [parameters] if is_name else list(children_of_type(parameters, "binding"))
+    for parameter in bindings:
+        name, kind = part_of(parameter, "name") or parameter, part_of(parameter, "type")
         if kind is not None:
             builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind))
         else:
-            handed = lambda_argument_values(builder.writer, node) if len(named) == 1 else []
+            handed = _lambda_argument_values(builder.writer, node) if len(bindings) == 1 else []
             builder.bind_observed(scope, builder.text(name), handed)
 
 
@@ -290,8 +289,8 @@ def _read_enumerator(builder: FactsBuilder, node: Node) -> None:
     """`x <- xs` is one of xs, `y = f(x)` that value."""
     name, values = part_of(node, 0), builder.writer.values(part_of(node, 1))
     if name is not None and name.type == "identifier":
-        held = element_values(values) if has_child(node, "<-") else values
-        builder.bind_observed(builder.scope(node), builder.text(name), held)
+        elements = element_values(values) if has_child(node, "<-") else values
+        builder.bind_observed(builder.scope(node), builder.text(name), elements)
 
 
 def _read_pattern(builder: FactsBuilder, node: Node) -> None:
@@ -312,12 +311,8 @@ EXTRACTION = ExtractionRules(
         ),
         "enumerator": _read_enumerator, "pattern": _read_pattern,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify=qualify,
+    builtins=BUILTINS, sees_sibling_names=True, qualify=_qualify,
 )  # fmt: skip
-
-
-# FOLD code_graph.languages.scala.resolution
-# How Scala's names lead to definitions: packages within packages, companions, extensions.
 
 
 class Scala(PackageLanguage):
@@ -350,7 +345,3 @@ class Scala(PackageLanguage):
         "map flatMap foreach filter apply unapply foldLeft mkString exists toList head"
     )
     standard_prefixes = ("scala.", "java.", "javax.")
-
-
-# FOLD code_graph.languages.scala
-# Scala: what its files say, and how its names are resolved.

@@ -1,4 +1,8 @@
-"""How Swift's names lead to definitions: modules, members in any extension, protocols."""
+"""Swift's modules, types and expressions, and how its names lead to definitions.
+
+What a function's parameter is declared to be is bound to `@LABEL` in its scope, `@0` where it has no
+label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if that may follow the call.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,6 @@ from knowledge_pipeline.syntax.grammars import (
     part_of,
 )
 
-# FOLD code_graph.languages.swift.modules
-# Which of a source's files make a module of Swift: a folder in `Sources`, or what Package.swift says.
-#
-# Source: https://docs.swift.org/swiftpm/documentation/packagedescription/target/
-
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
 _PATH = re.compile(r"\bpath:\s*\"([^\"]*)\"")
@@ -37,16 +36,16 @@ def is_manifest(path: str) -> bool:
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:
     """The folders of targets that lie elsewhere than usual: {"target Alamofire": "Source"}."""
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     starts = list(_TARGET.finditer(text))
-    for each, end in zip(starts, [*(one.start() for one in starts[1:]), len(text)], strict=True):
-        written = _PATH.search(text, each.end(), end)
+    for target, end in zip(starts, [*(one.start() for one in starts[1:]), len(text)], strict=True):
+        written = _PATH.search(text, target.end(), end)
         if written is not None:
-            found[_TARGET_PREFIX + each[1]] = written[1].strip("/")
-    return found
+            folders[_TARGET_PREFIX + target[1]] = written[1].strip("/")
+    return folders
 
 
-def find_module_folder(path: str, layout: Layout) -> str:
+def _find_module_folder(path: str, layout: Layout) -> str:
     """The folder of the module that a file is of; "" for all files that are of none."""
     for folder, _ in layout.get_or_build(_list_targets):
         if path.startswith(f"{folder}/") or not folder:
@@ -58,13 +57,7 @@ def find_module_folder(path: str, layout: Layout) -> str:
     return "/".join(parts[: min(at + 2, len(parts) - 1)])
 
 
-def list_module_folders(name: str, layout: Layout) -> tuple[str, ...]:
-    """The folders of the modules of a name."""
-    return layout.get_or_build(_index_modules).get(name, ())
-
-
-def module_name_of(root: str, layout: Layout) -> str:
-    """The name of the module in a folder."""
+def _module_name_of(root: str, layout: Layout) -> str:
     return next(
         (name for folder, name in layout.get_or_build(_list_targets) if folder == root),
         root.rpartition("/")[2],
@@ -72,26 +65,23 @@ def module_name_of(root: str, layout: Layout) -> str:
 
 
 def _list_targets(layout: Layout) -> Values:
-    found: Values = []
-    for path in sorted(each for each in layout.paths if is_manifest(each)):
+    modules: Values = []
+    for path in sorted(manifest for manifest in layout.paths if is_manifest(manifest)):
         of = path.rpartition("/")[0]
         for key, folder in layout.facts(path).settings.items():
             if key.startswith(_TARGET_PREFIX):
                 root = f"{of}/{folder}".strip("/").removesuffix("/.")
-                found.append((root, key.removeprefix(_TARGET_PREFIX)))
-    return sorted(found, key=lambda each: (-len(each[0]), each))
+                modules.append((root, key.removeprefix(_TARGET_PREFIX)))
+    return sorted(modules, key=lambda item: (-len(item[0]), item))
 
 
 def _index_modules(layout: Layout) -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
+    modules: dict[str, set[str]] = {}
     for path in layout.paths:
-        if path.endswith(".swift") and (root := find_module_folder(path, layout)):
-            found.setdefault(module_name_of(root, layout), set()).add(root)
-    return {name: tuple(sorted(roots)) for name, roots in found.items()}
+        if path.endswith(".swift") and (root := _find_module_folder(path, layout)):
+            modules.setdefault(_module_name_of(root, layout), set()).add(root)
+    return {name: tuple(sorted(roots)) for name, roots in modules.items()}
 
-
-# FOLD code_graph.languages.swift.types
-# What Swift's types promise.
 
 _MAX_PARTS = 8
 
@@ -99,16 +89,16 @@ _MAX_PARTS = 8
 def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
     """`Self`, metatypes, tuples and compositions; None for all others."""
     if node.type == "user_type":
-        names = [writer.text(each) for each in children_of_type(node, "type_identifier")]
+        names = [writer.text(identifier) for identifier in children_of_type(node, "type_identifier")]
         if names == ["Self"]:
             return [("", "@class()")]
         if len(names) > 1 and names[-1] in ("Type", "Protocol"):
             return [("", ".".join(names[:-1]))]
-        if names == ["Optional"] and (held := first_of_type(node, "type_arguments")) is not None:
-            return writer.values_of_type(part_of(held, 0), depth + 1)
+        if names == ["Optional"] and (arguments := first_of_type(node, "type_arguments")) is not None:
+            return writer.values_of_type(part_of(arguments, 0), depth + 1)
         return None
     if node.type == "tuple_type":
-        items = [part_of(each, -1) for each in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
+        items = [part_of(item, -1) for item in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
         if len(items) == 1:
             return writer.values_of_type(items[0], depth + 1)
         return tuple_values(writer.values_of_type(item, depth + 1) for item in items)
@@ -141,12 +131,6 @@ def find_parameter_type(node: Node) -> Node | None:
     return names[-1] if len(names) > 1 else None
 
 
-# FOLD code_graph.languages.swift.context
-# What Swift's context says: what `.fast` is a member of, and what a closure is given.
-#
-# What a function's parameter is declared to be is bound to `@LABEL` in its scope, `@0` where it has no
-# label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if that may follow the call.
-
 _MAX_UP = 12
 _COMPARISONS = ("equality_expression", "comparison_expression")
 _CALLBACK_METHODS = split_words(
@@ -160,7 +144,7 @@ _FUNCTION_NODES = frozenset(
 )
 
 
-def expected_path(writer: PathWriter, node: Node) -> str | None:
+def _expected_path(writer: PathWriter, node: Node) -> str | None:
     """A path that is worth what is expected where a node stands."""
     inner = node
     for _ in range(_MAX_UP):
@@ -211,7 +195,7 @@ def _argument_label(writer: PathWriter, argument: Node) -> str:
     if label is not None:
         return writer.text(label)
     listed = enumerate(children_of(argument.parent)[:20])
-    return str(next((at for at, each in listed if each.id == argument.id), 0))
+    return str(next((at for at, child in listed if child.id == argument.id), 0))
 
 
 def _argument_path(writer: PathWriter, argument: Node) -> str | None:
@@ -224,7 +208,6 @@ def _property_path(writer: PathWriter, node: Node) -> str | None:
 
 
 def _result_path(writer: PathWriter, node: Node) -> str | None:
-    """The result of the function around."""
     around: Node | None = node
     while around is not None and around.type not in _FUNCTION_NODES:
         around = around.parent
@@ -248,9 +231,6 @@ _TRANSPARENT_NODES = _FIRST_CHILD_NODES | {
     "await_expression", "statements",
 }  # fmt: skip
 
-
-# FOLD code_graph.languages.swift.values
-# What Swift's types promise and its expressions hold.
 
 BUILTINS = split_words(
     """
@@ -283,8 +263,9 @@ def _identifier_path(writer: PathWriter, node: Node) -> str | None:
     if not text.startswith("$"):
         return text.strip("`")
     closure = ancestor_of_type(node, "lambda_literal")
-    known = closure is not None and text[1:].isdigit()
-    return closure_argument_path(writer, closure, int(text[1:])) if closure is not None and known else None
+    if closure is None or not text[1:].isdigit():
+        return None
+    return closure_argument_path(writer, closure, int(text[1:]))
 
 
 def _navigation_path(writer: PathWriter, node: Node) -> str | None:
@@ -306,7 +287,7 @@ def _implicit_member_path(writer: PathWriter, node: Node) -> str | None:
     target = part_of(node, "target")
     if writer.text(node)[:1] != ".":
         return writer.path(target)
-    of, name = (expected_path(writer, node) or "").removesuffix("()"), writer.text(target)
+    of, name = (_expected_path(writer, node) or "").removesuffix("()"), writer.text(target)
     if not of or not name:
         return None
     return of if name == "init" else f"{of}.{name}"
@@ -318,36 +299,31 @@ def _tuple_path(writer: PathWriter, node: Node) -> str | None:
     return writer.path(values[0]) if len(values) == 1 else None
 
 
-def is_call(node: Node) -> bool:
+def _is_call(node: Node) -> bool:
     """Whether a call is one: `rows[0]` is not."""
-    given = part_of(first_of_type(node, "call_suffix"), 0)
-    return given is None or given.type != "value_arguments" or given.children[0].type != "["
+    argument = part_of(first_of_type(node, "call_suffix"), 0)
+    return argument is None or argument.type != "value_arguments" or argument.children[0].type != "["
 
 
 def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
     """`rows[0]` as an element; what a closure gives that is called where it stands."""
     called = part_of(node, 0)
-    if not is_call(node):
+    if not _is_call(node):
         path = writer.path(called)
         return f"{path}[]" if path else None
-    if called is not None and called.type == "lambda_literal":
-        return own_value(_closure_result_values(writer, called))
-    return None
-
-
-def _closure_result_values(writer: PathWriter, node: Node) -> Values:
-    """A closure of one expression gives it; else what it returns last."""
-    last = part_of(first_of_type(node, "statements"), -1)
+    if called is None or called.type != "lambda_literal":
+        return None
+    last = part_of(first_of_type(called, "statements"), -1)  # its only expression, or what it returns last
     returns = last is not None and last.type == "control_transfer_statement"
-    return writer.values(part_of(last, "result") if returns else last)
+    return own_value(writer.values(part_of(last, "result") if returns else last))
 
 
 def _call_values(writer: PathWriter, node: Node) -> Values:
     """What `Array(items)` holds."""
     if writer.short_text(part_of(node, 0), 21) not in _COLLECTION_CONSTRUCTORS:
         return []
-    given = first_of_type(part_of(first_of_type(node, "call_suffix"), 0), "value_argument")
-    return [("[]", f"{path}[]") for suffix, path in writer.values(part_of(given, "value")) if not suffix]
+    argument = first_of_type(part_of(first_of_type(node, "call_suffix"), 0), "value_argument")
+    return [("[]", f"{path}[]") for suffix, path in writer.values(part_of(argument, "value")) if not suffix]
 
 
 def _collection_values(writer: PathWriter, node: Node) -> Values:
@@ -368,7 +344,7 @@ def _branch_values(writer: PathWriter, node: Node) -> Values:
     entries = list(children_of_type(node, "switch_entry"))[:20] or [node]
     bodies = [body for entry in entries for body in children_of_type(entry, "statements", "if_statement")]
     last = [body if body.type == "if_statement" else part_of(body, -1) for body in bodies]
-    return [value for each in last for value in writer.values(each)]
+    return [value for statement in last for value in writer.values(statement)]
 
 
 EXPRESSIONS = ExpressionSyntax(
@@ -394,7 +370,7 @@ EXPRESSIONS = ExpressionSyntax(
         "navigation_expression": _navigation_path, "prefix_expression": _implicit_member_path,
         "tuple_expression": _tuple_path,
     },
-    rewrite_call=_rewrite_call, is_call=is_call, types=TYPES,
+    rewrite_call=_rewrite_call, is_call=_is_call, types=TYPES,
 )  # fmt: skip
 
 
@@ -451,15 +427,15 @@ class Swift(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The folder of a module; of several of one name, in other packages, all."""
-        return tuple(f"{root}/" for root in list_module_folders(name, layout))
+        return tuple(f"{root}/" for root in layout.get_or_build(_index_modules).get(name, ()))
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the module that define a name; of any module, for members of a type."""
-        found = (each for each in layout.project.files_defining(name) if each.endswith(".swift"))
+        files = (file for file in layout.project.files_defining(name) if file.endswith(".swift"))
         if path.startswith(_MEMBERS_PREFIX):
-            return tuple(sorted(found))
-        root = path.rstrip("/") if path.endswith("/") else find_module_folder(path, layout)
-        return tuple(sorted(each for each in found if find_module_folder(each, layout) == root))
+            return tuple(sorted(files))
+        root = path.rstrip("/") if path.endswith("/") else _find_module_folder(path, layout)
+        return tuple(sorted(file for file in files if _find_module_folder(file, layout) == root))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`Foundation.URL`; the module itself for all that is in it."""
@@ -471,9 +447,5 @@ class Swift(Language):
 
     def full_name(self, path: str, name: str, layout: Layout) -> str:
         """`Shop.Store.get`; the path for a file."""
-        module = module_name_of(find_module_folder(path, layout), layout)
+        module = _module_name_of(_find_module_folder(path, layout), layout)
         return ".".join(part for part in (module, name) if part) if name else path
-
-
-# FOLD code_graph.languages.swift
-# Swift: what its files say, and how its names are resolved.

@@ -1,4 +1,4 @@
-"""What Swift's declarations say: imports, bases, types of properties, parameters and results.
+"""What Swift's declarations and patterns say: imports, bases, types of properties, parameters and results.
 
 Source: https://docs.swift.org/swift-book/documentation/the-swift-programming-language/aboutthelanguagereference
 """
@@ -30,21 +30,18 @@ from knowledge_pipeline.code_graph.languages.visibility import has_private_modif
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-# FOLD code_graph.languages.swift.patterns
-# What Swift's patterns bind: `if let`, `case let .found(x)`, `for (a, b) in`, `catch let e as E`.
-
 _MAX_DEPTH = 8
 
 
-def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, depth: int = 0) -> None:
+def _bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, depth: int = 0) -> None:
     """Bind the names of a pattern to parts of what it is matched with."""
     if depth > _MAX_DEPTH:
         return
     kind = part_of(node, "name")
     if kind is not None:
-        for each in _iter_names(node, depth):
-            builder.bind_declared(scope, builder.text(each), builder.values_of_type(kind))
-            builder.skip_reference(each)
+        for name in _iter_names(node, depth):
+            builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind))
+            builder.skip_reference(name)
         if has_child(node, "is"):
             # `case is Special` says more of what is switched over
             path = own_value(values)
@@ -53,69 +50,68 @@ def bind_pattern(builder: FactsBuilder, scope: str, node: Node, values: Values, 
         return
     case, inner = _find_case_name(node), list(children_of_type(node, "pattern"))
     if case is not None:
-        for each, after in zip(node.children, node.children[1:], strict=False):
+        for name, after in zip(node.children, node.children[1:], strict=False):
             if after.type == ":":
-                builder.skip_reference(each)
+                builder.skip_reference(name)
         builder.skip_reference(case)
         _bind_case(builder, scope, case, inner, values, depth)
         return
-    for each in _iter_bound_names(node, depth):
-        _bind_name(builder, scope, each, values)
-    for at, each in enumerate(inner):
-        bind_pattern(builder, scope, each, _values_at_place(values, at, len(inner)), depth + 1)
+    for name in _iter_bound_names(node, depth):
+        _bind_name(builder, scope, name, values)
+    for at, name in enumerate(inner):
+        _bind_pattern(builder, scope, name, _values_at_place(values, at, len(inner)), depth + 1)
 
 
-def read_conditions(builder: FactsBuilder, node: Node) -> None:
+def _read_conditions(builder: FactsBuilder, node: Node) -> None:
     """`if let x = y`, `guard case let .found(x) = y`, `while let …`."""
     scope = builder.scope(node)
     waiting: list[Node] = []
     declared: Node | None = None
-    for at, each in enumerate(node.children):
+    for at, child in enumerate(node.children):
         field = node.field_name_for_child(at)
-        if field == "bound_identifier" or each.type in ("pattern", "simple_identifier", "."):
-            waiting.append(each)
-        elif each.type == "type_annotation":
-            declared = each
-        elif each.type == "=" and at + 1 < len(node.children):
+        if field == "bound_identifier" or child.type in ("pattern", "simple_identifier", "."):
+            waiting.append(child)
+        elif child.type == "type_annotation":
+            declared = child
+        elif child.type == "=" and at + 1 < len(node.children):
             _read_condition(builder, scope, waiting, declared, node.children[at + 1])
             waiting, declared = [], None
         elif waiting and waiting[0].type == ".":  # a comma between the patterns of a case: `.found(a, b)`
             continue
-        elif each.type in (",", "case", "if", "guard", "while"):
+        elif child.type in (",", "case", "if", "guard", "while"):
             waiting, declared = [], None
 
 
-def read_switch(builder: FactsBuilder, node: Node) -> None:
-    """The patterns of a `switch`."""
+def _read_switch(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
     values = builder.writer.values(part_of(node, "expr"))
     for entry in children_of_type(node, "switch_entry"):
-        for each in children_of_type(entry, "switch_pattern"):
-            for pattern in children_of_type(each, "pattern"):
-                bind_pattern(builder, scope, pattern, values)
+        for alternative in children_of_type(entry, "switch_pattern"):
+            for pattern in children_of_type(alternative, "pattern"):
+                _bind_pattern(builder, scope, pattern, values)
 
 
-def read_loop(builder: FactsBuilder, node: Node) -> None:
+def _read_loop(builder: FactsBuilder, node: Node) -> None:
     """`for item in items`, `for (key, value) in table`."""
     item, scope = part_of(node, "item"), builder.scope(node)
     if item is None:
         return
-    held = element_values(builder.writer.values(part_of(node, "collection")))
+    elements = element_values(builder.writer.values(part_of(node, "collection")))
     inner = list(children_of_type(item, "pattern"))
     if len(inner) == 2 and _find_case_name(item) is None and part_of(item, "name") is None:
-        bind_pattern(builder, scope, inner[0], [], 1)
-        bind_pattern(builder, scope, inner[1], held, 1)  # the value of a dictionary, or after a number
+        _bind_pattern(builder, scope, inner[0], [], 1)
+        _bind_pattern(builder, scope, inner[1], elements, 1)  # the value of a dictionary, or after a number
         return
-    bind_pattern(builder, scope, item, held)
+    _bind_pattern(builder, scope, item, elements)
 
 
-def read_catch(builder: FactsBuilder, node: Node) -> None:
+def _read_catch(builder: FactsBuilder, node: Node) -> None:
     """`catch let problem as StoreError`; `error` where nothing is written."""
     scope, pattern = builder.scope(node), part_of(node, "error")
     if pattern is None:
         builder.bind_observed(scope, "error", [])
     else:
-        bind_pattern(builder, scope, pattern, [])
+        _bind_pattern(builder, scope, pattern, [])
 
 
 def _read_condition(
@@ -124,19 +120,19 @@ def _read_condition(
     values = builder.writer.values(value)
     if pending and pending[0].type == "." and len(pending) > 1:
         builder.skip_reference(pending[1])
-        inner = [each for each in pending[2:] if each.type == "pattern"]
+        inner = [child for child in pending[2:] if child.type == "pattern"]
         for label in pending[2:]:
             if label.type == "simple_identifier":
                 builder.skip_reference(label)
         _bind_case(builder, scope, pending[1], inner, values, 0)
         return
-    for each in pending:
-        if each.type == "pattern":
-            bind_pattern(builder, scope, each, values)
+    for child in pending:
+        if child.type == "pattern":
+            _bind_pattern(builder, scope, child, values)
         elif declared is not None:
-            builder.bind_declared(scope, builder.text(each), builder.values_of_type(declared))
-        elif each.type == "simple_identifier":
-            _bind_name(builder, scope, each, values)
+            builder.bind_declared(scope, builder.text(child), builder.values_of_type(declared))
+        elif child.type == "simple_identifier":
+            _bind_name(builder, scope, child, values)
 
 
 def _bind_case(
@@ -147,38 +143,38 @@ def _bind_case(
     of = own_value(values)
     if of and name not in ("some", "none"):
         builder.add_use("references", f"{of}.{name}", case)
-    for at, each in enumerate(patterns):
-        held = values if name == "some" else [("", f"{of}.{name}@{at}")] if of else []
+    for at, pattern in enumerate(patterns):
+        payload = values if name == "some" else [("", f"{of}.{name}@{at}")] if of else []
         # a name alone, within a case that is matched by `let`, is bound, too
-        only = each.named_children
-        if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(each) is None:
-            _bind_name(builder, scope, only[0], held)
+        only = pattern.named_children
+        if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern) is None:
+            _bind_name(builder, scope, only[0], payload)
         else:
-            bind_pattern(builder, scope, each, held, depth + 1)
+            _bind_pattern(builder, scope, pattern, payload, depth + 1)
 
 
 def _find_case_name(pattern: Node) -> Node | None:
     """`found` of the pattern `.found(x)`."""
-    for before, each in zip(pattern.children, pattern.children[1:], strict=False):
-        if before.type == "." and each.type == "simple_identifier":
-            return each
+    for before, child in zip(pattern.children, pattern.children[1:], strict=False):
+        if before.type == "." and child.type == "simple_identifier":
+            return child
     return None
 
 
 def _iter_bound_names(pattern: Node, depth: int) -> Iterator[Node]:
     """Names that a pattern itself binds; in a tuple, `a` of `let (a, b)`, too."""
     yield from pattern.children_by_field_name("bound_identifier")
-    named = pattern.named_children
-    is_name = len(named) == 1 and named[0].type == "simple_identifier"
+    parts = pattern.named_children
+    is_name = len(parts) == 1 and parts[0].type == "simple_identifier"
     if depth and is_name and part_of(pattern, "bound_identifier") is None:
-        yield named[0]
+        yield parts[0]
 
 
 def _iter_names(pattern: Node, depth: int) -> Iterator[Node]:
     yield from pattern.children_by_field_name("bound_identifier")
     if depth <= _MAX_DEPTH:
-        for each in children_of_type(pattern, "pattern"):
-            yield from _iter_names(each, depth + 1)
+        for part in children_of_type(pattern, "pattern"):
+            yield from _iter_names(part, depth + 1)
 
 
 def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values) -> None:
@@ -187,47 +183,44 @@ def _bind_name(builder: FactsBuilder, scope: str, name: Node, values: Values) ->
     builder.skip_reference(name)
     if text in ("self", "_"):
         return
-    known = [(suffix, f"@around.{path}" if first_segment(path) == text else path) for suffix, path in values]
-    builder.bind_observed(scope, text, known)
+    values = [(suffix, f"@around.{path}" if first_segment(path) == text else path) for suffix, path in values]
+    builder.bind_observed(scope, text, values)
 
 
 def _values_at_place(values: Values, position: int, count: int) -> Values:
     if count == 1:
         return values
     step = f"[{position}]"
-    known = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
-    return known + [("", path + step) for suffix, path in values if not suffix]
+    inner = [(suffix.removeprefix(step), path) for suffix, path in values if suffix.startswith(step)]
+    return inner + [("", path + step) for suffix, path in values if not suffix]
 
-
-# FOLD code_graph.languages.swift.properties
-# What Swift's properties say: of files and types, local ones, computed ones, those of protocols.
 
 _BODIES = ("class_body", "enum_class_body", "protocol_body")
 
 
-def read_property(builder: FactsBuilder, node: Node) -> None:
+def _read_property(builder: FactsBuilder, node: Node) -> None:
     """Properties of files and types are definitions; others are local variables."""
     scope = builder.scope(node)
     if part_of(node, "computed_value") is not None:
         _read_computed_property(builder, node, scope)
         return
     owner = _owner_of(scope, node)
-    for at, each in enumerate(node.children):
+    for at, child in enumerate(node.children):
         if node.field_name_for_child(at) == "name":
             after = node.children[at + 1 : at + 4]  # of several names: `var a: Item, b = Item()`
             end = next((at for at, other in enumerate(after) if other.type == ","), len(after))
-            _bind_property(builder, scope, owner, each, node, after[:end])
+            _bind_property(builder, scope, owner, child, node, after[:end])
 
 
 def _bind_property(
     builder: FactsBuilder, scope: str, owner: str | None, pattern: Node, node: Node, following: list[Node]
 ) -> None:
-    kind = next((each for each in following if each.type == "type_annotation"), None)
-    equals = next((at for at, each in enumerate(following) if each.type == "="), None)
+    kind = next((child for child in following if child.type == "type_annotation"), None)
+    equals = next((at for at, child in enumerate(following) if child.type == "="), None)
     value = following[equals + 1] if equals is not None and equals + 1 < len(following) else None
     name = part_of(pattern, "bound_identifier")
     if name is None:
-        bind_pattern(builder, scope if owner is None else owner, pattern, builder.writer.values(value))
+        _bind_pattern(builder, scope if owner is None else owner, pattern, builder.writer.values(value))
         return
     text, at = builder.text(name).strip("`"), scope if owner is None else owner
     if owner is not None:
@@ -255,12 +248,12 @@ def _read_computed_property(builder: FactsBuilder, node: Node, scope: str) -> No
         pattern = part_of(node, "name")
         builder.bind_declared(scope, builder.text(pattern), builder.values_of_type(kind))
         return
-    bind_receiver(builder, scope, node)
+    _bind_receiver(builder, scope, node)
     builder.bind(scope, "@", "@()")
     builder.bind_result(scope, kind)
 
 
-def read_requirement(builder: FactsBuilder, node: Node) -> None:
+def _read_requirement(builder: FactsBuilder, node: Node) -> None:
     """A property that a protocol asks for."""
     scope, name = builder.scope(node), part_of(part_of(node, "name"), "bound_identifier")
     if name is not None and scope in builder.type_names:
@@ -269,7 +262,7 @@ def read_requirement(builder: FactsBuilder, node: Node) -> None:
         builder.bind_declared(scope, builder.text(name), builder.values_of_type(kind), local=False)
 
 
-def bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
+def _bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
     """A member in an extension has what is extended as its receiver."""
     body = node.parent
     around = body.parent if body is not None and body.type in _BODIES else None
@@ -278,7 +271,7 @@ def bind_receiver(builder: FactsBuilder, scope: str, node: Node) -> None:
         builder.bind(scope, "@receiver", f"{path}()" if path else "", declared=True)
 
 
-def qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
+def _qualify_within(definition: OutlineDefinition, enclosing: str) -> str:
     """`Store.get`; a subscript has no other name than that."""
     name = "subscript" if definition.node.type == "subscript_declaration" else definition.name
     return f"{enclosing}.{name}" if enclosing else name
@@ -335,13 +328,13 @@ def _read_bound(builder: FactsBuilder, node: Node) -> None:
 
 def _read_function(builder: FactsBuilder, node: Node) -> None:
     scope = builder.scope(node)
-    bind_receiver(builder, scope, node)
+    _bind_receiver(builder, scope, node)
     if node.type == "init_declaration":
         builder.bind(scope, "@()", "@class()", declared=True)
     builder.bind_result(scope, find_result_type(node))
     listed = list(children_of_type(node, "parameter"))
-    for place, each in enumerate(listed):
-        _read_parameter(builder, scope, each, place, is_last=place == len(listed) - 1)
+    for position, parameter in enumerate(listed):
+        _read_parameter(builder, scope, parameter, position, is_last=position == len(listed) - 1)
 
 
 def _read_parameter(builder: FactsBuilder, scope: str, node: Node, position: int, *, is_last: bool) -> None:
@@ -354,9 +347,9 @@ def _read_parameter(builder: FactsBuilder, scope: str, node: Node, position: int
     builder.bind_declared(scope, builder.text(name), values)
     label = builder.text(part_of(node, "external_name") or name)
     key = str(position) if label == "_" else label
-    known = [value for value in values if value[1].removesuffix("()") not in BUILTINS]
+    own_values = [value for value in values if value[1].removesuffix("()") not in BUILTINS]
     handed = list(_closure_parameter_values(builder, kind))
-    builder.bind_all(scope, f"@{key}", [*known, *handed], declared=True)
+    builder.bind_all(scope, f"@{key}", [*own_values, *handed], declared=True)
     if is_last:
         builder.bind_all(scope, "@closure", handed, declared=True)
 
@@ -367,37 +360,37 @@ def _closure_parameter_values(builder: FactsBuilder, type_node: Node | None) -> 
         type_node = part_of(type_node, "wrapped")
     if type_node is not None and type_node.type == "tuple_type":
         type_node = part_of(part_of(type_node, 0) or type_node, -1)
-    given = part_of(type_node, "params") if type_node and type_node.type == "function_type" else None
-    for place, item in enumerate(children_of_type(given, "tuple_type_item")):
-        yield from add_prefix(f".@{place}", builder.values_of_type(part_of(item, -1)))
+    parameters = part_of(type_node, "params") if type_node and type_node.type == "function_type" else None
+    for position, item in enumerate(children_of_type(parameters, "tuple_type_item")):
+        yield from add_prefix(f".@{position}", builder.values_of_type(part_of(item, -1)))
 
 
 def _read_enum_entry(builder: FactsBuilder, node: Node) -> None:
     """The cases of an enum: instances of it, and what goes with them."""
     scope = builder.scope(node)
     name = ""
-    for at, each in enumerate(node.children):
+    for at, child in enumerate(node.children):
         if node.field_name_for_child(at) == "name" and scope in builder.type_names:
-            name = builder.text(each).strip("`")
-            builder.add_definition(f"{scope}.{name}", "variable", each)
+            name = builder.text(child).strip("`")
+            builder.add_definition(f"{scope}.{name}", "variable", child)
             builder.bind(scope, name, "@class()", declared=True)
-        elif each.type == "enum_type_parameters" and name:
+        elif child.type == "enum_type_parameters" and name:
             builder.bind(scope, f"{name}()", "@class()", declared=True)
-            for place, kind in enumerate(each.children_by_field_name("name")):
-                builder.bind_all(scope, f"{name}@{place}", builder.values_of_type(kind), declared=True)
+            for position, kind in enumerate(child.children_by_field_name("name")):
+                builder.bind_all(scope, f"{name}@{position}", builder.values_of_type(kind), declared=True)
 
 
 def _read_lambda(builder: FactsBuilder, node: Node) -> None:
     scope, kind = builder.scope(node), part_of(node, "type")
     listed = first_of_type(kind, "lambda_function_type_parameters")
-    for place, each in enumerate(children_of_type(listed, "lambda_parameter")):
-        name, declared = part_of(each, "name"), find_parameter_type(each)
+    for position, parameter in enumerate(children_of_type(listed, "lambda_parameter")):
+        name, declared = part_of(parameter, "name"), find_parameter_type(parameter)
         if name is None or builder.text(name) == "_":
             continue
         if declared is not None:
             builder.bind_declared(scope, builder.text(name), builder.values_of_type(declared))
             continue
-        handed = closure_argument_path(builder.writer, node, place)
+        handed = closure_argument_path(builder.writer, node, position)
         builder.bind_observed(scope, builder.text(name), [("", handed)] if handed else [])
 
 
@@ -413,11 +406,11 @@ EXTRACTION = ExtractionRules(
     handlers={
         "import": _read_import, "base": _read_base,
         "alias": lambda builder, node: builder.bind_result(builder.scope(node), find_parameter_type(node)),
-        "bound": _read_bound, "function": _read_function, "property": read_property,
-        "requirement": read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
-        "implicit": _read_implicit_member, "loop": read_loop, "conditions": read_conditions,
-        "switch": read_switch, "catch": read_catch,
+        "bound": _read_bound, "function": _read_function, "property": _read_property,
+        "requirement": _read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
+        "implicit": _read_implicit_member, "loop": _read_loop, "conditions": _read_conditions,
+        "switch": _read_switch, "catch": _read_catch,
     },
-    builtins=BUILTINS, sees_sibling_names=True, qualify_within=qualify_within,
+    builtins=BUILTINS, sees_sibling_names=True, qualify_within=_qualify_within,
     type_part_kinds=frozenset({"extension"}), is_private=has_private_modifier,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Whether others can name a definition, as far as languages let one write that.
 
-Functions `(reading, node, name)`: the node of a definition and its qualified name.
+Functions `(builder, node, name)`: the node of a definition and its qualified name.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def has_private_modifier(builder: FactsBuilder, node: Node, name: str) -> bool:
     return any(
         word.split("[")[0] in ("private", "fileprivate")
         for of in _iter_declaration_nodes(node)
-        for each in children_of_type(of, *_MODIFIERS)
-        for word in builder.text(each)[:200].split()
+        for modifier in children_of_type(of, *_MODIFIERS)
+        for word in builder.text(modifier)[:200].split()
     )
 
 
@@ -50,7 +50,7 @@ def lacks_pub(builder: FactsBuilder, node: Node, name: str) -> bool:
         return False
     if around.type == "trait_item" or part_of(around, "trait") is not None:
         return False
-    return all(builder.text(each) != "pub" for each in children_of_type(node, "visibility_modifier"))
+    return "pub" not in map(builder.text, children_of_type(node, "visibility_modifier"))
 
 
 _RUST_ITEM_NODES = split_words(
@@ -86,10 +86,10 @@ def follows_private(builder: FactsBuilder, node: Node, name: str) -> bool:
     if body.type == "argument_list":  # `private def get`
         called = part_of(body.parent, "method") if body.parent is not None else None
         return called is not None and builder.text(called) in ("private", "private_class_method")
-    known = builder.shared_state.setdefault("private methods", {})
-    if body.id not in known:
-        known[body.id] = _find_private_methods(builder, body)
-    return node.start_byte in known[body.id]
+    methods = builder.shared_state.setdefault("private methods", {})
+    if body.id not in methods:
+        methods[body.id] = _find_private_methods(builder, body)
+    return node.start_byte in methods[body.id]
 
 
 def _find_private_methods(builder: FactsBuilder, body: Node) -> set[int]:
@@ -105,8 +105,8 @@ def _find_private_methods(builder: FactsBuilder, body: Node) -> set[int]:
             is_private = builder.text(child) == "private"
         elif child.type == "call" and builder.text(child)[:8] == "private ":
             symbols = children_of_type(part_of(child, "arguments"), "simple_symbol")
-            named = (starts.get(builder.text(symbol).lstrip(":")) for symbol in symbols)
-            hidden.update(start for start in named if start is not None)
+            methods = (starts.get(builder.text(symbol).lstrip(":")) for symbol in symbols)
+            hidden.update(start for start in methods if start is not None)
     return hidden
 
 
@@ -127,14 +127,14 @@ def _enclosing_item(node: Node) -> Node | None:
 
 def _collect_exports(builder: FactsBuilder) -> set[str]:
     """The names that a module exports by themselves, and "default"; nothing for what exports nothing."""
-    found: set[str] = set()
-    for each in children_of_type(builder.syntax.root, "export_statement"):
-        found.add("default")
-        value = part_of(each, "value")
-        named = [value] if value is not None and value.type == "identifier" else []
-        for clause in children_of_type(each, "export_clause"):
+    names: set[str] = set()
+    for statement in children_of_type(builder.syntax.root, "export_statement"):
+        names.add("default")
+        value = part_of(statement, "value")
+        nodes = [value] if value is not None and value.type == "identifier" else []
+        for clause in children_of_type(statement, "export_clause"):
             parts = (part_of(one, "name") for one in children_of_type(clause, "export_specifier"))
-            named += [part for part in parts if part is not None]
-        named += list(children_of_type(each, "identifier"))
-        found.update(builder.text(one) for one in named)
-    return found
+            nodes += [part for part in parts if part is not None]
+        nodes += list(children_of_type(statement, "identifier"))
+        names.update(map(builder.text, nodes))
+    return names
