@@ -91,7 +91,7 @@ def test_it_imports_neither_arrow_nor_what_other_types_of_sources_need(processes
         "import atexit, sys\n"
         "heavy = ('numpy', 'pyarrow', 'lance', 'lancedb', 'torch', 'onnxruntime', 'tree_sitter')\n"
         "heavy += ('requests', 'urllib3', 'httpx2', 'yaml', 'lxml')\n"
-        "heavy += ('knowledge_pipeline.connectors.conversations',)\n"
+        "heavy += tuple(f'knowledge_pipeline.connectors.{name}' for name in ('archive_file', 'slack.threads'))\n"
         "atexit.register(lambda: print([name for name in heavy if name in sys.modules], file=sys.stderr))\n"
         f"sys.argv = ['knowledge', '--config', {str(config)!r}, 'refresh', '--json']\n"
         "from knowledge_pipeline.cli import main\n"
