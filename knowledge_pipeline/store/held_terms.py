@@ -1,8 +1,7 @@
-"""Which rows name a term in one of their columns, held in memory by the files that the rows come from.
+"""Which rows name a term, held in memory by files; and which rows changed since nothing was left to do.
 
-As with small columns (`held_columns`), a file of a table never changes: a new version of the table costs its
-new files. Of a hundred thousand chunks of code it takes some 6 MB: the names that files define, and those
-that files ask about.
+A file of a table never changes, so a new version costs its new files. Of a hundred thousand chunks of code
+the terms take some 6 MB: the names that files define, and those that files ask about.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -61,11 +60,11 @@ class _FileTerms(NamedTuple):
 
     def find_rows(self, term: str) -> np.ndarray:
         hashed = hash(term)
-        place = bisect_left(self.hashes, hashed)
-        while place < len(self.hashes) and self.hashes[place] == hashed:
-            if self.terms[place].as_py() == term:
-                return self.rows[self.starts[place] : self.starts[place + 1]]
-            place += 1
+        position = bisect_left(self.hashes, hashed)
+        while position < len(self.hashes) and self.hashes[position] == hashed:
+            if self.terms[position].as_py() == term:
+                return self.rows[self.starts[position] : self.starts[position + 1]]
+            position += 1
         return self.rows[:0]
 
 
@@ -73,7 +72,7 @@ _Files = tuple[Any, ...]
 """Of a fragment, as `list_fragments` has them."""
 
 _held: LRUCache[tuple[str, ...], Mapping[_Files, _FileTerms]] = LRUCache(
-    MAX_HELD_BYTES, getsizeof=lambda held: 1_024 + sum(each.nbytes for each in held.values())
+    MAX_HELD_BYTES, getsizeof=lambda files: 1_024 + sum(terms.nbytes for terms in files.values())
 )
 """By table, columns and condition: of the version that was read last."""
 _asked: LRUCache[tuple[str, ...], None] = LRUCache(1_024)  # the same, held or not
@@ -110,20 +109,22 @@ class TermLookup:
         """Whether few rows have to be read, or it was asked before: a single question is a scan."""
         listed = list_fragments(self._dataset) if self._dataset is not None else {}
         with _lock:
-            was_asked, held = self._name in _asked, _held.get(self._name, {})
+            was_asked, cached = self._name in _asked, _held.get(self._name, {})
             _asked[self._name] = None
-        missing = (each.fragment for files, each in listed.items() if files not in held)
+        missing = (
+            listed_fragment.fragment for files, listed_fragment in listed.items() if files not in cached
+        )
         return was_asked or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
 
     def find_keys(self, term: str) -> list[str]:
         """The keys of the rows that name a term."""
         if self._files is None:
             self._files = list(self._load_files())
-        found = list[str]()
-        for held, live in self._files:
-            rows = held.find_rows(term)
-            found += [held.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
-        return found
+        keys = list[str]()
+        for terms, live in self._files:
+            rows = terms.find_rows(term)
+            keys += [terms.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
+        return keys
 
     def _load_files(self) -> Iterator[tuple[_FileTerms, np.ndarray | None]]:
         """The terms of each file, with a mask of the rows that are left, if some were deleted since."""
@@ -131,21 +132,23 @@ class TermLookup:
             return
         listed = list_fragments(self._dataset)
         with _lock:
-            held = dict(_held.get(self._name, {}))
-        held |= self._read_terms({files: each for files, each in listed.items() if files not in held})
-        held = {files: held[files] for files in listed}
-        differing = [each for each in listed if listed[each].deletion_file != held[each].deletion_file]
+            cached = dict(_held.get(self._name, {}))
+        cached |= self._read_terms(
+            {files: fragment for files, fragment in listed.items() if files not in cached}
+        )
+        cached = {files: cached[files] for files in listed}
+        differing = [files for files in listed if listed[files].deletion_file != cached[files].deletion_file]
         live = self._read_live() if differing else np.empty(0, np.uint64)
         left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
         for files in differing:
-            mask = np.isin(held[files].addresses, live, assume_unique=True)
+            mask = np.isin(cached[files].addresses, live, assume_unique=True)
             if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
-                held |= self._read_terms({files: listed[files]})
+                cached |= self._read_terms({files: listed[files]})
         with _lock, suppress(ValueError):  # too large
-            _held[self._name] = held
-        yield from ((each, left.get(files)) for files, each in held.items())
+            _held[self._name] = cached
+        yield from ((terms, left.get(files)) for files, terms in cached.items())
 
     def _read_live(self) -> np.ndarray:
         rows = read_held(self._dataset, [ADDRESS], self._where)
@@ -161,19 +164,19 @@ class TermLookup:
         scanner = self._dataset.scanner(
             columns=[self._key, self._column],
             filter=self._where.sql if self._where else None,
-            fragments=[each.fragment for each in listed.values()],
+            fragments=[fragment.fragment for fragment in listed.values()],
             batch_size=_BATCH_ROWS,
             with_row_address=True,
         )
         schema = pa.schema([(self._key, pa.string()), (ADDRESS, pa.uint64()), (self._column, _TERMS)])
         batches = [pa.table(list(self._list_columns(batch)), schema=schema) for batch in scanner.to_batches()]
         rows: Any = pa.concat_tables([schema.empty_table(), *batches])
-        numbers, found = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
+        numbers, terms_by_files = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
         for files, (fragment, deletion_file) in listed.items():
             own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
-            found[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
-        return found
+            terms_by_files[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
+        return terms_by_files
 
     def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
         yield batch[self._key]
@@ -198,14 +201,6 @@ def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, ter
     return _FileTerms(deletion_file, hashes, encoded.dictionary.take(order), starts, rows, keys, addresses)
 
 
-# FOLD store.changes.change_tracker
-# Which rows need another look: those that changed since all were found in order, where that is known.
-#
-# A stage compares keys and fingerprints of all rows that it reads and writes, and so does a check. A
-# process that goes on running remembers at which versions of the tables nothing was left to do; rows that
-# are the same since then need no second comparison. A version never changes, so what follows from it is
-# exact; a new process, or one with other settings, compares everything.
-
 MAX_REMEMBERED = 1024  # pairs of a source and a stage or check; each keeps lists of files of some tables
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
 _COMPARED_COLUMNS = ("id", "uri", "path", "text_key", "node", "target_id", "source")
@@ -229,7 +224,13 @@ _changes: LRUCache[tuple[int, int], tuple[Any, Any, pa.Table | None]] = LRUCache
 
 
 class ChangeTracker:
-    """The tables that are compared for one source, as they are now. Needs its lock, or the index's."""
+    """Finds the rows that changed since nothing was left to do. Needs the source's lock, or the index's.
+
+    A stage compares keys and fingerprints of all rows that it reads and writes, and so does a check. A
+    process that goes on running remembers at which versions of the tables nothing was left to do; rows that
+    are the same since then need no second comparison. A version never changes, so what follows from it is
+    exact; a new process, or one with other settings, compares everything.
+    """
 
     def __init__(
         self,
@@ -264,18 +265,22 @@ class ChangeTracker:
         Args:
             columns: whose values are meant, one for each table.
         """
-        known = self._known
-        if known is None or known.digest != self._digest or None in (*known.versions, *self._versions):
+        complete = self._known
+        if (
+            complete is None
+            or complete.digest != self._digest
+            or None in (*complete.versions, *self._versions)
+        ):
             return None
-        found = set[str]()
+        changed = set[str]()
         for column, table, then, now in zip(
-            columns, self._tables, known.versions, self._versions, strict=True
+            columns, self._tables, complete.versions, self._versions, strict=True
         ):
             values = self._find_values(table, column, then, now)
             if values is None:
                 return None
-            found |= values
-        return found if len(found) <= KEYS_PER_FILTER else None
+            changed |= values
+        return changed if len(changed) <= KEYS_PER_FILTER else None
 
     def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
         if then.version == now.version and then is now:
@@ -335,10 +340,10 @@ def carry_over(before: Any, after: Any) -> None:
     Needs the lock of the table since before the first of the two, and nothing but a compaction between them.
     """
     with _tracker_lock:
-        for key, known in list(_complete.items()):
-            if any(version is before for version in known.versions):
-                moved = tuple(after if version is before else version for version in known.versions)
-                _complete[key] = replace(known, versions=moved)
+        for key, complete in list(_complete.items()):
+            if any(version is before for version in complete.versions):
+                moved = tuple(after if version is before else version for version in complete.versions)
+                _complete[key] = replace(complete, versions=moved)
 
 
 def _count_values(dataset: Any, column: str, where: Filter) -> int:
@@ -354,14 +359,14 @@ def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
     """The rows that one of two versions has and the other lacks; None where those are many, or not known."""
     key = id(then), id(now)
     with _tracker_lock:
-        known = _changes.get(key)
-    if known is None:
+        changes = _changes.get(key)
+    if changes is None:
         names = [name for name in _COMPARED_COLUMNS if name in table.schema.names]
         try:
-            found = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
+            tables = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
         except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
-            found = None
-        known = then, now, None if found is None else pa.concat_tables(found)
+            tables = None
+        changes = then, now, None if tables is None else pa.concat_tables(tables)
         with _tracker_lock:
-            _changes[key] = known
-    return known[2]
+            _changes[key] = changes
+    return changes[2]

@@ -212,11 +212,6 @@ def _read_dimensions(path: StorePath, name: str, stamp: VersionStamp) -> int:
     return open_dataset(path).schema.field("vector").type.list_size
 
 
-# FOLD store.pending_rows
-# Rows of a log that wait in a file beside its table, because the process that adds them opens no table.
-#
-# Who appends to the table next, or reads it, moves them there. A kill between the two may write them twice.
-
 MAX_PENDING_BYTES = 256 * 1024  # more are worth a commit
 LOG_TIMEOUT_S = 30.0
 

@@ -182,7 +182,7 @@ def read_version_stamp(table: StorePath) -> VersionStamp:
     table: 0.05 ms instead of 2; on an object store one listing. A restored copy has another stamp.
     """
     if isinstance(table, ObjectPath):
-        tags = [(each.name, each.stat().tag) for each in (table / "_versions").iter_objects()]
+        tags = [(path.name, path.stat().tag) for path in (table / "_versions").iter_objects()]
         return (tags[-1][1], *(f"{name} {tag}" for name, tag in tags)) if tags else (0,)
     try:
         versions = f"{table}/_versions"  # without a path for each of a thousand tables
@@ -219,7 +219,7 @@ def create_folder(path: StorePath) -> None:
 def compute_size(path: StorePath) -> int:
     """Bytes of a file, or of all files in a folder; 0 where there is none. Links are not followed."""
     if isinstance(path, ObjectPath):
-        return sum(each.stat().st_size for each in path.iter_objects())
+        return sum(file.stat().st_size for file in path.iter_objects())
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size if path.is_symlink() or path.is_file() else 0
     size = 0
