@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain, pairwise
@@ -27,10 +26,10 @@ import pyarrow.compute as pc
 from cachetools import LRUCache
 
 from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.file_cache import FileCache, Kind, find_file_cache
 from knowledge_pipeline.store.filters import ColumnPattern, ColumnTest, Filter, one_of
 
 MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
-MAX_HELD_ROWS = 600_000  # of all tables: 150 MB at most
 MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
 MAX_TAKEN_ROWS = 2_000  # by their addresses
 LARGE_FRAGMENT_ROWS = 16_384
@@ -61,17 +60,17 @@ class FragmentRows(NamedTuple):
 
 
 _NONE_DELETED = np.empty(0, np.uint64)
-_held: LRUCache[tuple[Any, ...], FragmentRows] = LRUCache(
-    MAX_HELD_ROWS, getsizeof=lambda fragment: 64 + len(fragment.rows)
-)
-"""By table and files, as some version has it."""
-_deleted: LRUCache[tuple[Any, ...], np.ndarray] = LRUCache(
-    MAX_HELD_ROWS, getsizeof=lambda rows: 64 + len(rows)
-)
-"""By table, files and mark."""
-_written: LRUCache[tuple[str, ...], pa.Table] = LRUCache(64)  # by their files, in no version that was read
-_asked: defaultdict[str, set[str]] = defaultdict(set)  # the columns of each table that were asked for
-_lock = threading.RLock()
+
+
+def _count_fragment_bytes(fragment: FragmentRows) -> int:
+    masks = len(fragment.rows) * _MAX_MASKS // 8 if len(fragment.rows) >= LARGE_FRAGMENT_ROWS else 0
+    return fragment.rows.nbytes + fragment.deleted.nbytes + masks
+
+
+FRAGMENT_ROWS = Kind[FragmentRows](_count_fragment_bytes)  # by files, as some version has them
+DELETED_ROWS = Kind[np.ndarray](lambda addresses: addresses.nbytes)  # by files and mark
+WRITTEN_ROWS = Kind[pa.Table](lambda rows: rows.nbytes)  # by files, in no version that was read
+WANTED_COLUMNS = Kind[frozenset[str]](lambda names: 100 * len(names))  # of a table, as they were asked for
 
 
 def list_fragments(dataset: Any) -> dict[tuple[Any, ...], ListedFragment]:
@@ -105,7 +104,8 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
     rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
     if test:
-        large = [_select(part, test) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        lock = find_file_cache(dataset).reading
+        large = [_select(part, test, lock) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
         rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
     deleted = [part.deleted for part in parts if len(part.deleted)]
     if deleted and len(rows):
@@ -113,13 +113,13 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     return rows.select(list(columns))
 
 
-def _select(fragment: FragmentRows, test: ColumnTest) -> pa.Table:
+def _select(fragment: FragmentRows, test: ColumnTest, lock: threading.RLock) -> pa.Table:
     """The rows of a large fragment that match, deleted or not."""
-    with _lock:
+    with lock:
         mask = fragment.masks.get(test)
     if mask is None:
         mask = _evaluate(fragment.rows, test)
-        with _lock:
+        with lock:
             fragment.masks[test] = mask
     return fragment.rows.filter(mask)
 
@@ -154,19 +154,20 @@ def read_fragment(
     dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
 ) -> FragmentRows:
     """These columns of the rows of a fragment, by name, then their addresses; also of rows deleted since."""
-    with _lock:
-        _asked[dataset.uri].update(columns)
-        wanted = _asked[dataset.uri] & _list_names(dataset)
-        key, deleted = (dataset.uri, files), read_deleted(dataset, files, listed)
-        current = cached = _held.get(key)
-        if current is None and (written := _recall_written(files)) is not None:
+    cache, table = find_file_cache(dataset), dataset.uri
+    with cache.reading:
+        wanted = (cache.get(WANTED_COLUMNS, table) or frozenset()).union(columns)
+        cache.put(WANTED_COLUMNS, table, None, wanted)
+        wanted, deleted = wanted & _list_names(dataset), read_deleted(dataset, files, listed)
+        current = cached = cache.get(FRAGMENT_ROWS, table, files)
+        if current is None and (written := _recall_written(cache, table, files)) is not None:
             current = _hold(written, _NONE_DELETED)
         if current is None or _lacks_rows(current, deleted):
             current = _hold(_scan(dataset, listed.fragment, wanted), deleted)
         elif missing := wanted.difference(current.rows.schema.names):
             current = _add_columns(dataset, listed.fragment, current._replace(deleted=deleted), missing)
         if current is not cached:
-            _held[key] = current
+            cache.put(FRAGMENT_ROWS, table, files, current)
         return current._replace(rows=current.rows.select([*sorted(columns), ADDRESS]), deleted=deleted)
 
 
@@ -193,16 +194,14 @@ def read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -
     mark, fragment = listed.deletion_file, listed.fragment
     if mark is None:
         return _NONE_DELETED
-    key = dataset.uri, files, mark.read_version, mark.id
-    with _lock:
-        addresses = _deleted.get(key)
+    cache, key = find_file_cache(dataset), (files, mark.read_version, mark.id)
+    addresses = cache.get(DELETED_ROWS, dataset.uri, key)
     if addresses is None:
         live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS].to_numpy()
         is_deleted, first = np.ones(fragment.physical_rows, np.bool_), np.uint64(fragment.fragment_id << 32)
         is_deleted[live - first] = False
         addresses = np.flatnonzero(is_deleted).astype(np.uint64) + first
-        with _lock, suppress(ValueError):  # too many
-            _deleted[key] = addresses
+        cache.put(DELETED_ROWS, dataset.uri, key, addresses)
     return addresses
 
 
@@ -222,7 +221,9 @@ def _add_columns(dataset: Any, fragment: Any, cached: FragmentRows, names: Colle
 class WrittenRows:
     """Takes the small columns of rows that are about to be written, so that nobody has to read them."""
 
-    def __init__(self) -> None:
+    def __init__(self, dataset: Any) -> None:
+        """Read nothing yet; the rows are written to the table of this dataset."""
+        self._cache, self._table = find_file_cache(dataset), dataset.uri
         self._batches: list[pa.RecordBatch] = []
         self._count = 0
 
@@ -237,16 +238,14 @@ class WrittenRows:
     def remember(self, fragments: Sequence[Any]) -> None:
         """They are in these fragments now, which no version has yet."""
         if len(fragments) == 1 and 0 < self._count <= MAX_WRITTEN_ROWS:
-            with _lock:
-                _written[tuple(file.path for file in fragments[0].files)] = pa.Table.from_batches(
-                    self._batches
-                )
+            files = tuple(file.path for file in fragments[0].files)
+            self._cache.put(WRITTEN_ROWS, self._table, files, pa.Table.from_batches(self._batches))
 
 
-def _recall_written(files: tuple[Any, ...]) -> pa.Table | None:
+def _recall_written(cache: FileCache, table: str, files: tuple[Any, ...]) -> pa.Table | None:
     """The rows of a fragment that this process has written, deleted or not."""
     number, *paths = files
-    rows = _written.pop(tuple(paths), None)
+    rows = cache.take(WRITTEN_ROWS, table, tuple(paths))
     if rows is None:
         return None
     addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))

@@ -17,7 +17,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import segments
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.fragments import MAX_TABLE_ROWS
-from knowledge_pipeline.store.lake import Lake, read_dimensions
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, has_version, remove_path
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import GRAPH
@@ -212,7 +212,7 @@ def list_vector_tables(lake: Lake) -> dict[str, list[Table]]:
     tables: dict[str, list[Table]] = {}
     for path in sorted((lake.root / "embeddings").glob("*/*.lance")):
         if has_version(path):
-            table = lake.embeddings(path.parent.name, path.stem, read_dimensions(path))
+            table = lake.embeddings(path.parent.name, path.stem, lake.read_dimensions(path))
             tables.setdefault(path.stem, []).append(table)
     return tables
 

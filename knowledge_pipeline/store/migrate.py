@@ -20,7 +20,7 @@ from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.store import graph as symbol_payload
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store import search as index_payload
-from knowledge_pipeline.store.lake import Lake, lock_log, read_dimensions
+from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline.store.lance_storage import StorePath, has_version
 from knowledge_pipeline.store.locks import acquire_lock, confirm_lock
 from knowledge_pipeline.store.schemas import VERSION
@@ -407,7 +407,7 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
             yield from _read_table(lake, stage, path, getattr(lake, stage)(path.parent.name, path.stem))
     for path in sorted(root.glob("embeddings/*/*.lance")):
         if has_version(path):
-            table = lake.embeddings(path.parent.name, path.stem, read_dimensions(path))
+            table = lake.embeddings(path.parent.name, path.stem, lake.read_dimensions(path))
             yield from _read_table(lake, "embeddings", path, table)
     for space, dimensions in lake.list_spaces().items():
         yield from _read_table(

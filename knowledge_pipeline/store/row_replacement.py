@@ -77,7 +77,7 @@ def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]
     first = next(rows, None)
     if first is None:
         return []
-    written = WrittenRows()
+    written = WrittenRows(dataset)
     reader = pa.RecordBatchReader.from_batches(first.schema, written.pass_on(chain([first], rows)))
     fragments = write_fragments(reader, dataset, path)
     written.remember(fragments)

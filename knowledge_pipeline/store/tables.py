@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage, segments
+from knowledge_pipeline.store.file_cache import FileCache, Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
 from knowledge_pipeline.store.fragments import ADDRESS, MAX_TAKEN_ROWS, count_held, read_matching
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
@@ -103,6 +104,8 @@ FULL_FRAGMENT_ROWS = 131_072  # a fragment of this size is not merged with small
 _COMPACTION_OPTIONS = {"num_threads": 1, "batch_size": 1024, "target_rows_per_fragment": FULL_FRAGMENT_ROWS}
 """Fragments are merged one after the other, because each merge takes about 300 MB."""
 
+_NEWEST_DATASET = Kind[tuple[VersionStamp, Any]](lambda _: 1 << 16)  # about, with its list of fragments
+
 _READ_AHEAD_BATCHES, _READ_AHEAD_BYTES = 4, 64 << 20
 """How far a stream reads ahead of a slow consumer; Lance's default is 2 GB."""
 
@@ -118,10 +121,16 @@ class Table:
     """A Lance table with one schema and one primary key, opened at its newest version."""
 
     def __init__(
-        self, path: StorePath, schema: pa.Schema, *, former_names: Mapping[str, str] | None = None
+        self,
+        path: StorePath,
+        schema: pa.Schema,
+        *,
+        former_names: Mapping[str, str] | None = None,
+        files: FileCache | None = None,
     ) -> None:
         self.path = path  # "<root>/chunks/code/docs.lance"
         self.schema = schema
+        self.files = files or FileCache()  # of the lake, where it has the table
         self.former_names = former_names or {}  # of columns -> the names in `schema`
         fields: list[pa.Field[Any]] = list(schema)
         self.key = next((field.name for field in fields if field.metadata), fields[0].name)
@@ -158,10 +167,15 @@ class Table:
         Raises:
             StoreError: the table was written with another schema.
         """
-        dataset = lance_storage.open_dataset(self.path)
+        dataset = self._open_dataset()
         if self._migrate(dataset.schema):
-            dataset = lance_storage.open_dataset(self.path)
+            dataset = self._open_dataset()
         self.require_schema(dataset.schema)
+        return dataset
+
+    def _open_dataset(self) -> Any:
+        dataset = lance_storage.open_dataset(self.path)
+        dataset.file_cache = self.files
         return dataset
 
     def open_version(self, version: int | None = None) -> Any:
@@ -172,15 +186,22 @@ class Table:
         stamp = self.version_stamp
         if not lance_storage.is_written(stamp):
             return None
-        dataset = lance_storage.open_newest(self.path, str(self.path), stamp)
+        dataset = self._open_by_stamp(stamp)
         if (
             getattr(dataset, "valid_schema", None) is not self.schema
         ):  # asking Lance for its schema takes 0.1 ms
             if self._migrate(dataset.schema):
-                dataset = lance_storage.open_newest(self.path, str(self.path), self.version_stamp)
+                dataset = self._open_by_stamp(self.version_stamp)
             self.require_schema(dataset.schema)
             dataset.valid_schema = self.schema
-        return dataset if version is None else dataset.checkout_version(version)
+        if version is not None:
+            dataset = dataset.checkout_version(version)
+            dataset.file_cache = self.files
+        return dataset
+
+    def _open_by_stamp(self, stamp: VersionStamp) -> Any:
+        """In 0.05 ms instead of 0.3 where it is open already."""
+        return self.files.load(_NEWEST_DATASET, str(self.path), None, stamp, self._open_dataset)
 
     def _migrate(self, schema: pa.Schema) -> bool:
         """Bring an earlier version's columns up to date, without rewriting rows; whether there were any.
