@@ -9,19 +9,17 @@ the terms take some 6 MB: the names that files define, and those that files ask 
 
 from __future__ import annotations
 
-import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cachetools import LRUCache
 
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.fragments import (
     ADDRESS,
@@ -34,7 +32,6 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
-MAX_HELD_BYTES = 64 << 20  # of all tables
 FEW_ROWS = 2_000  # of files that are not held
 _BATCH_ROWS = 256
 _TERMS = pa.list_(pa.string())
@@ -71,12 +68,8 @@ class _FileTerms(NamedTuple):
 _Files = tuple[Any, ...]
 """Of a fragment, as `list_fragments` has them."""
 
-_held: LRUCache[tuple[str, ...], Mapping[_Files, _FileTerms]] = LRUCache(
-    MAX_HELD_BYTES, getsizeof=lambda files: 1_024 + sum(terms.nbytes for terms in files.values())
-)
-"""By table, columns and condition: of the version that was read last."""
-_asked: LRUCache[tuple[str, ...], None] = LRUCache(1_024)  # the same, held or not
-_lock = threading.Lock()
+_FILE_TERMS = Kind[_FileTerms](lambda terms: terms.nbytes)  # by columns, condition and files
+_WAS_ASKED = Kind[bool](lambda _: 0)  # by columns and condition
 
 
 class TermLookup:
@@ -102,19 +95,20 @@ class TermLookup:
         """
         self._dataset, self._key, self._column = table.open_version(), key, column
         self._where, self._list_terms = where, list_terms
-        self._name = str(table.path), key, column, where.sql if where else ""
+        self._cache, self._table = table.files, str(table.path)
+        self._name = key, column, where.sql if where else ""
         self._files: list[tuple[_FileTerms, np.ndarray | None]] | None = None  # with which rows are left
 
     def is_worth_reading(self) -> bool:
         """Whether few rows have to be read, or it was asked before: a single question is a scan."""
         listed = list_fragments(self._dataset) if self._dataset is not None else {}
-        with _lock:
-            was_asked, cached = self._name in _asked, _held.get(self._name, {})
-            _asked[self._name] = None
-        missing = (
-            listed_fragment.fragment for files, listed_fragment in listed.items() if files not in cached
-        )
-        return was_asked or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+        was_asked = self._cache.get(_WAS_ASKED, self._table, self._name)
+        self._cache.put(_WAS_ASKED, self._table, self._name, True)
+        missing = (fragment.fragment for files, fragment in listed.items() if self._find_terms(files) is None)
+        return bool(was_asked) or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+
+    def _find_terms(self, files: _Files) -> _FileTerms | None:
+        return self._cache.get(_FILE_TERMS, self._table, (self._name, files))
 
     def find_keys(self, term: str) -> list[str]:
         """The keys of the rows that name a term."""
@@ -131,24 +125,19 @@ class TermLookup:
         if self._dataset is None:
             return
         listed = list_fragments(self._dataset)
-        with _lock:
-            cached = dict(_held.get(self._name, {}))
-        cached |= self._read_terms(
-            {files: fragment for files, fragment in listed.items() if files not in cached}
-        )
-        cached = {files: cached[files] for files in listed}
-        differing = [files for files in listed if listed[files].deletion_file != cached[files].deletion_file]
+        cached = {files: self._find_terms(files) for files in listed}
+        new = self._read_terms({files: listed[files] for files, terms in cached.items() if terms is None})
+        terms = {files: own or new[files] for files, own in cached.items()}
+        differing = [files for files in listed if listed[files].deletion_file != terms[files].deletion_file]
         live = self._read_live() if differing else np.empty(0, np.uint64)
         left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
         for files in differing:
-            mask = np.isin(cached[files].addresses, live, assume_unique=True)
+            mask = np.isin(terms[files].addresses, live, assume_unique=True)
             if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
-                cached |= self._read_terms({files: listed[files]})
-        with _lock, suppress(ValueError):  # too large
-            _held[self._name] = cached
-        yield from ((terms, left.get(files)) for files, terms in cached.items())
+                terms |= self._read_terms({files: listed[files]})
+        yield from ((own, left.get(files)) for files, own in terms.items())
 
     def _read_live(self) -> np.ndarray:
         rows = read_held(self._dataset, [ADDRESS], self._where)
@@ -175,7 +164,9 @@ class TermLookup:
         for files, (fragment, deletion_file) in listed.items():
             own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
-            terms_by_files[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
+            terms = _index_terms(deletion_file, keys, addresses, own[self._column])
+            self._cache.put(_FILE_TERMS, self._table, (self._name, files), terms)
+            terms_by_files[files] = terms
         return terms_by_files
 
     def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
@@ -201,12 +192,9 @@ def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, ter
     return _FileTerms(deletion_file, hashes, encoded.dictionary.take(order), starts, rows, keys, addresses)
 
 
-MAX_REMEMBERED = 1024  # pairs of a source and a stage or check; each keeps lists of files of some tables
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
 _COMPARED_COLUMNS = ("id", "uri", "path", "text_key", "node", "target_id", "source")
 """Whose values are asked for: read together, as one stage after the other asks for the same rows."""
-
-_tracker_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +206,8 @@ class _Complete:
     count: int  # see `count_values`
 
 
-_complete: LRUCache[tuple[str, str, str], _Complete] = LRUCache(MAX_REMEMBERED)
-_changes: LRUCache[tuple[int, int], tuple[Any, Any, pa.Table | None]] = LRUCache(16)
+_COMPLETE = Kind[_Complete](lambda complete: len(complete.versions) << 16)  # by source, and stage or check
+_CHANGES = Kind[tuple[Any, Any, pa.Table | None]](lambda changes: changes[2].nbytes if changes[2] else 0)
 """Rows that differ between two of Lance's datasets, by their identities: they are kept, so that it stays."""
 
 
@@ -252,11 +240,11 @@ class ChangeTracker:
             tables: those that are compared, and last the one that is written, if any is.
             forget: whether all rows count as changed.
         """
-        self._key, self._source, self._digest = (str(lake.root), source, name), source, digest
+        self._files, self._key = lake.files, (source, name)
+        self._source, self._digest = source, digest
         self._tables = tables
         self._versions = tuple(table.open_version() for table in tables)
-        with _tracker_lock:
-            self._known = None if forget else _complete.get(self._key)
+        self._known = None if forget else self._files.get(_COMPLETE, "", self._key)
         self._count: int | None = None
 
     def find_changed_values(self, *columns: str) -> set[str] | None:
@@ -330,20 +318,19 @@ class ChangeTracker:
         versions = self._versions
         if has_written:
             versions = (*versions[:-1], self._tables[-1].open_version())
-        with _tracker_lock:
-            _complete[self._key] = _Complete(self._digest, versions, self._count or 0)
+        complete = _Complete(self._digest, versions, self._count or 0)
+        self._files.put(_COMPLETE, "", self._key, complete)
 
 
-def carry_over(before: Any, after: Any) -> None:
+def carry_over(lake: Lake, before: Any, after: Any) -> None:
     """What was in order at a version is in order at a later one that has the same rows in other files.
 
     Needs the lock of the table since before the first of the two, and nothing but a compaction between them.
     """
-    with _tracker_lock:
-        for key, complete in list(_complete.items()):
-            if any(version is before for version in complete.versions):
-                moved = tuple(after if version is before else version for version in complete.versions)
-                _complete[key] = replace(complete, versions=moved)
+    for _, key, complete in lake.files.items(_COMPLETE):
+        if any(version is before for version in complete.versions):
+            moved = tuple(after if version is before else version for version in complete.versions)
+            lake.files.put(_COMPLETE, "", key, replace(complete, versions=moved))
 
 
 def _count_values(dataset: Any, column: str, where: Filter) -> int:
@@ -358,8 +345,7 @@ def _count_values(dataset: Any, column: str, where: Filter) -> int:
 def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
     """The rows that one of two versions has and the other lacks; None where those are many, or not known."""
     key = id(then), id(now)
-    with _tracker_lock:
-        changes = _changes.get(key)
+    changes = table.files.get(_CHANGES, str(table.path), key)
     if changes is None:
         names = [name for name in _COMPARED_COLUMNS if name in table.schema.names]
         try:
@@ -367,6 +353,5 @@ def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
         except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
             tables = None
         changes = then, now, None if tables is None else pa.concat_tables(tables)
-        with _tracker_lock:
-            _changes[key] = changes
+        table.files.put(_CHANGES, str(table.path), key, changes)
     return changes[2]

@@ -20,16 +20,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.fragments import ADDRESS
-from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.row_replacement import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.tables import Table
 
@@ -178,6 +179,8 @@ TypedSource = tuple[str, str]
 """Type and id of a source."""
 
 _COMPARED_COLUMNS = ("id", "source_type", "source", "archived")
+_CHANGED_SOURCES = Kind[tuple[VersionStamp, frozenset[TypedSource]]](lambda stamped: 200 * len(stamped[1]))
+_ROW_CHANGES = Kind[tuple[VersionStamp, RowChanges]](lambda stamped: sum(rows.nbytes for rows in stamped[1]))
 
 
 def find_changed_sources(
@@ -193,30 +196,21 @@ def find_changed_sources(
         since: rows that the kept version lacks are this old, or newer; None: of any age.
         time_column: when a row was written.
     """
-    return _find_changed_sources(
-        table.path, str(table.path), table.schema, table.version_stamp, version, since, time_column
-    )
 
+    def find() -> frozenset[TypedSource]:
+        columns = ["source_type", "source", time_column]
+        former, rows = (change.select(columns) for change in _diff_rows(table, version, time_column))
+        now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
+        arrow: Any = pc  # whose stubs leave types out
+        recent = (
+            rows.filter(arrow.greater_equal(rows[time_column], since)) if since else table.read_rows(columns)
+        )
+        differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
+        return frozenset(differing | _count_rows_by_source(recent).keys())
 
-@lru_cache(maxsize=16)
-def _find_changed_sources(
-    path: StorePath,
-    name: str,
-    schema: pa.Schema,
-    stamp: VersionStamp,
-    version: int | None,
-    since: datetime | None,
-    time_column: str,
-) -> frozenset[TypedSource]:
-    """Cached: every check of a release needs the sources of each type."""
-    table, columns = Table(path, schema), ["source_type", "source", time_column]
-    changes = _diff_rows(path, name, schema, stamp, version, time_column)
-    former, rows = (change.select(columns) for change in changes)
-    now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
-    arrow: Any = pc  # whose stubs leave types out
-    recent = rows.filter(arrow.greater_equal(rows[time_column], since)) if since else table.read_rows(columns)
-    differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
-    return frozenset(differing | _count_rows_by_source(recent).keys())
+    # Every check of a release needs the sources of each type.
+    key = version, since, time_column
+    return table.files.load(_CHANGED_SOURCES, str(table.path), key, table.version_stamp, find)
 
 
 def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
@@ -239,7 +233,7 @@ def find_new_rows(table: Table, version: int, since: datetime, **values: str) ->
 
 
 def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
-    return _diff_rows(table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at")
+    return _diff_rows(table, version, "updated_at")
 
 
 def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
@@ -261,19 +255,16 @@ def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
     return frozenset(ids)
 
 
-@lru_cache(maxsize=4)
-def _diff_rows(
-    path: StorePath,
-    name: str,
-    schema: pa.Schema,
-    stamp: VersionStamp,
-    version: int | None,
-    time_column: str,
-) -> RowChanges:
-    """Cached: each check of a release looks at the same rows."""
-    del name, stamp  # paths in different buckets are equal
-    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in schema.names]
-    return Table(path, schema).diff_rows([*columns, ADDRESS], version)
+def _diff_rows(table: Table, version: int | None, time_column: str) -> RowChanges:
+    """Read once: each check of a release looks at the same rows."""
+    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in table.schema.names]
+    return table.files.load(
+        _ROW_CHANGES,
+        str(table.path),
+        (version, time_column),
+        table.version_stamp,
+        lambda: table.diff_rows([*columns, ADDRESS], version),
+    )
 
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:

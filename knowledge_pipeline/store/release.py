@@ -20,17 +20,16 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from operator import itemgetter
 
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.row_replacement import StaleRows
-from knowledge_pipeline.store.schemas import RELEASES
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 
@@ -67,19 +66,17 @@ class Release:
 
 _GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
 _UNEMBEDDED = "rows/unembedded"
+_RELEASES = Kind[tuple[VersionStamp, tuple[Release, ...]]](lambda stamped: 2_000 * len(stamped[1]))
 
 
 def list_releases(lake: Lake) -> list[Release]:
     """All releases that can still be read, the live one last."""
-    table = lake.releases()
-    return list(_load_releases(table.path, str(table.path), table.version_stamp))
+    table = lake.releases()  # read once for each version: a refresh lists the releases a dozen times
+    stamp = table.version_stamp
+    return list(lake.files.load(_RELEASES, str(table.path), None, stamp, lambda: _read_releases(table)))
 
 
-@lru_cache(maxsize=64)
-def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Release, ...]:
-    """Cached by version: a refresh lists the releases a dozen times."""
-    del name, stamp  # paths in different buckets are equal
-    table = Table(path, RELEASES)
+def _read_releases(table: Table) -> tuple[Release, ...]:
     releases: list[Release] = []
     for row in sorted(table.read_rows(table.schema.names).to_pylist(), key=itemgetter("release")):
         tables, graph = dict[str, int](), dict[str, int]()
