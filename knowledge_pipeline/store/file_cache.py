@@ -7,15 +7,20 @@ version is known by the version's stamp, which tells such tables apart, too.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
+
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.object_store import ObjectPath
 
 MAX_BYTES = 256 << 20  # of one store
 _ENTRY_BYTES = 500  # of a key and what keeps it, about
@@ -30,12 +35,20 @@ class Kind(Generic[T]):
     count_bytes: Callable[[T], int]  # that a value takes, about
 
 
+class Session(NamedTuple):
+    """What Lance itself holds of one table, in datasets of any version."""
+
+    session: Any  # of Lance
+    index_bytes: int
+
+
 class FileCache:
     """What was read last of a store's tables, by its kind, its table and its file or version. For threads."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._values: LRUCache[Any, tuple[Any, int]] = LRUCache(max_bytes, getsizeof=itemgetter(1))
         self._lock = threading.Lock()
+        self.sessions: dict[str, Session] = {}  # of tables that do not use that of the process
         self.reading = threading.RLock()
         """For whoever reads what others would read as well; nothing here waits for it."""
 
@@ -78,12 +91,16 @@ class FileCache:
         return FileCache, ()  # another process reads for itself
 
 
-@lru_cache(maxsize=16)
-def open_file_cache(store: str) -> FileCache:
-    """The cache of a store, which all its lakes in this process share.
+def open_file_cache(root: Path | ObjectPath) -> FileCache:
+    """The cache of a store, which all its lakes in this process share."""
+    if isinstance(root, ObjectPath):  # with other credentials it is another store
+        options = json.dumps(root.store.storage_options, sort_keys=True)
+        return _open_file_cache(hash_strings(root.store.url, options))
+    return _open_file_cache(str(root))
 
-    `store`: its address, and how it is reached: with other credentials it is another store.
-    """
+
+@lru_cache(maxsize=16)
+def _open_file_cache(store: str) -> FileCache:
     del store
     return FileCache()
 

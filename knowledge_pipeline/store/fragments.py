@@ -156,8 +156,10 @@ def read_fragment(
     """These columns of the rows of a fragment, by name, then their addresses; also of rows deleted since."""
     cache, table = find_file_cache(dataset), dataset.uri
     with cache.reading:
-        wanted = (cache.get(WANTED_COLUMNS, table) or frozenset()).union(columns)
-        cache.put(WANTED_COLUMNS, table, None, wanted)
+        wanted = cache.get(WANTED_COLUMNS, table) or frozenset()
+        if not wanted.issuperset(columns):
+            wanted = wanted.union(columns)
+            cache.put(WANTED_COLUMNS, table, None, wanted)
         wanted, deleted = wanted & _list_names(dataset), read_deleted(dataset, files, listed)
         current = cached = cache.get(FRAGMENT_ROWS, table, files)
         if current is None and (written := _recall_written(cache, table, files)) is not None:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.store import ObjectStore
-from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store.file_cache import FileCache, Kind, open_file_cache
 from knowledge_pipeline.store.lance_storage import (
     StorePath,
@@ -58,8 +57,7 @@ class Lake:
         remote = isinstance(store, ObjectStore)
         object.__setattr__(self, "root", ObjectPath("", store) if remote else store)
         object.__setattr__(self, "folder", store.folder if remote else store)
-        address = (store.url, *map(str, sorted(store.storage_options.items()))) if remote else (str(store),)
-        object.__setattr__(self, "files", open_file_cache(hash_strings(*address)))
+        object.__setattr__(self, "files", open_file_cache(self.root))
 
     def _open_table(
         self, path: StorePath, schema: pa.Schema, former_names: Mapping[str, str] | None = None

@@ -8,12 +8,12 @@ import ctypes
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.errors import Busy
+from knowledge_pipeline.store.file_cache import FileCache, Session
 from knowledge_pipeline.store.object_store import ObjectPath
 
 if TYPE_CHECKING:
@@ -35,17 +35,6 @@ def build_storage_options(path: StorePath) -> dict[str, str] | None:
         return None
     keys = path.store.storage_options
     return {**keys, "allow_http": "true"} if keys.get("endpoint", "").startswith("http://") else keys
-
-
-@dataclass(frozen=True, slots=True)
-class _Cache:
-    """What one table's datasets of any version share."""
-
-    session: Any
-    index_bytes: int
-
-
-_own_caches: dict[str, _Cache] = {}  # of tables
 
 
 @cache
@@ -78,16 +67,21 @@ def _return_freed_memory() -> None:
         set_option(_M_ARENA_MAX, os.cpu_count() or 1)
 
 
-def open_dataset(path: StorePath, version: int | None = None) -> Any:
-    """Lance's dataset, without LanceDB: a third of the cost of opening."""
+def open_dataset(path: StorePath, version: int | None = None, files: FileCache | None = None) -> Any:
+    """Lance's dataset, without LanceDB: a third of the cost of opening.
+
+    With the cache of its store it has the session that `bound_cache` gave to the table.
+    """
     import lance
 
-    options, own = build_storage_options(path), _own_caches.get(str(path))
+    options, own = build_storage_options(path), files.sessions.get(str(path)) if files else None
     session = own.session if own else _open_session()
-    return lance.dataset(str(path), version, storage_options=options, session=session)
+    dataset: Any = lance.dataset(str(path), version, storage_options=options, session=session)
+    dataset.file_cache = files
+    return dataset
 
 
-def bound_cache(path: StorePath, *, index_bytes: int, metadata_bytes: int) -> bool:
+def bound_cache(files: FileCache, path: StorePath, *, index_bytes: int, metadata_bytes: int) -> bool:
     """Give a table a cache of its own, of some size, unless it has one whose indexes have about as much room.
 
     Lance keeps what it read of former versions until its cache is full: one that is larger than what is
@@ -96,10 +90,10 @@ def bound_cache(path: StorePath, *, index_bytes: int, metadata_bytes: int) -> bo
     Returns:
         Whether it is new, so that datasets opened before do not have it.
     """
-    own = _own_caches.get(str(path))
+    own = files.sessions.get(str(path))
     if own and index_bytes <= own.index_bytes * _OUTGROWN:
         return False
-    _own_caches[str(path)] = _Cache(_create_session(index_bytes, metadata_bytes), index_bytes)
+    files.sessions[str(path)] = Session(_create_session(index_bytes, metadata_bytes), index_bytes)
     return True
 
 

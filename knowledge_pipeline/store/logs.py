@@ -107,7 +107,7 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
             rows = number_new_events(table, rows)
         if rows:
             # No version is read again, and a busy server writes one every few seconds.
-            bound_cache(table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
+            bound_cache(lake.files, table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
     remove_pending_rows(lake, name)

@@ -25,6 +25,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings, is_pull_name
 from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.file_cache import open_file_cache
 from knowledge_pipeline.store.filters import (
     ABSENT_TAG,
     MATCH_NONE,
@@ -639,24 +640,24 @@ def _to_scored_rows(ids: np.ndarray, scores: np.ndarray) -> ScoredRows:
     return ScoredRows(ids.astype(np.int64, copy=False), scores.astype(np.float64, copy=False))
 
 
-def _open_dataset(path: StorePath, version: int) -> Any:
+def _open_dataset(root: StorePath, space: str, version: int) -> Any:
     """A local one has a cache as large as its indexes are on disk, which takes them and half of all words."""
-    dataset = lance_storage.open_dataset(path, version)
+    path, cache = root / "index" / f"{space}.lance", open_file_cache(root)
+    dataset = lance_storage.open_dataset(path, version, cache)
     if not isinstance(path, Path):  # every index that is not held there is a request
         return dataset
     most = lance_storage.MOST_INDEX_BYTES
     sizes = (index.total_size_bytes or most for index in dataset.describe_indices())
     index_bytes = min(max(sum(sizes), _LEAST_INDEX_BYTES), most)
     metadata_bytes = max(index_bytes // _METADATA_SHARE, _LEAST_METADATA_BYTES)
-    is_new = lance_storage.bound_cache(path, index_bytes=index_bytes, metadata_bytes=metadata_bytes)
-    return lance_storage.open_dataset(path, version) if is_new else dataset
+    is_new = lance_storage.bound_cache(cache, path, index_bytes=index_bytes, metadata_bytes=metadata_bytes)
+    return lance_storage.open_dataset(path, version, cache) if is_new else dataset
 
 
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
-        path = root / "index" / f"{space}.lance"
-        dataset = await asyncio.to_thread(_open_dataset, path, version)
+        dataset = await asyncio.to_thread(_open_dataset, root, space, version)
         dimensions, locations = dataset.schema.field("vector").type.list_size, Locations(dataset.metadata)
         digest = locations.compute_digest()
         files = {

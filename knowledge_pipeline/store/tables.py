@@ -174,9 +174,7 @@ class Table:
         return dataset
 
     def _open_dataset(self) -> Any:
-        dataset = lance_storage.open_dataset(self.path)
-        dataset.file_cache = self.files
-        return dataset
+        return lance_storage.open_dataset(self.path, files=self.files)
 
     def open_version(self, version: int | None = None) -> Any:
         """Lance's dataset at a kept version, or at the newest, only to be read; None before the first.
