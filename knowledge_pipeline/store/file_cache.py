@@ -35,7 +35,7 @@ class Kind(Generic[T]):
     count_bytes: Callable[[T], int]  # that a value takes, about
 
 
-class Session(NamedTuple):
+class TableSession(NamedTuple):
     """What Lance itself holds of one table, in datasets of any version."""
 
     session: Any  # of Lance
@@ -48,7 +48,7 @@ class FileCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._values: LRUCache[Any, tuple[Any, int]] = LRUCache(max_bytes, getsizeof=itemgetter(1))
         self._lock = threading.Lock()
-        self.sessions: dict[str, Session] = {}  # of tables that do not use that of the process
+        self.sessions: dict[str, TableSession] = {}  # of tables that do not use that of the process
         self.reading = threading.RLock()
         """For whoever reads what others would read as well; nothing here waits for it."""
 

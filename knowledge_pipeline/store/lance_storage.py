@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.file_cache import FileCache, Session
+from knowledge_pipeline.store.file_cache import FileCache, TableSession
 from knowledge_pipeline.store.object_store import ObjectPath
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def bound_cache(files: FileCache, path: StorePath, *, index_bytes: int, metadata
     own = files.sessions.get(str(path))
     if own and index_bytes <= own.index_bytes * _OUTGROWN:
         return False
-    files.sessions[str(path)] = Session(_create_session(index_bytes, metadata_bytes), index_bytes)
+    files.sessions[str(path)] = TableSession(_create_session(index_bytes, metadata_bytes), index_bytes)
     return True
 
 
