@@ -68,7 +68,8 @@ class _FileTerms(NamedTuple):
 _Files = tuple[Any, ...]
 """Of a fragment, as `list_fragments` has them."""
 
-_FILE_TERMS = Kind[_FileTerms](lambda terms: terms.nbytes)  # by columns, condition and files
+_TERMS_BY_FILES = Kind[Mapping[_Files, _FileTerms]](lambda files: sum(own.nbytes for own in files.values()))
+"""By columns and condition, of the version that was read last: files of earlier ones are dropped."""
 _WAS_ASKED = Kind[bool](lambda _: 0)  # by columns and condition
 
 
@@ -104,11 +105,12 @@ class TermLookup:
         listed = list_fragments(self._dataset) if self._dataset is not None else {}
         was_asked = self._cache.get(_WAS_ASKED, self._table, self._name)
         self._cache.put(_WAS_ASKED, self._table, self._name, True)
-        missing = (fragment.fragment for files, fragment in listed.items() if self._find_terms(files) is None)
+        cached = self._find_terms()
+        missing = (fragment.fragment for files, fragment in listed.items() if files not in cached)
         return bool(was_asked) or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
 
-    def _find_terms(self, files: _Files) -> _FileTerms | None:
-        return self._cache.get(_FILE_TERMS, self._table, (self._name, files))
+    def _find_terms(self) -> Mapping[_Files, _FileTerms]:
+        return self._cache.get(_TERMS_BY_FILES, self._table, self._name) or {}
 
     def find_keys(self, term: str) -> list[str]:
         """The keys of the rows that name a term."""
@@ -125,9 +127,9 @@ class TermLookup:
         if self._dataset is None:
             return
         listed = list_fragments(self._dataset)
-        cached = {files: self._find_terms(files) for files in listed}
-        new = self._read_terms({files: listed[files] for files, terms in cached.items() if terms is None})
-        terms = {files: own or new[files] for files, own in cached.items()}
+        cached = self._find_terms()
+        new = self._read_terms({files: listed[files] for files in listed if files not in cached})
+        terms = {files: new[files] if files in new else cached[files] for files in listed}
         differing = [files for files in listed if listed[files].deletion_file != terms[files].deletion_file]
         live = self._read_live() if differing else np.empty(0, np.uint64)
         left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
@@ -137,6 +139,7 @@ class TermLookup:
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
                 terms |= self._read_terms({files: listed[files]})
+        self._cache.put(_TERMS_BY_FILES, self._table, self._name, terms)
         yield from ((own, left.get(files)) for files, own in terms.items())
 
     def _read_live(self) -> np.ndarray:
@@ -164,9 +167,7 @@ class TermLookup:
         for files, (fragment, deletion_file) in listed.items():
             own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
-            terms = _index_terms(deletion_file, keys, addresses, own[self._column])
-            self._cache.put(_FILE_TERMS, self._table, (self._name, files), terms)
-            terms_by_files[files] = terms
+            terms_by_files[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
         return terms_by_files
 
     def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
