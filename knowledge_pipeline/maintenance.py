@@ -361,8 +361,8 @@ def _run_source_steps(
     run: MaintenanceRun, settings: Settings, source: str, tables: list[Table], vectors: list[Table]
 ) -> None:
     # At their newest versions, because a refresh may have written since they were opened.
-    tables = [Table(table.path, table.schema) for table in tables]
-    vectors = [Table(table.path, table.schema) for table in vectors]
+    tables = [Table(table.path, table.schema, files=table.files) for table in tables]
+    vectors = [Table(table.path, table.schema, files=table.files) for table in vectors]
     configured = any(source == each.id for each in settings.sources)
     vectors = discard_unused_spaces(run, source, tables, vectors, configured=configured)
     chunks = [table for table in tables if table.path.parent.parent.name == "chunks" and table.exists]

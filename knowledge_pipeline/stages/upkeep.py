@@ -70,7 +70,7 @@ class PostponedUpkeep(Upkeep):
         """Tend to all tables that were written. What another process is working on waits for the next run."""
         for name, table in list(self._sources.items()):
             with suppress(Busy), lake.lock_source(table.name, timeout_s=0):
-                with _carry_over(table):
+                with _carry_over(lake, table):
                     table.compact_if_due()
                 del self._sources[name]
         if self._is_index_due:
@@ -80,13 +80,13 @@ class PostponedUpkeep(Upkeep):
 
 
 @contextmanager
-def _carry_over(table: Table) -> Generator[None]:
+def _carry_over(lake: Lake, table: Table) -> Generator[None]:
     """Let what is done inside, which changes no row, be no reason to compare all rows again."""
     from knowledge_pipeline.store.held_terms import carry_over
 
     before = table.open_version()
     yield
-    carry_over(before, table.open_version())
+    carry_over(lake, before, table.open_version())
 
 
 def _tend_released_tables(lake: Lake, keep_releases: int) -> None:
@@ -106,7 +106,7 @@ def _tend_released_tables(lake: Lake, keep_releases: int) -> None:
     )
     index_tables = [lake.index(space, size) for space, size in lake.list_spaces().items()]
     for table in (*index_tables, *lake.graph_tables().values()):
-        with _carry_over(table):
+        with _carry_over(lake, table):
             table.compact_if_due(after_versions=RETAINED_VERSIONS)  # whatever releases keep of it
             AT_ONCE.tend_index(table)
     if live and is_newest:  # nothing but their files has changed

@@ -1,4 +1,4 @@
-"""Audiences: who may read documents of a source by the source's own permissions.
+"""Who may read: audiences of documents, by the source's own permissions, and the table of callers' tokens.
 
 A row of the index names its audience among its principals; who belongs to an audience is in a table beside
 it. So a membership that changes is one small row, whatever the number of documents, and no release, old or
@@ -79,16 +79,10 @@ def is_member(principals: Collection[str], requires: Requirements) -> bool:
     return bool(requires) and all(EVERYONE in one or not one.isdisjoint(principals) for one in requires)
 
 
-# FOLD store.tokens
-# The table of tokens; one writer at a time.
-
-_TIMEOUT_S = 30.0
-
-
 def upsert_token(lake: Lake, row: dict[str, Any]) -> None:
     """Add a token's row, or replace the one of its id. Raises `Busy`: others held the table for 30 s."""
     table = lake.tokens()
-    with acquire_lock(lake.root / "locks", "tokens", timeout_s=_TIMEOUT_S):
+    with acquire_lock(lake.root / "locks", "tokens", timeout_s=30.0):
         table.upsert([pa.RecordBatch.from_pylist([row], schema=table.schema)])
         table.compact_if_due()
 

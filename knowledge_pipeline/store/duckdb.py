@@ -1,4 +1,4 @@
-"""The only interface to DuckDB: SQL over the Lance tables of all sources, in bounded memory.
+"""The only interface to DuckDB: SQL over the Lance tables, and over database files of others.
 
 DuckDB holds no state. Only the columns that a query needs are streamed in, never texts or vectors.
 They spill to a temporary folder where memory runs short, and are dropped at the end.
@@ -77,8 +77,8 @@ class DuckSession:
         chosen = list(columns) or RAW_TABLES[name].names[:1]
         schema = RAW_TABLES[name].empty_table().select(chosen).schema
         if name == "raw_sources":
-            known = CONFIGURED_SOURCES.empty_table() if self.sources is None else self.sources
-            self._create_raw_table(name, known.select(chosen))
+            sources = CONFIGURED_SOURCES.empty_table() if self.sources is None else self.sources
+            self._create_raw_table(name, sources.select(chosen))
             return
         rows = (
             _add_constants(batch, constants, schema)
@@ -215,17 +215,15 @@ def _add_constants(batch: pa.RecordBatch, constants: Mapping[str, str], schema: 
     return pa.RecordBatch.from_pydict(arrays, schema=schema)
 
 
-# FOLD store.duckdb_files
-# Database files of DuckDB that belong to others: read-only, for the rows of one query.
-#
-# A query reads the file alone: no other file, no network, no extension.
-
 _FILE_BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class DuckdbFile:
-    """An open database file; `open_duckdb_file` closes it."""
+    """An open database file; `open_duckdb_file` closes it.
+
+    A query reads the file alone: no other file, no network, no extension.
+    """
 
     connection: duckdb.DuckDBPyConnection
 
@@ -245,8 +243,8 @@ class DuckdbFile:
         with _translate_errors():
             parameters = [] if ids is None else [list(ids)]
             rows = self.connection.execute(_wrap(query, selected, where), parameters)
-            while found := rows.fetchmany(_FILE_BATCH_ROWS):
-                yield from found
+            while batch := rows.fetchmany(_FILE_BATCH_ROWS):
+                yield from batch
 
 
 @contextmanager
@@ -293,12 +291,11 @@ def _translate_errors() -> Generator[None]:
     try:
         yield
     except duckdb.IOException as error:
-        said = str(error).strip().splitlines()[0].rstrip(".")
+        said = _first_line(error)
         if "lock" in said:
             raise SourceUnavailable(
                 f"another process writes to the database ({said}): try again later"
             ) from None
         raise SourceRefused(f"the database cannot be read: {said}") from None
     except duckdb.Error as error:
-        said = str(error).strip().splitlines()[0].rstrip(".")
-        raise SourceRefused(f"connection.query cannot be run: {said}") from None
+        raise SourceRefused(f"connection.query cannot be run: {_first_line(error)}") from None

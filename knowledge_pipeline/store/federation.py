@@ -1,4 +1,4 @@
-"""Reads one space's index of several stores as if all their rows were in one table.
+"""Reads one space's index, and the code graph, of several stores as if all their rows were in one table.
 
 Every store is asked at once. Vectors compare across stores as they are. Scores of words do not, because a
 word that is rare in one store may be common in another: so the stores' statistics are added up, each store
@@ -41,12 +41,6 @@ from knowledge_pipeline.store.search import (
 from knowledge_pipeline.store.vectors import VectorMemory
 from knowledge_pipeline.text import VOWEL_SIGNS
 
-# FOLD store.index.bm25
-# BM25 as Lance computes it: what its terms are, how common they are, what a row scores. Pure.
-#
-# Lance gives scores, and neither the terms nor the statistics behind them. Here they are computed again, to
-# the precision of its floats, so that a score can be had under other statistics.
-
 K1, B = 1.2, 0.75  # of Lance's BM25
 MAX_TERM_BYTES = 79  # a longer word is not indexed
 
@@ -56,7 +50,11 @@ _WORD = re.compile(rf"(?:[^\W_]|[{VOWEL_SIGNS}])+")
 
 @dataclass(frozen=True)
 class TermStatistics:
-    """How common some terms are in an index, or in several together."""
+    """How common some terms are in an index, or in several together, and what BM25 follows from it.
+
+    Lance gives scores, and neither the terms nor the statistics behind them. Here they are computed again, to
+    the precision of its floats, so that a score can be had under other statistics.
+    """
 
     rows: int
     mean_terms: float  # of a row
@@ -84,23 +82,23 @@ class TermStatistics:
 
 def unite_statistics(several: Sequence[TermStatistics]) -> TermStatistics:
     """The statistics of several indexes as one: exactly those of an index with all their rows."""
-    rows = sum(each.rows for each in several)
-    terms = math.fsum(each.rows * each.mean_terms for each in several)
+    rows = sum(statistics.rows for statistics in several)
+    terms = math.fsum(statistics.rows * statistics.mean_terms for statistics in several)
     rows_with: Counter[str] = Counter()
-    for each in several:
-        rows_with.update(each.rows_with)
+    for statistics in several:
+        rows_with.update(statistics.rows_with)
     return TermStatistics(rows, max(terms / max(rows, 1), 1.0), rows_with)
 
 
 def count_terms(words: Iterable[str], questions: Iterable[str]) -> TermStatistics:
     """Statistics of the terms of some questions over the words of all rows of an index."""
-    asked = {term for question in questions for term in split_terms(question)}
+    question_terms = {term for question in questions for term in split_terms(question)}
     rows, terms = 0, 0
     rows_with: Counter[str] = Counter()
     for word in words:
-        found = split_terms(word)
-        rows, terms = rows + 1, terms + len(found)
-        rows_with.update(asked.intersection(found))
+        row_terms = split_terms(word)
+        rows, terms = rows + 1, terms + len(row_terms)
+        rows_with.update(question_terms.intersection(row_terms))
     return TermStatistics(rows, max(terms / max(rows, 1), 1.0), rows_with)
 
 
@@ -135,21 +133,19 @@ def _remove_accents(letter: str) -> str:
     return plain if plain.isascii() else letter
 
 
-# FOLD store.index.term_statistics
-# How common terms are in an index, read from the scores that it gives.
-#
-# Lance knows for each term how many rows have it, and how long rows are at the mean, and tells neither.
-# Both follow from its scores: those of one term, over how often rows have it and how long they are, lie on
-# a line whose two coefficients are the rarity of the term and the mean length. So a statistic costs one
-# search, which finds a row or a few, and never a reading of the table.
-
 MAX_TERMS = 20_000  # kept of one version; about 100 bytes each
 _SAMPLE_ROWS = 64  # in which a common term is looked for
 _FITTED_ROWS = 256  # whose scores give the mean length
 
 
 class TermCounts:
-    """The statistics of one version of an index, each read when it is first asked for. For threads."""
+    """The statistics of one version of an index, each read when it is first asked for. For threads.
+
+    Lance tells neither how many rows have a term nor how long rows are at the mean. Both follow from its
+    scores: those of one term, over how often rows have it and how long they are, lie on a line whose two
+    coefficients are the rarity of the term and the mean length. So a statistic costs one search, which finds
+    a row or a few, and never a reading of the table.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -163,8 +159,8 @@ class TermCounts:
             if self._size is None:
                 self._size = self._measure()
             rows, mean_terms = self._size
-            found = {to_term(word): word for word in words}
-            rows_with = {term: self._count(term, word) for term, word in found.items()}
+            words_by_term = {to_term(word): word for word in words}
+            rows_with = {term: self._count(term, word) for term, word in words_by_term.items()}
         return TermStatistics(rows, mean_terms, rows_with)
 
     def _count(self, term: str, word: str) -> int:
@@ -210,13 +206,13 @@ class TermCounts:
     def _search(self, word: str, *, limit: int) -> list[dict[str, Any]]:
         from lance.query import MatchQuery
 
-        found = self._dataset.scanner(
+        scanner = self._dataset.scanner(
             ["words", "_score"],
             full_text_query=MatchQuery(word, "words"),
             limit=limit,
             disable_scoring_autoprojection=True,
         )
-        return found.to_table().to_pylist()
+        return scanner.to_table().to_pylist()
 
 
 def _invert_rarity(rarity: float, rows: int) -> int:
@@ -225,21 +221,19 @@ def _invert_rarity(rarity: float, rows: int) -> int:
     return min(max(1, round((rows + 0.5 - 0.5 * odds) / (odds + 1))), max(rows, 1))
 
 
-# FOLD store.federation.keywords
-# Full-text search over several indexes with the statistics of all: BM25 as of one index with their rows.
-#
-# An index searches with its own rarities of words. Given weights, it searches with those of all, and
-# differs only by its own mean length of rows; so what it finds is scored again, exactly. A row that it did
-# not give can score at most what its last one does, times how far the two means are apart: where that
-# reaches the last of the results, the index is asked for more rows.
-
 MAX_WEIGHTED_WORDS = 32  # each is a search of its own: 200 take 15 times as long as one search for all
 DEEPER = 4  # how many times as many rows are asked for
 MAX_DEPTH = 16  # times the limit
 
 
 class SharedKeywords:
-    """The words of several indexes, by their positions. Threads may share it."""
+    """Full text over several indexes with the statistics of all. Threads may share it.
+
+    Given weights, an index searches with the rarities of all, and differs only by its own mean length of
+    rows; so what it finds is scored again, exactly. A row that it did not give can score at most what its
+    last one does, times how far the two means are apart: where that reaches the last of the results, the
+    index is asked for more rows.
+    """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
         self._datasets = datasets
@@ -288,8 +282,8 @@ class KeywordSearch:
     def find(self, at: int, where: Filter) -> None:
         """Ask one index, for more rows than before."""
         self._depths[at] = depth = self._depths[at] * DEEPER or count_with_tied(self._limit)
-        own, known = self._own[at], self._own[at].rows_with
-        words = [word for word in self._words if known.get(to_term(word))]
+        own, rows_with = self._own[at], self._own[at].rows_with
+        words = [word for word in self._words if rows_with.get(to_term(word))]
         weights = [self._of_all.rarity(to_term(word)) / own.rarity(to_term(word)) for word in words]
         is_weighted = len(words) <= MAX_WEIGHTED_WORDS
         rows = (
@@ -313,7 +307,7 @@ def _scan(
     else:
         pairs = zip(words, weights, strict=True)
         query = BooleanQuery([(Occur.SHOULD, MatchQuery(word, "words", boost=w)) for word, w in pairs])
-    found: Any = dataset.scanner(
+    scanner: Any = dataset.scanner(
         ["words", "_score", "_rowid"],
         filter=where.sql,
         prefilter=True,
@@ -322,7 +316,7 @@ def _scan(
         limit=limit,
         disable_scoring_autoprojection=True,
     )
-    return found.to_table().to_pylist()
+    return scanner.to_table().to_pylist()
 
 
 _MEMBER_BITS = 56  # of a row id; what is above says which store
@@ -394,8 +388,8 @@ class FederatedReader(IndexReader):
     async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> ScoredRows:
         """The nearest rows of all stores."""
         members = self.members
-        found = await self._ask(lambda at: members[at].search_vector(vector, where, limit=limit))
-        return _keep_best(found, limit)
+        results = await self._ask(lambda at: members[at].search_vector(vector, where, limit=limit))
+        return _keep_best(results, limit)
 
     async def search_text(self, words: str, where: Filter, *, limit: int) -> ScoredRows:
         """Rows by BM25 with the statistics of all stores."""
@@ -413,10 +407,10 @@ class FederatedReader(IndexReader):
     ) -> ScoredRows:
         """See `IndexReader.search_similar_stem`."""
         members = self.members
-        found = await self._ask(
+        results = await self._ask(
             lambda at: members[at].search_similar_stem(stem, where, limit=limit, max_edits=max_edits)
         )
-        return _keep_best(found, limit)
+        return _keep_best(results, limit)
 
     async def take_rows(self, rows: Collection[int], columns: Sequence[str]) -> Mapping[int, Row]:
         """See `IndexReader.take_rows`."""
@@ -437,26 +431,26 @@ class FederatedReader(IndexReader):
         """See `IndexReader.take_vectors`."""
 
         async def take(at: int, own: Collection[int]) -> Mapping[int, np.ndarray]:
-            held = self.members[at].memory.loaded
-            return held.take(own) if held else await self.members[at].take_vectors(own)
+            vectors = self.members[at].memory.loaded
+            return vectors.take(own) if vectors else await self.members[at].take_vectors(own)
 
         return await self._take_from_stores(rows, take)
 
     async def find_rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
         members = self.members
-        found = await self._ask(lambda at: members[at].find_rows(where, limit=limit, columns=columns))
-        return [row for rows in found for row in rows][:limit]
+        results = await self._ask(lambda at: members[at].find_rows(where, limit=limit, columns=columns))
+        return [row for rows in results for row in rows][:limit]
 
     async def find_rows_listing(
         self, column: str, values: Collection[str], where: Filter, *, limit: int, columns: Sequence[str]
     ) -> Sequence[Row]:
         """See `IndexReader.find_rows_listing`."""
         members = self.members
-        found = await self._ask(
+        results = await self._ask(
             lambda at: members[at].find_rows_listing(column, values, where, limit=limit, columns=columns)
         )
-        return [row for rows in found for row in rows][:limit]
+        return [row for rows in results for row in rows][:limit]
 
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
@@ -484,8 +478,8 @@ class FederatedReader(IndexReader):
                 reason = f"its index {self.space!r} cannot be read ({type(error).__name__})"
             raise StoreUnreadable(reason, self.space, self.stores[at], is_late=is_late)
 
-        asked = range(len(self.members)) if positions is None else positions
-        return await asyncio.gather(*map(ask_one, asked))
+        targets = range(len(self.members)) if positions is None else positions
+        return await asyncio.gather(*map(ask_one, targets))
 
     async def _take_from_stores(
         self,
@@ -497,32 +491,28 @@ class FederatedReader(IndexReader):
         for row in rows:
             own.setdefault(row >> _MEMBER_BITS, []).append(row & _ROW_MASK)
         positions = list(own)
-        taken = await self._ask(lambda at: take(at, own[at]), positions)
-        found = {
+        results = await self._ask(lambda at: take(at, own[at]), positions)
+        values_by_row = {
             at << _MEMBER_BITS | row: value
-            for at, values in zip(positions, taken, strict=True)
+            for at, values in zip(positions, results, strict=True)
             for row, value in values.items()
         }
-        return {row: found[row] for row in rows if row in found}
+        return {row: values_by_row[row] for row in rows if row in values_by_row}
 
 
-def _keep_best(found: Sequence[Sequence[ScoredRow]], limit: int) -> ScoredRows:
+def _keep_best(results: Sequence[Sequence[ScoredRow]], limit: int) -> ScoredRows:
     """The best rows of all stores, best first, by our row ids."""
     rows = (
         ScoredRow(at << _MEMBER_BITS | row.row_id, row.score)
-        for at, of_store in enumerate(found)
+        for at, of_store in enumerate(results)
         for row in of_store
     )
     return ScoredRows.of(heapq.nsmallest(limit, rows, key=lambda row: (-row.score, row.row_id)))
 
 
-# FOLD store.federation.graph_reader
-# Reads the code graphs of several stores as one: a name that one store exports is found from the others.
-
-
 @dataclass(slots=True)
 class FederatedGraphReader(GraphReader):
-    """The code graph of each store at its version."""
+    """The code graphs of several stores: a name that one store exports is found from the others."""
 
     members: Sequence[GraphReader] = field(default_factory=tuple[GraphReader, ...])
 
@@ -567,16 +557,12 @@ class FederatedGraphReader(GraphReader):
 
     async def has_several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match: two of one store, or one each of two stores."""
-        known = self._multi_source.get(where.sql)
-        if known is None:
+        has_several = self._multi_source.get(where.sql)
+        if has_several is None:
             firsts = [member.find_symbols(where, limit=1, columns=("source",)) for member in self.members]
             sources = {row["source"] for rows in await asyncio.gather(*firsts) for row in rows}
             within = await asyncio.gather(*(member.has_several_sources(where) for member in self.members))
             if len(self._multi_source) >= MAX_CACHED_FILTERS:
                 self._multi_source.clear()
-            known = self._multi_source[where.sql] = any(within) or len(sources) > 1
-        return known
-
-
-# FOLD store.federation
-# Reads the tables of several stores as one.
+            has_several = self._multi_source[where.sql] = any(within) or len(sources) > 1
+        return has_several

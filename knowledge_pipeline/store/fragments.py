@@ -1,8 +1,8 @@
-"""Small columns of tables that are not large, held in memory by the files that they come from.
+"""What is held in memory of a table's files: small columns, outlines, and distinct values for filters.
 
 A refresh asks the same keys and fingerprints of a table again and again, of version after version. Files of a
-table never change, so what was read of one is never read again; a new version costs its new files, and the
-marks of its deletions, which are left out of what is found. A scan of Lance costs one to three milliseconds,
+table never change, so what was read of one is never read again: a new version costs its new files, and the
+marks of its deletions, which are left out of the rows. A scan of Lance costs one to three milliseconds,
 whatever it finds, and ten where a hundred thousand keys are compared.
 """
 
@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain, pairwise
@@ -27,10 +26,10 @@ import pyarrow.compute as pc
 from cachetools import LRUCache
 
 from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.file_cache import FileCache, Kind, find_file_cache
 from knowledge_pipeline.store.filters import ColumnPattern, ColumnTest, Filter, one_of
 
 MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
-MAX_HELD_ROWS = 600_000  # of all tables: 150 MB at most
 MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
 MAX_TAKEN_ROWS = 2_000  # by their addresses
 LARGE_FRAGMENT_ROWS = 16_384
@@ -61,30 +60,30 @@ class FragmentRows(NamedTuple):
 
 
 _NONE_DELETED = np.empty(0, np.uint64)
-_held: LRUCache[tuple[Any, ...], FragmentRows] = LRUCache(
-    MAX_HELD_ROWS, getsizeof=lambda held: 64 + len(held.rows)
-)
-"""By table and files, as some version has it."""
-_deleted: LRUCache[tuple[Any, ...], np.ndarray] = LRUCache(
-    MAX_HELD_ROWS, getsizeof=lambda rows: 64 + len(rows)
-)
-"""By table, files and mark."""
-_written: LRUCache[tuple[str, ...], pa.Table] = LRUCache(64)  # by their files, in no version that was read
-_asked: defaultdict[str, set[str]] = defaultdict(set)  # the columns of each table that were asked for
-_lock = threading.RLock()
+
+
+def _count_fragment_bytes(fragment: FragmentRows) -> int:
+    masks = len(fragment.rows) * _MAX_MASKS // 8 if len(fragment.rows) >= LARGE_FRAGMENT_ROWS else 0
+    return fragment.rows.nbytes + fragment.deleted.nbytes + masks
+
+
+FRAGMENT_ROWS = Kind[FragmentRows](_count_fragment_bytes)  # by files, as some version has them
+DELETED_ROWS = Kind[np.ndarray](lambda addresses: addresses.nbytes)  # by files and mark
+WRITTEN_ROWS = Kind[pa.Table](lambda rows: rows.nbytes)  # by files, in no version that was read
+WANTED_COLUMNS = Kind[frozenset[str]](lambda names: 100 * len(names))  # of a table, as they were asked for
 
 
 def list_fragments(dataset: Any) -> dict[tuple[Any, ...], ListedFragment]:
     """By their files, whatever is deleted in them; once for each dataset, as their files have all columns."""
-    found: dict[tuple[Any, ...], ListedFragment] | None = getattr(dataset, "listed_fragments", None)
-    if found is None:
-        found = {}
+    fragments: dict[tuple[Any, ...], ListedFragment] | None = getattr(dataset, "listed_fragments", None)
+    if fragments is None:
+        fragments = {}
         for fragment in dataset.get_fragments():
             metadata = fragment.metadata
             files = metadata.id, *(file.path for file in metadata.files)
-            found[files] = ListedFragment(fragment, metadata.deletion_file)
-        dataset.listed_fragments = found
-    return found
+            fragments[files] = ListedFragment(fragment, metadata.deletion_file)
+        dataset.listed_fragments = fragments
+    return fragments
 
 
 def read_held(dataset: Any, columns: Collection[str], where: Filter | None = None) -> pa.Table | None:
@@ -105,7 +104,8 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
     rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
     if test:
-        large = [_select(part, test) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        lock = find_file_cache(dataset).reading
+        large = [_select(part, test, lock) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
         rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
     deleted = [part.deleted for part in parts if len(part.deleted)]
     if deleted and len(rows):
@@ -113,15 +113,15 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     return rows.select(list(columns))
 
 
-def _select(held: FragmentRows, test: ColumnTest) -> pa.Table:
+def _select(fragment: FragmentRows, test: ColumnTest, lock: threading.RLock) -> pa.Table:
     """The rows of a large fragment that match, deleted or not."""
-    with _lock:
-        mask = held.masks.get(test)
+    with lock:
+        mask = fragment.masks.get(test)
     if mask is None:
-        mask = _evaluate(held.rows, test)
-        with _lock:
-            held.masks[test] = mask
-    return held.rows.filter(mask)
+        mask = _evaluate(fragment.rows, test)
+        with lock:
+            fragment.masks[test] = mask
+    return fragment.rows.filter(mask)
 
 
 def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
@@ -130,54 +130,57 @@ def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) ->
     Returns:
         None where it is not held which rows match, or many do.
     """
-    if (held := read_held(dataset, columns, where)) is not None:
-        return held
-    found = read_addresses(dataset, where) if where else None
-    if found is None or len(found) > MAX_TAKEN_ROWS:
+    if (rows := read_held(dataset, columns, where)) is not None:
+        return rows
+    addresses = read_addresses(dataset, where) if where else None
+    if addresses is None or len(addresses) > MAX_TAKEN_ROWS:
         return None
-    return dataset._take_rows(found, columns=list(columns))
+    return dataset._take_rows(addresses, columns=list(columns))
 
 
 def read_addresses(dataset: Any, where: Filter) -> list[int] | None:
     """Where the rows that match are; None where that is not held."""
-    found: Any = read_held(dataset, [ADDRESS], where)
-    return None if found is None else found[ADDRESS].to_pylist()
+    rows: Any = read_held(dataset, [ADDRESS], where)
+    return None if rows is None else rows[ADDRESS].to_pylist()
 
 
 def count_held(dataset: Any, where: Filter) -> int | None:
     """How many rows match; None where that is not held."""
-    found = read_held(dataset, [ADDRESS], where)
-    return None if found is None else len(found)
+    rows = read_held(dataset, [ADDRESS], where)
+    return None if rows is None else len(rows)
 
 
 def read_fragment(
     dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
 ) -> FragmentRows:
     """These columns of the rows of a fragment, by name, then their addresses; also of rows deleted since."""
-    with _lock:
-        _asked[dataset.uri].update(columns)
-        asked = _asked[dataset.uri] & _list_names(dataset)
-        key, deleted = (dataset.uri, files), read_deleted(dataset, files, listed)
-        held = known = _held.get(key)
-        if held is None and (written := _recall_written(files)) is not None:
-            held = _hold(written, _NONE_DELETED)
-        if held is None or _lacks_rows(held, deleted):
-            held = _hold(_scan(dataset, listed.fragment, asked), deleted)
-        elif missing := asked.difference(held.rows.schema.names):
-            held = _add_columns(dataset, listed.fragment, held._replace(deleted=deleted), missing)
-        if held is not known:
-            _held[key] = held
-        return held._replace(rows=held.rows.select([*sorted(columns), ADDRESS]), deleted=deleted)
+    cache, table = find_file_cache(dataset), dataset.uri
+    with cache.reading:
+        wanted = cache.get(WANTED_COLUMNS, table) or frozenset()
+        if not wanted.issuperset(columns):
+            wanted = wanted.union(columns)
+            cache.put(WANTED_COLUMNS, table, None, wanted)
+        wanted, deleted = wanted & _list_names(dataset), read_deleted(dataset, files, listed)
+        current = cached = cache.get(FRAGMENT_ROWS, table, files)
+        if current is None and (written := _recall_written(cache, table, files)) is not None:
+            current = _hold(written, _NONE_DELETED)
+        if current is None or _lacks_rows(current, deleted):
+            current = _hold(_scan(dataset, listed.fragment, wanted), deleted)
+        elif missing := wanted.difference(current.rows.schema.names):
+            current = _add_columns(dataset, listed.fragment, current._replace(deleted=deleted), missing)
+        if current is not cached:
+            cache.put(FRAGMENT_ROWS, table, files, current)
+        return current._replace(rows=current.rows.select([*sorted(columns), ADDRESS]), deleted=deleted)
 
 
 def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
     return FragmentRows(rows, deleted, LRUCache(_MAX_MASKS))
 
 
-def _lacks_rows(held: FragmentRows, deleted: np.ndarray) -> bool:
+def _lacks_rows(cached: FragmentRows, deleted: np.ndarray) -> bool:
     """Whether rows of a version are not held, as one that has other deletions was read."""
-    is_same = held.deleted is deleted or not len(held.deleted)
-    return not is_same and not np.isin(held.deleted, deleted, assume_unique=True).all()
+    is_same = cached.deleted is deleted or not len(cached.deleted)
+    return not is_same and not np.isin(cached.deleted, deleted, assume_unique=True).all()
 
 
 def leave_out(rows: pa.Table, addresses: np.ndarray) -> pa.Table:
@@ -193,36 +196,36 @@ def read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -
     mark, fragment = listed.deletion_file, listed.fragment
     if mark is None:
         return _NONE_DELETED
-    key = dataset.uri, files, mark.read_version, mark.id
-    with _lock:
-        known = _deleted.get(key)
-    if known is None:
+    cache, key = find_file_cache(dataset), (files, mark.read_version, mark.id)
+    addresses = cache.get(DELETED_ROWS, dataset.uri, key)
+    if addresses is None:
         live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS].to_numpy()
         is_deleted, first = np.ones(fragment.physical_rows, np.bool_), np.uint64(fragment.fragment_id << 32)
         is_deleted[live - first] = False
-        known = np.flatnonzero(is_deleted).astype(np.uint64) + first
-        with _lock, suppress(ValueError):  # too many
-            _deleted[key] = known
-    return known
+        addresses = np.flatnonzero(is_deleted).astype(np.uint64) + first
+        cache.put(DELETED_ROWS, dataset.uri, key, addresses)
+    return addresses
 
 
-def _add_columns(dataset: Any, fragment: Any, held: FragmentRows, names: Collection[str]) -> FragmentRows:
+def _add_columns(dataset: Any, fragment: Any, cached: FragmentRows, names: Collection[str]) -> FragmentRows:
     """More columns of a fragment; where rows of it were deleted since, all columns of those that are left."""
-    found = _scan(dataset, fragment, names)
-    rows, schema = held.rows, cast("Any", found.schema)  # whose stubs give fields no type
-    if not found[ADDRESS].equals(rows[ADDRESS]):
-        held = _hold(leave_out(rows, held.deleted), held.deleted)
-        rows = held.rows
-        assert found[ADDRESS].equals(rows[ADDRESS])
+    added = _scan(dataset, fragment, names)
+    rows, schema = cached.rows, cast("Any", added.schema)  # whose stubs give fields no type
+    if not added[ADDRESS].equals(rows[ADDRESS]):
+        cached = _hold(leave_out(rows, cached.deleted), cached.deleted)
+        rows = cached.rows
+        assert added[ADDRESS].equals(rows[ADDRESS])
     for name in sorted(names):
-        rows = rows.append_column(schema.field(name), found[name])
-    return held._replace(rows=rows)
+        rows = rows.append_column(schema.field(name), added[name])
+    return cached._replace(rows=rows)
 
 
 class WrittenRows:
     """Takes the small columns of rows that are about to be written, so that nobody has to read them."""
 
-    def __init__(self) -> None:
+    def __init__(self, dataset: Any) -> None:
+        """Read nothing yet; the rows are written to the table of this dataset."""
+        self._cache, self._table = find_file_cache(dataset), dataset.uri
         self._batches: list[pa.RecordBatch] = []
         self._count = 0
 
@@ -237,16 +240,14 @@ class WrittenRows:
     def remember(self, fragments: Sequence[Any]) -> None:
         """They are in these fragments now, which no version has yet."""
         if len(fragments) == 1 and 0 < self._count <= MAX_WRITTEN_ROWS:
-            with _lock:
-                _written[tuple(file.path for file in fragments[0].files)] = pa.Table.from_batches(
-                    self._batches
-                )
+            files = tuple(file.path for file in fragments[0].files)
+            self._cache.put(WRITTEN_ROWS, self._table, files, pa.Table.from_batches(self._batches))
 
 
-def _recall_written(files: tuple[Any, ...]) -> pa.Table | None:
+def _recall_written(cache: FileCache, table: str, files: tuple[Any, ...]) -> pa.Table | None:
     """The rows of a fragment that this process has written, deleted or not."""
     number, *paths = files
-    rows = _written.pop(tuple(paths), None)
+    rows = cache.take(WRITTEN_ROWS, table, tuple(paths))
     if rows is None:
         return None
     addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
@@ -263,18 +264,18 @@ def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bo
 
 def _count_rows(dataset: Any) -> int:
     """Of a version, which never changes; asking Lance takes 0.1 ms."""
-    found: int | None = getattr(dataset, "row_count", None)
-    if found is None:
-        dataset.row_count = found = int(dataset.count_rows())
-    return found
+    count: int | None = getattr(dataset, "row_count", None)
+    if count is None:
+        dataset.row_count = count = int(dataset.count_rows())
+    return count
 
 
 def _list_names(dataset: Any) -> frozenset[str]:
     """Of its columns; asking Lance for them takes 0.1 ms."""
-    found: frozenset[str] | None = getattr(dataset, "column_names", None)
-    if found is None:
-        dataset.column_names = found = frozenset(dataset.schema.names)
-    return found
+    names: frozenset[str] | None = getattr(dataset, "column_names", None)
+    if names is None:
+        dataset.column_names = names = frozenset(dataset.schema.names)
+    return names
 
 
 def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
@@ -308,15 +309,9 @@ def _evaluate(rows: pa.Table, test: ColumnTest) -> Any:
         case "starts":
             return arrow.starts_with(column, str(test.values[0]))
         case _:
-            found = arrow.is_in(column, value_set=values)
-            return arrow.if_else(column.is_valid(), found, pa.scalar(None, pa.bool_()))
+            is_in = arrow.is_in(column, value_set=values)
+            return arrow.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
-
-# FOLD store.index.outline_columns
-# What ranking needs of all rows of one file of an index, as columns in memory.
-#
-# A search has two hundred candidates and shows five. Taking so many rows from the file costs more than
-# either search does; a row takes about a hundred bytes here.
 
 _BATCH_ROWS = 1024  # whose metadata are in memory at a time
 _COLUMNS = ("id", "source", "path", "source_type")
@@ -366,10 +361,13 @@ class Outlines:
     def of(cls, outlines: Iterable[ChunkOutline]) -> Outlines:
         """The columns of some outlines."""
         listed, numbers = list(outlines), dict[OutlineFile, int]()
-        files = [OutlineFile(each.source, each.path, each.source_type) for each in listed]
+        files = [OutlineFile(outline.source, outline.path, outline.source_type) for outline in listed]
         own = np.array([numbers.setdefault(file, len(numbers)) for file in files], np.int64)
         return cls(
-            [each.id for each in listed], list(numbers), own, lambda: [each.symbols for each in listed]
+            [outline.id for outline in listed],
+            list(numbers),
+            own,
+            lambda: [outline.symbols for outline in listed],
         )
 
     @classmethod
@@ -402,9 +400,9 @@ class Outlines:
     def take(self, at: np.ndarray) -> Outlines:
         """Those of some rows, by their positions."""
         listed: list[int] = at.tolist()
-        ids = [self.ids[each] for each in listed]
+        ids = [self.ids[position] for position in listed]
         return Outlines(
-            ids, self.files, self.file_numbers[at], lambda: [self.symbols[each] for each in listed]
+            ids, self.files, self.file_numbers[at], lambda: [self.symbols[position] for position in listed]
         )
 
     def __len__(self) -> int:
@@ -420,7 +418,11 @@ class Outlines:
 
 @dataclass(frozen=True, slots=True)
 class OutlineColumns:
-    """The outlines of the rows that a file has in one version of an index."""
+    """The outlines of the rows that a file has in one version of an index.
+
+    A search has two hundred candidates and shows five. Taking so many rows from the file costs more than
+    either search does; a row takes about a hundred bytes here.
+    """
 
     places: np.ndarray  # int64, ascending: of the rows in the file
     _ids: Any  # of Arrow
@@ -467,13 +469,13 @@ class OutlineColumns:
 def _number_files(*columns: Any) -> tuple[list[OutlineFile], np.ndarray]:
     """The files of some rows, each once, and which of them each row is of."""
     encoded = [column.combine_chunks().dictionary_encode() for column in columns]
-    values: list[list[str]] = [each.dictionary.to_pylist() for each in encoded]
+    values: list[list[str]] = [column.dictionary.to_pylist() for column in encoded]
     sizes = [max(len(value), 1) for value in values]
-    keys = np.ravel_multi_index([each.indices.to_numpy() for each in encoded], sizes)
+    keys = np.ravel_multi_index([column.indices.to_numpy() for column in encoded], sizes)
     distinct, numbers = np.unique(keys, return_inverse=True)
     of_files = np.unravel_index(distinct, sizes)
-    named = (map(each.__getitem__, at.tolist()) for each, at in zip(values, of_files, strict=True))
-    return list(map(OutlineFile, *named)), numbers.astype(np.int32)
+    fields = (map(value.__getitem__, at.tolist()) for value, at in zip(values, of_files, strict=True))
+    return list(map(OutlineFile, *fields)), numbers.astype(np.int32)
 
 
 def _list_symbols(rows: Any) -> Iterator[list[str]]:
@@ -483,21 +485,18 @@ def _list_symbols(rows: Any) -> Iterator[list[str]]:
         yield list(dict.fromkeys(filter(None, (own, *further))))
 
 
-# FOLD store.index.column_values
-# The values of a column of one version of an index, by which a pattern becomes a list of values.
-#
-# A regular expression is compiled again for each batch of rows, and compared with each row, by each scan of
-# a question. An index has few repositories, authors and paths beside its rows, so the pattern is compared
-# with those once. They are kept as a small table of Lance in memory, because only the same program gives a
-# regular expression the same meaning.
-
 MAX_VALUES = 100_000  # of a column, about 10 MB; where there are more, patterns stay what they are
 MAX_LISTED = 200  # values that a pattern becomes; a longer list takes longer than the pattern
 MAX_PATTERNS = 1_000  # whose values are kept
 
 
 class ColumnValues:
-    """Rewrites conditions for one version of one table. Threads may share it."""
+    """Turns patterns into lists of values, for one version of one table. Threads may share it.
+
+    Each scan compiles a regular expression again for each batch of rows, and compares it with each row. An
+    index has few repositories, authors and paths beside its rows, so the pattern is compared with those once.
+    They are kept as a table of Lance in memory: only the same program gives a pattern the same meaning.
+    """
 
     def __init__(self, dataset: Any, *, max_values: int = MAX_VALUES) -> None:
         """Read nothing yet."""
@@ -525,10 +524,12 @@ class ColumnValues:
             self._tables[pattern.column] = self._read_values(pattern.column)
         if (values := self._tables[pattern.column]) is None:
             return Filter(pattern.sql)
-        found = values.to_table(filter=pattern.sql, limit=MAX_LISTED + 1)[pattern.column].to_pylist()
-        if len(found) > MAX_LISTED or any("\x00" in value for value in found):  # which no literal can hold
+        matches = values.to_table(filter=pattern.sql, limit=MAX_LISTED + 1)[pattern.column].to_pylist()
+        if len(matches) > MAX_LISTED or any(
+            "\x00" in value for value in matches
+        ):  # which no literal can hold
             return Filter(pattern.sql)
-        return one_of(pattern.column, found)
+        return one_of(pattern.column, matches)
 
     def _read_values(self, column: str) -> Any:
         values: Any = pc.unique(self._dataset.to_table(columns=[column])[column].combine_chunks()).drop_null()
@@ -537,19 +538,16 @@ class ColumnValues:
         return lance_storage.create_in_memory(pa.Table.from_pydict({column: values}))
 
 
-# FOLD store.index.listed_values
-# The values that list columns of an index hold, in memory: most names that a text mentions are none of
-# them.
-#
-# Asking the index for names that no row has takes it some milliseconds, and a question in a store of code
-# asks for little else.
-
 MAX_LISTED_VALUES = 200_000  # of a column; about 100 bytes each
 _MIN_USES = 2  # of one version: a process that asks once would read more than it saves
 
 
 class ListedValues:
-    """What the list columns of one version of an index hold, whoever may see it. Threads may share it."""
+    """What the list columns of one version of an index hold, whoever may see it. Threads may share it.
+
+    Most names that a text mentions are none of them, and a question in a store of code asks for little else:
+    asking the index for names that no row has takes it some milliseconds.
+    """
 
     def __init__(self, dataset: Any, *, max_values: int = MAX_LISTED_VALUES) -> None:
         self._dataset, self._max_values = dataset, max_values
@@ -563,8 +561,8 @@ class ListedValues:
 
     def keep_listed(self, column: str, values: Collection[str]) -> list[str]:
         """Those of the values that a row may have in the column; all of them where that is not known."""
-        known = self._load_if_due(column) if values else None
-        return list(values) if known is None else [value for value in values if value in known]
+        listed = self._load_if_due(column) if values else None
+        return list(values) if listed is None else [value for value in values if value in listed]
 
     def _load_if_due(self, column: str) -> frozenset[str] | None:
         self._uses[column] += 1
@@ -579,9 +577,9 @@ class ListedValues:
             self._reading.release()
 
     def _read(self, column: str) -> frozenset[str] | None:
-        found = set[str]()
+        values = set[str]()
         for batch in self._dataset.to_batches(columns=[column]):
-            found.update(batch.column(0).flatten().unique().to_pylist())
-            if len(found) > self._max_values:
+            values.update(batch.column(0).flatten().unique().to_pylist())
+            if len(values) > self._max_values:
                 return None
-        return frozenset(found)
+        return frozenset(values)

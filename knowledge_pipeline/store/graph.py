@@ -1,9 +1,9 @@
-"""Finds rows of the code graph by their keys: paths, nodes, names.
+"""Reads the code graph at one released version; every read takes a filter, made from an `Access`.
 
-A read of a table that its indexes answer takes Lance two to five milliseconds, and a search needs four of
-them. So the keys of a table are kept in memory, with the numbers that narrow what they find: then only the
-rows that match are read. Of edges, and of some hundred thousand symbols, all that is read is kept: each value
-once, and in each row its number.
+A read that indexes answer takes Lance two to five milliseconds, and a search needs four. So the keys of a
+table are kept in memory, with the numbers that narrow what they find: then only the rows that match are read.
+Of edges, and of some hundred thousand symbols, all that is read is kept: each value once, and in each row its
+number. LanceDB would add a third to the time of each read.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class RowLookup:
         narrowed = reduce(lambda one, other: one & other, bounds, MATCH_ALL)
         if self.unbounded_kinds:
             narrowed |= filters.one_of("kind", sorted(self.unbounded_kinds))
-        found = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
+        where = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
         if self.sources:
-            found &= filters.one_of("source", sorted(self.sources))
+            where &= filters.one_of("source", sorted(self.sources))
         return (
-            found
+            where
             if self.min_confidence is None
-            else found & filters.at_least("confidence", self.min_confidence)
+            else where & filters.at_least("confidence", self.min_confidence)
         )
 
 
@@ -99,9 +99,9 @@ class _KeyIndex:
 
     def find(self, values: Collection[str]) -> list[np.ndarray]:
         """The positions of the rows with each of the keys."""
-        asked = np.fromiter(map(hash, values), np.int64, len(values))
-        starts = self.starts[np.searchsorted(self.hashes, asked, "left")]
-        ends = self.starts[np.searchsorted(self.hashes, asked, "right")]
+        hashes = np.fromiter(map(hash, values), np.int64, len(values))
+        starts = self.starts[np.searchsorted(self.hashes, hashes, "left")]
+        ends = self.starts[np.searchsorted(self.hashes, hashes, "right")]
         return [self.positions[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
@@ -116,16 +116,16 @@ class _WholeColumns:
     @classmethod
     def build(cls, columns: Mapping[str, Any]) -> _WholeColumns:
         """Of columns of Arrow, those of texts encoded."""
-        encoded = {name: each for name, each in columns.items() if pa.types.is_dictionary(each.type)}
-        numbers = {name: each.to_numpy() for name, each in columns.items() if name not in encoded}
+        encoded = {name: column for name, column in columns.items() if pa.types.is_dictionary(column.type)}
+        numbers = {name: column.to_numpy() for name, column in columns.items() if name not in encoded}
         if not encoded:
             return cls(pa.nulls(1, pa.string()), {}, numbers)
-        merged: Any = pa.concat_arrays([each.dictionary for each in encoded.values()]).dictionary_encode()
+        merged: Any = pa.concat_arrays([column.dictionary for column in encoded.values()]).dictionary_encode()
         places, null = merged.indices.to_numpy().astype(np.int32), len(merged.dictionary)
         codes: dict[str, np.ndarray] = {}
-        for name, each in encoded.items():
-            own, places = places[: len(each.dictionary)], places[len(each.dictionary) :]
-            codes[name] = np.append(own, np.int32(null))[each.indices.fill_null(-1).to_numpy()]
+        for name, column in encoded.items():
+            own, places = places[: len(column.dictionary)], places[len(column.dictionary) :]
+            codes[name] = np.append(own, np.int32(null))[column.indices.fill_null(-1).to_numpy()]
         return cls(pa.concat_arrays([merged.dictionary, pa.nulls(1, pa.string())]), codes, numbers)
 
     def has(self, columns: Collection[str]) -> bool:
@@ -142,8 +142,10 @@ class _WholeColumns:
         }
         if texts:
             codes: Any = np.concatenate([self.codes[name][at] for name in texts])
-            found: list[Any] = self.texts.take(pa.array(codes)).to_pylist()
-            values |= {name: found[start * count : (start + 1) * count] for start, name in enumerate(texts)}
+            texts_of_rows: list[Any] = self.texts.take(pa.array(codes)).to_pylist()
+            values |= {
+                name: texts_of_rows[start * count : (start + 1) * count] for start, name in enumerate(texts)
+            }
         ordered = [values[name] for name in columns]
         return [dict(zip(columns, row, strict=True)) for row in zip(*ordered, strict=True)]
 
@@ -171,8 +173,8 @@ class _Keys:
             columns[name] = column.dictionary_encode() if pa.types.is_string(column.type) else column
         codes: dict[str, tuple[np.ndarray, Mapping[str, int]]] = {}
         for name in ("kind", "source"):
-            known = {value: code for code, value in enumerate(columns[name].dictionary.to_pylist())}
-            codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), known
+            code_by_value = {value: code for code, value in enumerate(columns[name].dictionary.to_pylist())}
+            codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), code_by_value
         return cls(
             dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
             {name: _KeyIndex.build(columns[name]) for name in keys},
@@ -183,12 +185,12 @@ class _Keys:
 
     def find(self, lookup: RowLookup, visible: Filter, dataset: Any) -> np.ndarray:
         """The positions of the rows that match and are visible, ascending."""
-        found = [np.empty(0, np.int32)]
+        matches = [np.empty(0, np.int32)]
         for column, values in lookup.keys.items():
             for value, of_key in zip(values, self.indexes[column].find(values), strict=True):
                 bounds = lookup.lines.get(value)
-                found.append(of_key[self._is_in_lines(of_key, lookup, bounds)] if bounds else of_key)
-        at = np.unique(np.concatenate(found))
+                matches.append(of_key[self._is_in_lines(of_key, lookup, bounds)] if bounds else of_key)
+        at = np.unique(np.concatenate(matches))
         narrowed = np.ones(len(at), bool)
         if lookup.kinds:
             narrowed &= self._is_one_of("kind", at, lookup.kinds)
@@ -216,9 +218,9 @@ class _Keys:
         )
 
     def _is_one_of(self, column: str, at: np.ndarray, values: Collection[str]) -> np.ndarray:
-        codes, known = self.codes[column]
-        is_asked = np.zeros(len(known), bool)
-        is_asked[[known[value] for value in values if value in known]] = True
+        codes, code_by_value = self.codes[column]
+        is_asked = np.zeros(len(code_by_value), bool)
+        is_asked[[code_by_value[value] for value in values if value in code_by_value]] = True
         return is_asked[codes[at]]
 
     def _is_visible(self, visible: Filter, at: np.ndarray, dataset: Any) -> np.ndarray:
@@ -268,13 +270,13 @@ class KeyedTable:
         loaded = self._load_if_due()
         if loaded is None:
             where = visible & lookup.to_filter()
-            found = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
-            return found.to_pylist()
+            rows = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
+            return rows.to_pylist()
         at = loaded.find(lookup, visible, self._dataset)[:limit]
         if loaded.whole.has(columns):
             return loaded.whole.to_rows(at, columns)
-        rows = loaded.rows[at].tolist()
-        return self._dataset._take_rows(rows, columns=list(columns)).to_pylist() if rows else []
+        ids = loaded.rows[at].tolist()
+        return self._dataset._take_rows(ids, columns=list(columns)).to_pylist() if ids else []
 
     def _load_if_due(self) -> _Keys | None:
         self._lookups += 1
@@ -294,12 +296,6 @@ class KeyedTable:
             self._reading.release()
 
 
-# FOLD store.code_graph.symbol_payload
-# What a response shows of a symbol, packed into one column, and the id that edges use.
-#
-# Reading scattered rows costs by the column: a hundred rows of eleven columns take three times as long as
-# one text, and queries of the code graph read little else.
-
 PAYLOAD_COLUMNS = (
     *("node", "source", "path", "language", "url", "kind", "name", "full_name", "signature"),
     *("start_line", "end_line"),
@@ -307,7 +303,11 @@ PAYLOAD_COLUMNS = (
 
 
 def build_payload(row: Mapping[str, Any]) -> str:
-    """The column `shown` of a row of `schemas.SYMBOLS`."""
+    """The column `shown` of a row of `schemas.SYMBOLS`: what a response shows of a symbol.
+
+    Reading scattered rows costs by the column: a hundred rows of eleven columns take three times as long as
+    one text, and queries of the code graph read little else.
+    """
     return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
 
 
@@ -321,12 +321,6 @@ def node_id(source: str, path: str, name: str) -> str:
     """The id by which edges name a definition; `name` is qualified within its file, "" for the file."""
     return hash_strings(source, path, name)
 
-
-# FOLD store.code_graph.reader
-# Reads the code graph at one released version; every read takes a filter, made from an `Access`.
-#
-# Uses Lance directly, in a thread: a query makes a dozen small reads, and LanceDB adds a third to the time
-# of each.
 
 MAX_CACHED_FILTERS = 1_000  # different access filters
 _MAX_CACHED_NODES = 20_000  # about 1 KB each

@@ -1,8 +1,7 @@
-"""Which rows name a term in one of their columns, held in memory by the files that the rows come from.
+"""Which rows name a term, held in memory by files; and which rows changed since nothing was left to do.
 
-As with small columns (`held_columns`), a file of a table never changes: a new version of the table costs its
-new files. Of a hundred thousand chunks of code it takes some 6 MB: the names that files define, and those
-that files ask about.
+A file of a table never changes, so a new version costs its new files. Of a hundred thousand chunks of code
+the terms take some 6 MB: the names that files define, and those that files ask about.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -10,19 +9,17 @@ that files ask about.
 
 from __future__ import annotations
 
-import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cachetools import LRUCache
 
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.fragments import (
     ADDRESS,
@@ -35,7 +32,6 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
-MAX_HELD_BYTES = 64 << 20  # of all tables
 FEW_ROWS = 2_000  # of files that are not held
 _BATCH_ROWS = 256
 _TERMS = pa.list_(pa.string())
@@ -61,23 +57,20 @@ class _FileTerms(NamedTuple):
 
     def find_rows(self, term: str) -> np.ndarray:
         hashed = hash(term)
-        place = bisect_left(self.hashes, hashed)
-        while place < len(self.hashes) and self.hashes[place] == hashed:
-            if self.terms[place].as_py() == term:
-                return self.rows[self.starts[place] : self.starts[place + 1]]
-            place += 1
+        position = bisect_left(self.hashes, hashed)
+        while position < len(self.hashes) and self.hashes[position] == hashed:
+            if self.terms[position].as_py() == term:
+                return self.rows[self.starts[position] : self.starts[position + 1]]
+            position += 1
         return self.rows[:0]
 
 
 _Files = tuple[Any, ...]
 """Of a fragment, as `list_fragments` has them."""
 
-_held: LRUCache[tuple[str, ...], Mapping[_Files, _FileTerms]] = LRUCache(
-    MAX_HELD_BYTES, getsizeof=lambda held: 1_024 + sum(each.nbytes for each in held.values())
-)
-"""By table, columns and condition: of the version that was read last."""
-_asked: LRUCache[tuple[str, ...], None] = LRUCache(1_024)  # the same, held or not
-_lock = threading.Lock()
+_TERMS_BY_FILES = Kind[Mapping[_Files, _FileTerms]](lambda files: sum(own.nbytes for own in files.values()))
+"""By columns and condition, of the version that was read last: files of earlier ones are dropped."""
+_WAS_ASKED = Kind[bool](lambda _: 0)  # by columns and condition
 
 
 class TermLookup:
@@ -103,49 +96,51 @@ class TermLookup:
         """
         self._dataset, self._key, self._column = table.open_version(), key, column
         self._where, self._list_terms = where, list_terms
-        self._name = str(table.path), key, column, where.sql if where else ""
+        self._cache, self._table = table.files, str(table.path)
+        self._name = key, column, where.sql if where else ""
         self._files: list[tuple[_FileTerms, np.ndarray | None]] | None = None  # with which rows are left
 
     def is_worth_reading(self) -> bool:
         """Whether few rows have to be read, or it was asked before: a single question is a scan."""
         listed = list_fragments(self._dataset) if self._dataset is not None else {}
-        with _lock:
-            was_asked, held = self._name in _asked, _held.get(self._name, {})
-            _asked[self._name] = None
-        missing = (each.fragment for files, each in listed.items() if files not in held)
-        return was_asked or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+        was_asked = self._cache.get(_WAS_ASKED, self._table, self._name)
+        self._cache.put(_WAS_ASKED, self._table, self._name, True)
+        cached = self._find_terms()
+        missing = (fragment.fragment for files, fragment in listed.items() if files not in cached)
+        return bool(was_asked) or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+
+    def _find_terms(self) -> Mapping[_Files, _FileTerms]:
+        return self._cache.get(_TERMS_BY_FILES, self._table, self._name) or {}
 
     def find_keys(self, term: str) -> list[str]:
         """The keys of the rows that name a term."""
         if self._files is None:
             self._files = list(self._load_files())
-        found = list[str]()
-        for held, live in self._files:
-            rows = held.find_rows(term)
-            found += [held.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
-        return found
+        keys = list[str]()
+        for terms, live in self._files:
+            rows = terms.find_rows(term)
+            keys += [terms.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
+        return keys
 
     def _load_files(self) -> Iterator[tuple[_FileTerms, np.ndarray | None]]:
         """The terms of each file, with a mask of the rows that are left, if some were deleted since."""
         if self._dataset is None:
             return
         listed = list_fragments(self._dataset)
-        with _lock:
-            held = dict(_held.get(self._name, {}))
-        held |= self._read_terms({files: each for files, each in listed.items() if files not in held})
-        held = {files: held[files] for files in listed}
-        differing = [each for each in listed if listed[each].deletion_file != held[each].deletion_file]
+        cached = self._find_terms()
+        new = self._read_terms({files: listed[files] for files in listed if files not in cached})
+        terms = {files: new[files] if files in new else cached[files] for files in listed}
+        differing = [files for files in listed if listed[files].deletion_file != terms[files].deletion_file]
         live = self._read_live() if differing else np.empty(0, np.uint64)
         left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
         for files in differing:
-            mask = np.isin(held[files].addresses, live, assume_unique=True)
+            mask = np.isin(terms[files].addresses, live, assume_unique=True)
             if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
-                held |= self._read_terms({files: listed[files]})
-        with _lock, suppress(ValueError):  # too large
-            _held[self._name] = held
-        yield from ((each, left.get(files)) for files, each in held.items())
+                terms |= self._read_terms({files: listed[files]})
+        self._cache.put(_TERMS_BY_FILES, self._table, self._name, terms)
+        yield from ((own, left.get(files)) for files, own in terms.items())
 
     def _read_live(self) -> np.ndarray:
         rows = read_held(self._dataset, [ADDRESS], self._where)
@@ -161,19 +156,19 @@ class TermLookup:
         scanner = self._dataset.scanner(
             columns=[self._key, self._column],
             filter=self._where.sql if self._where else None,
-            fragments=[each.fragment for each in listed.values()],
+            fragments=[fragment.fragment for fragment in listed.values()],
             batch_size=_BATCH_ROWS,
             with_row_address=True,
         )
         schema = pa.schema([(self._key, pa.string()), (ADDRESS, pa.uint64()), (self._column, _TERMS)])
         batches = [pa.table(list(self._list_columns(batch)), schema=schema) for batch in scanner.to_batches()]
         rows: Any = pa.concat_tables([schema.empty_table(), *batches])
-        numbers, found = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
+        numbers, terms_by_files = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
         for files, (fragment, deletion_file) in listed.items():
             own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
-            found[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
-        return found
+            terms_by_files[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
+        return terms_by_files
 
     def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
         yield batch[self._key]
@@ -198,20 +193,9 @@ def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, ter
     return _FileTerms(deletion_file, hashes, encoded.dictionary.take(order), starts, rows, keys, addresses)
 
 
-# FOLD store.changes.change_tracker
-# Which rows need another look: those that changed since all were found in order, where that is known.
-#
-# A stage compares keys and fingerprints of all rows that it reads and writes, and so does a check. A
-# process that goes on running remembers at which versions of the tables nothing was left to do; rows that
-# are the same since then need no second comparison. A version never changes, so what follows from it is
-# exact; a new process, or one with other settings, compares everything.
-
-MAX_REMEMBERED = 1024  # pairs of a source and a stage or check; each keeps lists of files of some tables
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
 _COMPARED_COLUMNS = ("id", "uri", "path", "text_key", "node", "target_id", "source")
 """Whose values are asked for: read together, as one stage after the other asks for the same rows."""
-
-_tracker_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +207,19 @@ class _Complete:
     count: int  # see `count_values`
 
 
-_complete: LRUCache[tuple[str, str, str], _Complete] = LRUCache(MAX_REMEMBERED)
-_changes: LRUCache[tuple[int, int], tuple[Any, Any, pa.Table | None]] = LRUCache(16)
+_COMPLETE = Kind[_Complete](lambda complete: len(complete.versions) << 16)  # by source, and stage or check
+_CHANGES = Kind[tuple[Any, Any, pa.Table | None]](lambda changes: changes[2].nbytes if changes[2] else 0)
 """Rows that differ between two of Lance's datasets, by their identities: they are kept, so that it stays."""
 
 
 class ChangeTracker:
-    """The tables that are compared for one source, as they are now. Needs its lock, or the index's."""
+    """Finds the rows that changed since nothing was left to do. Needs the source's lock, or the index's.
+
+    A stage compares keys and fingerprints of all rows that it reads and writes, and so does a check. A
+    process that goes on running remembers at which versions of the tables nothing was left to do; rows that
+    are the same since then need no second comparison. A version never changes, so what follows from it is
+    exact; a new process, or one with other settings, compares everything.
+    """
 
     def __init__(
         self,
@@ -251,11 +241,11 @@ class ChangeTracker:
             tables: those that are compared, and last the one that is written, if any is.
             forget: whether all rows count as changed.
         """
-        self._key, self._source, self._digest = (str(lake.root), source, name), source, digest
+        self._files, self._key = lake.files, (source, name)
+        self._source, self._digest = source, digest
         self._tables = tables
         self._versions = tuple(table.open_version() for table in tables)
-        with _tracker_lock:
-            self._known = None if forget else _complete.get(self._key)
+        self._known = None if forget else self._files.get(_COMPLETE, "", self._key)
         self._count: int | None = None
 
     def find_changed_values(self, *columns: str) -> set[str] | None:
@@ -264,18 +254,22 @@ class ChangeTracker:
         Args:
             columns: whose values are meant, one for each table.
         """
-        known = self._known
-        if known is None or known.digest != self._digest or None in (*known.versions, *self._versions):
+        complete = self._known
+        if (
+            complete is None
+            or complete.digest != self._digest
+            or None in (*complete.versions, *self._versions)
+        ):
             return None
-        found = set[str]()
+        changed = set[str]()
         for column, table, then, now in zip(
-            columns, self._tables, known.versions, self._versions, strict=True
+            columns, self._tables, complete.versions, self._versions, strict=True
         ):
             values = self._find_values(table, column, then, now)
             if values is None:
                 return None
-            found |= values
-        return found if len(found) <= KEYS_PER_FILTER else None
+            changed |= values
+        return changed if len(changed) <= KEYS_PER_FILTER else None
 
     def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
         if then.version == now.version and then is now:
@@ -325,20 +319,19 @@ class ChangeTracker:
         versions = self._versions
         if has_written:
             versions = (*versions[:-1], self._tables[-1].open_version())
-        with _tracker_lock:
-            _complete[self._key] = _Complete(self._digest, versions, self._count or 0)
+        complete = _Complete(self._digest, versions, self._count or 0)
+        self._files.put(_COMPLETE, "", self._key, complete)
 
 
-def carry_over(before: Any, after: Any) -> None:
+def carry_over(lake: Lake, before: Any, after: Any) -> None:
     """What was in order at a version is in order at a later one that has the same rows in other files.
 
     Needs the lock of the table since before the first of the two, and nothing but a compaction between them.
     """
-    with _tracker_lock:
-        for key, known in list(_complete.items()):
-            if any(version is before for version in known.versions):
-                moved = tuple(after if version is before else version for version in known.versions)
-                _complete[key] = replace(known, versions=moved)
+    for _, key, complete in lake.files.items(_COMPLETE):
+        if any(version is before for version in complete.versions):
+            moved = tuple(after if version is before else version for version in complete.versions)
+            lake.files.put(_COMPLETE, "", key, replace(complete, versions=moved))
 
 
 def _count_values(dataset: Any, column: str, where: Filter) -> int:
@@ -353,15 +346,13 @@ def _count_values(dataset: Any, column: str, where: Filter) -> int:
 def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
     """The rows that one of two versions has and the other lacks; None where those are many, or not known."""
     key = id(then), id(now)
-    with _tracker_lock:
-        known = _changes.get(key)
-    if known is None:
+    changes = table.files.get(_CHANGES, str(table.path), key)
+    if changes is None:
         names = [name for name in _COMPARED_COLUMNS if name in table.schema.names]
         try:
-            found = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
+            tables = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
         except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
-            found = None
-        known = then, now, None if found is None else pa.concat_tables(found)
-        with _tracker_lock:
-            _changes[key] = known
-    return known[2]
+            tables = None
+        changes = then, now, None if tables is None else pa.concat_tables(tables)
+        table.files.put(_CHANGES, str(table.path), key, changes)
+    return changes[2]

@@ -1,8 +1,9 @@
-"""Indexes of the index tables and of the code graph's tables: built when they pay, never far behind.
+"""Builds the indexes of the index tables and of the code graph where they pay; inspects and removes tables.
 
-Rows that an index does not hold yet are searched all the same, by scanning them. A stale index
-therefore costs time and never a result: 0.08 ms a row and query in an index table, because full
-text splits the tail's words anew each time.
+Rows that an index does not hold yet are searched all the same, by scanning them. A stale index therefore
+costs time and never a result: 0.08 ms a row and query in an index table, because full text splits the tail's
+words anew each time. Tables are inspected by listing their folders, which costs a fraction of opening:
+maintenance inspects thousands, and most need nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import segments
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.fragments import MAX_TABLE_ROWS
-from knowledge_pipeline.store.lake import Lake, read_dimensions
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import StorePath, has_version, remove_path
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import GRAPH
@@ -155,11 +156,6 @@ def _build_index(table: Table, column: str, kind: str) -> None:
     table.build_index(partial(create, replace=True))
 
 
-# FOLD store.table_files
-# Inspects tables by listing their folders, and removes whole tables so that no half is left.
-#
-# Listing costs a fraction of opening: maintenance inspects thousands of tables, and most need nothing.
-
 _DISCARDED_SUFFIX = ".discarded"
 _CREATION_GRACE_S = 86_400.0
 _FOLDERS_WRITTEN_FIRST = ("data", "_deletions", "_indices")
@@ -186,7 +182,7 @@ def newest_version_time(table: Table) -> float:
 def last_write_time(folder: StorePath) -> float:
     """When a file, or anything in a folder two levels deep, was last written; seconds since the epoch."""
     if isinstance(folder, ObjectPath):
-        return max((each.stat().st_mtime for each in folder.iter_objects()), default=0)
+        return max((path.stat().st_mtime for path in folder.iter_objects()), default=0)
     return max(
         (file.lstat().st_mtime for file in [folder, *folder.glob("*"), *folder.glob("*/*")]), default=0
     )
@@ -213,12 +209,12 @@ def _iter_write_times(folder: StorePath) -> Iterator[float]:
 
 def list_vector_tables(lake: Lake) -> dict[str, list[Table]]:
     """The embeddings of every source, of all spaces that it ever had."""
-    found: dict[str, list[Table]] = {}
+    tables: dict[str, list[Table]] = {}
     for path in sorted((lake.root / "embeddings").glob("*/*.lance")):
         if has_version(path):
-            table = lake.embeddings(path.parent.name, path.stem, read_dimensions(path))
-            found.setdefault(path.stem, []).append(table)
-    return found
+            table = lake.embeddings(path.parent.name, path.stem, lake.read_dimensions(path))
+            tables.setdefault(path.stem, []).append(table)
+    return tables
 
 
 def discard_path(lake: Lake, path: StorePath) -> None:
@@ -242,11 +238,13 @@ def discard_path(lake: Lake, path: StorePath) -> None:
 def list_half_discarded(lake: Lake) -> list[StorePath]:
     """What a killed `discard_path` left."""
     places = ("index", "embeddings/*", "cache/mirrors", "marts")
-    local = sorted(path for place in places for path in lake.folder.glob(f"{place}/*{_DISCARDED_SUFFIX}"))
+    local = sorted(path for pattern in places for path in lake.folder.glob(f"{pattern}/*{_DISCARDED_SUFFIX}"))
     if not isinstance(lake.root, ObjectPath):
         return [*local]
     # tables without a version that nobody has written to for a day, so that nobody is creating them
     latest = time.time() - _CREATION_GRACE_S
-    tables = (table for place in ("index", "embeddings/*") for table in lake.root.glob(f"{place}/*.lance"))
+    tables = (
+        table for pattern in ("index", "embeddings/*") for table in lake.root.glob(f"{pattern}/*.lance")
+    )
     unused = (table for table in tables if last_write_time(table) < latest)
     return [*local, *(table for table in unused if not (table / "_versions").is_dir())]

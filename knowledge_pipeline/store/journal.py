@@ -68,8 +68,8 @@ class Journal:
             owner = path.name.split(".")[0]
             if owner == self._owner:
                 continue
-            held = filelock.FileLock(self._folder / f"{owner}.lock", timeout=0)
-            with suppress(filelock.Timeout), held:
+            lock = filelock.FileLock(self._folder / f"{owner}.lock", timeout=0)
+            with suppress(filelock.Timeout), lock:
                 if path.exists():
                     yield path, list(_read_rows(path))
                 if not any(self._folder.glob(f"{owner}.*.jsonl")):

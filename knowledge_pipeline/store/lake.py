@@ -17,13 +17,13 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.store import ObjectStore
+from knowledge_pipeline.store.file_cache import FileCache, Kind, open_file_cache
 from knowledge_pipeline.store.lance_storage import (
     StorePath,
     VersionStamp,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 LOCK_TIMEOUT_S = 600.0
+_DIMENSIONS = Kind[tuple[VersionStamp, int]](lambda _: 0)
 _SOURCE_STAGES = ("snapshot", "chunks", "embeddings", "facts", "audiences")
 
 
@@ -50,11 +51,20 @@ class Lake:
 
     root: StorePath
     folder: Path  # on this machine; the root itself where that is a folder
+    files: FileCache = field(compare=False, repr=False)  # shared by all lakes of the store
 
     def __init__(self, store: Path | ObjectStore) -> None:
         remote = isinstance(store, ObjectStore)
         object.__setattr__(self, "root", ObjectPath("", store) if remote else store)
         object.__setattr__(self, "folder", store.folder if remote else store)
+        object.__setattr__(self, "files", open_file_cache(self.root))
+
+    def _open_table(
+        self, path: StorePath, schema: pa.Schema, former_names: Mapping[str, str] | None = None
+    ) -> Table:
+        from knowledge_pipeline.store.tables import Table
+
+        return Table(path, schema, former_names=former_names, files=self.files)
 
     @property
     def is_local(self) -> bool:
@@ -74,38 +84,38 @@ class Lake:
         """Raw documents of a source, as read."""
         from knowledge_pipeline.store.schemas import SNAPSHOT
 
-        return _open_table(self.root / "snapshot" / source_type / f"{source}.lance", SNAPSHOT)
+        return self._open_table(self.root / "snapshot" / source_type / f"{source}.lance", SNAPSHOT)
 
     def chunks(self, source_type: str, source: str) -> Table:
         """Chunks of a source."""
         from knowledge_pipeline.store.schemas import CHUNKS
 
-        return _open_table(self.root / "chunks" / source_type / f"{source}.lance", CHUNKS)
+        return self._open_table(self.root / "chunks" / source_type / f"{source}.lance", CHUNKS)
 
     def embeddings(self, space: str, source: str, dimensions: int) -> Table:
         """Vectors of a source's texts in one space."""
         from knowledge_pipeline.store.schemas import build_embeddings_schema
 
         path = self.root / "embeddings" / space / f"{source}.lance"
-        return _open_table(path, build_embeddings_schema(dimensions))
+        return self._open_table(path, build_embeddings_schema(dimensions))
 
     def index(self, space: str, dimensions: int) -> Table:
         """Retrievable chunks of all sources of one space."""
         from knowledge_pipeline.store.schemas import build_index_schema
 
-        return _open_table(self.root / "index" / f"{space}.lance", build_index_schema(dimensions))
+        return self._open_table(self.root / "index" / f"{space}.lance", build_index_schema(dimensions))
 
     def facts(self, source_type: str, source: str) -> Table:
         """What each file of a code source says by itself, for the code graph."""
         from knowledge_pipeline.store.schemas import FACTS
 
-        return _open_table(self.root / "facts" / source_type / f"{source}.lance", FACTS)
+        return self._open_table(self.root / "facts" / source_type / f"{source}.lance", FACTS)
 
     def audiences(self, source_type: str, source: str) -> Table:
         """Who may read documents of a source, by its own permissions."""
         from knowledge_pipeline.store.schemas import AUDIENCES
 
-        return _open_table(self.root / "audiences" / source_type / f"{source}.lance", AUDIENCES)
+        return self._open_table(self.root / "audiences" / source_type / f"{source}.lance", AUDIENCES)
 
     def list_audience_stamps(self) -> dict[tuple[str, str], tuple[VersionStamp, VersionStamp]]:
         """Stamps of the tables of audiences, and of the snapshots beside them, by type and source."""
@@ -124,7 +134,7 @@ class Lake:
         """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""
         from knowledge_pipeline.store.schemas import GRAPH
 
-        return _open_table(self.root / "graph" / f"{name}.lance", GRAPH[name])
+        return self._open_table(self.root / "graph" / f"{name}.lance", GRAPH[name])
 
     def graph_tables(self) -> dict[str, Table]:
         """The tables of the code graph that exist, by name."""
@@ -137,25 +147,37 @@ class Lake:
         """The releases; the newest row is live."""
         from knowledge_pipeline.store.schemas import RELEASES
 
-        return _open_table(self.root / "releases.lance", RELEASES)
+        return self._open_table(self.root / "releases.lance", RELEASES)
 
     def tokens(self) -> Table:
         """The tokens of a server's callers."""
         from knowledge_pipeline.store.schemas import TOKENS
 
-        return _open_table(self.root / "tokens.lance", TOKENS)
+        return self._open_table(self.root / "tokens.lance", TOKENS)
 
     def log_table(self, name: str) -> Table:
         """One of `schemas.LOGS`, for people to read."""
         from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES, LOGS
 
         path = self.root / "logs" / f"{name}.lance"
-        return _open_table(path, LOGS[name], FORMER_COLUMN_NAMES.get(name))
+        return self._open_table(path, LOGS[name], FORMER_COLUMN_NAMES.get(name))
 
     def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""
         paths = sorted((self.root / "index").glob("*.lance"))
-        return {path.stem: read_dimensions(path) for path in paths if has_version(path)}
+        return {path.stem: self.read_dimensions(path) for path in paths if has_version(path)}
+
+    def read_dimensions(self, path: StorePath) -> int:
+        """The length of the vectors of a table; read once, in a folder once for each version."""
+        # In an object store a space's name stands for its dimensions.
+        stamp = () if isinstance(path, ObjectPath) else read_version_stamp(path)
+        return self.files.load(
+            _DIMENSIONS,
+            str(path),
+            None,
+            stamp,
+            lambda: open_dataset(path).schema.field("vector").type.list_size,
+        )
 
     def list_stored_sources(self) -> dict[str, str]:
         """Every source that has a snapshot, with its type, configured or not."""
@@ -192,30 +214,6 @@ class Lake:
         with acquire_lock(self.root / "locks", "index", timeout_s=timeout_s, description="the index"):
             yield
 
-
-def _open_table(path: StorePath, schema: pa.Schema, former_names: Mapping[str, str] | None = None) -> Table:
-    from knowledge_pipeline.store.tables import Table
-
-    return Table(path, schema, former_names=former_names)
-
-
-def read_dimensions(path: StorePath) -> int:
-    """The length of the vectors of a table; read once, in a folder once for each version."""
-    stamp = () if isinstance(path, ObjectPath) else read_version_stamp(path)
-    return _read_dimensions(path, str(path), stamp)
-
-
-@lru_cache(maxsize=1024)
-def _read_dimensions(path: StorePath, name: str, stamp: VersionStamp) -> int:
-    """In an object store a space's name stands for its dimensions."""
-    del name, stamp  # paths in different buckets are equal
-    return open_dataset(path).schema.field("vector").type.list_size
-
-
-# FOLD store.pending_rows
-# Rows of a log that wait in a file beside its table, because the process that adds them opens no table.
-#
-# Who appends to the table next, or reads it, moves them there. A kill between the two may write them twice.
 
 MAX_PENDING_BYTES = 256 * 1024  # more are worth a commit
 LOG_TIMEOUT_S = 30.0

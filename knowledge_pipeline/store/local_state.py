@@ -1,8 +1,6 @@
-"""What the processes of one server agree on: requests of the last minute, answers, sessions.
+"""What processes of one machine share in the store's local folder: a server's state, heartbeats, counts.
 
-One SQLite file in the store's local folder, with a write-ahead log, so that readers never wait and a process
-that is killed in the middle of a write leaves it whole. Nothing in it has to outlive the server: it is not
-synchronised to disk, and a server that starts empties it.
+Nothing in it has to outlive the processes: whatever is lost is counted, or asked, again.
 """
 
 from __future__ import annotations
@@ -46,7 +44,11 @@ create table if not exists entries (
 
 
 class SharedState:
-    """The state of one server, for one of its processes. Threads may share it."""
+    """What the processes of one server agree on: requests of the last minute, answers, sessions. For threads.
+
+    One SQLite file with a write-ahead log, so that readers never wait and a process that is killed in the
+    middle of a write leaves it whole. It is not synchronised to disk, and a server that starts empties it.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open or create it. Raises `StoreUnavailable` if the folder takes no file."""
@@ -80,11 +82,11 @@ class SharedState:
     def get(self, kind: str, key: str) -> bytes | None:
         """The value of a key, if it is still kept."""
         with self._reading() as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "select value from entries where kind = ? and key = ? and expires_at > ?",
                 (kind, key, time.time()),
             ).fetchone()
-        return found[0] if found else None
+        return row[0] if row else None
 
     def list_values(self, kind: str) -> list[bytes]:
         """All values of a kind that are still kept."""
@@ -95,8 +97,8 @@ class SharedState:
     def remove(self, kind: str, key: str) -> bool:
         """Forget a value; whether there was one."""
         with self._writing() as connection:
-            known = "delete from entries where kind = ? and key = ?"
-            return connection.execute(known, (kind, key)).rowcount > 0
+            statement = "delete from entries where kind = ? and key = ?"
+            return connection.execute(statement, (kind, key)).rowcount > 0
 
     def keep_newest(self, kind: str, *, beginning: str, max_bytes: int) -> None:
         """Forget values whose key does not begin so, and those that are over soonest beyond a size."""
@@ -131,13 +133,13 @@ class SharedState:
 
     def _put(self, connection: sqlite3.Connection, kind: str, key: str, value: bytes, ttl_s: float) -> bool:
         now = time.time()
-        known = connection.execute(
+        existing = connection.execute(
             "select 1 from entries where kind = ? and key = ? and expires_at > ?", (kind, key, now)
         ).fetchone()
         connection.execute(
             "insert or replace into entries values (?, ?, ?, ?)", (kind, key, value, now + ttl_s)
         )
-        return known is None
+        return existing is None
 
     @contextmanager
     def _reading(self) -> Generator[sqlite3.Connection]:
@@ -186,13 +188,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-# FOLD store.watch.heartbeat
-# What the watchers of a store say of themselves, so that another process can tell whether they are well.
-#
-# A watcher renews a small file in the store's local folder, and holds a lock as long as it lives: the
-# system frees the lock of one that was killed. It removes both when it ends; what a killed one left, the
-# next removes.
-
 RENEWED_S = 5.0  # at most between two writes, while nothing changes
 MAX_SILENT_S = 60.0  # of a watcher that waits for changes: it looks several times a second
 MAX_SILENT_REFRESH_S = 1_800.0  # of one that refreshes: without any progress
@@ -226,7 +221,12 @@ class WatcherReport:
 
 
 class HeartbeatFile:
-    """The file of one watcher. Threads may share it; no failure of the disk ends a watch."""
+    """The file of one watcher. Threads may share it; no failure of the disk ends a watch.
+
+    Another process can tell by it whether the watcher is well: the watcher renews the file, and holds a lock
+    as long as it lives, which the system frees if it is killed. It removes both when it ends; what a killed
+    one left, the next removes.
+    """
 
     def __init__(self, folder: Path, heartbeat: WatchHeartbeat) -> None:
         """Write it, and remove what killed watchers have left; `folder` is the store's local one."""
@@ -266,9 +266,9 @@ class HeartbeatFile:
 
 def list_watchers(folder: Path) -> list[WatcherReport]:
     """The watchers of a store, by its local folder, oldest first; those that were killed are there too."""
-    found = sorted(_iter_heartbeats(folder / "watch"), key=lambda each: each[1].started_at)
+    heartbeats = sorted(_iter_heartbeats(folder / "watch"), key=lambda item: item[1].started_at)
     now = time.time()
-    return [WatcherReport(heartbeat, _find_problem(path, heartbeat, now)) for path, heartbeat in found]
+    return [WatcherReport(heartbeat, _find_problem(path, heartbeat, now)) for path, heartbeat in heartbeats]
 
 
 def _iter_heartbeats(folder: Path) -> Iterator[tuple[Path, WatchHeartbeat]]:
@@ -304,12 +304,6 @@ def create_heartbeat() -> WatchHeartbeat:
     return WatchHeartbeat(os.getpid(), time.time(), time.time())
 
 
-# FOLD store.counts_cache
-# Keeps what was counted in a store's tables, for as long as none of them changes.
-#
-# Counting opens every table, and opening one imports Lance, half a second in all; comparing stamps opens
-# none.
-
 _COUNTED = (
     "snapshot/*/*.lance",
     "chunks/*/*.lance",
@@ -319,7 +313,10 @@ _COUNTED = (
 
 
 class CountsCache:
-    """The last counts of a store, in its folder `cache`; none of a store that is elsewhere.
+    """The last counts of a store, in its folder `cache`, while no table changes; none of a store elsewhere.
+
+    Counting opens every table, and opening one imports Lance, half a second in all; comparing stamps opens
+    none.
 
     Made before counting: what changes meanwhile makes the counts outdated, as it should.
 

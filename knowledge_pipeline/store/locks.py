@@ -1,14 +1,9 @@
-"""Locks between machines that share an object store: leases, by conditional writes alone.
+"""Locks between processes: one writer of an index table, one refresh of a source.
 
-One small object for each lock names its holder and when it expires. `If-None-Match: *` creates it, and
-every later change uses `If-Match` on what was read, so that exactly one of several processes wins. The
-holder renews it from a thread; the lease of a killed process may be taken over once it has expired.
-
-A holder that was paused for longer than that, and goes on, must not write: `confirm` renews the lease right
-before each commit, which fails if anybody has had it since.
-
-The store's clock determines the age of a lease, so that the clocks of two holders are never compared.
-Whoever takes one over must agree with the store's clock within `EXPIRES_S - RENEW_INTERVAL_S`.
+Processes of one machine use files, which the operating system releases when a process dies. Those that share
+an object store use leases, by conditional writes alone: `If-None-Match: *` creates a small object, and every
+later change uses `If-Match` on what was read, so that exactly one of several processes wins. A holder that
+was paused, and goes on, must not write: `confirm_lock` renews the lease right before each commit.
 """
 
 from __future__ import annotations
@@ -45,7 +40,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Lease:
-    """One holder's lease on one object; one process acquires, renews and releases it."""
+    """One holder's lease on one object; one process acquires, renews and releases it.
+
+    The object names its holder and when it expires; the holder renews it from a thread. The lease of a killed
+    process may be taken over once it has expired. The store's clock determines its age, so that the clocks of
+    two holders are never compared. Whoever takes one over must agree with the store's clock within
+    `EXPIRES_S - RENEW_INTERVAL_S`.
+    """
 
     path: ObjectPath
     description: str  # what is locked, in words
@@ -114,19 +115,19 @@ class Lease:
         )
 
     def _try_acquire(self) -> bool:
-        found = self._read()
-        if found is None:
+        lease = self._read()
+        if lease is None:
             return self._write("create")
-        held, known, age_s = found
-        if held.get("owner") == self.owner:  # the response to this holder's own write was lost
-            self._version = known
+        content, version, age_s = lease
+        if content.get("owner") == self.owner:  # the response to this holder's own write was lost
+            self._version = version
             return True
-        if not held.get("free") and age_s < float(held.get("expires_s", self.expires_s)):
+        if not content.get("free") and age_s < float(content.get("expires_s", self.expires_s)):
             return False
-        if not held.get("free"):
+        if not content.get("free"):
             _log.warning("taking over %s from a process that died", self.description)
-        self._version = known
-        return self._write(known)
+        self._version = version
+        return self._write(version)
 
     def _read(self) -> tuple[dict[str, Any], ObjectVersion, float] | None:
         """What the object says, its version, and its age in seconds; None where there is none yet."""
@@ -136,27 +137,27 @@ class Lease:
         except FileNotFoundError:
             return None
         try:
-            held: dict[str, Any] = json.loads(bytes(response.bytes()))
+            content: dict[str, Any] = json.loads(bytes(response.bytes()))
         except ValueError:
-            held = {}
+            content = {}
         age_s = time.time() - response.meta["last_modified"].timestamp()
-        return held, _parse_version(response.meta), age_s
+        return content, _parse_version(response.meta), age_s
 
     def _write(self, mode: ObjectVersion | Literal["create"], *, free: bool = False) -> bool:
         """Create the object, or replace the version that was read; False where others wrote first."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         # without the nonce, two writes of one holder would have one ETag
-        held = {"owner": self.owner, "free": free, "expires_s": self.expires_s, "nonce": uuid.uuid4().hex}
-        client, content = open_client(self.path.store), json.dumps(held).encode()
+        holder = {"owner": self.owner, "free": free, "expires_s": self.expires_s, "nonce": uuid.uuid4().hex}
+        client, content = open_client(self.path.store), json.dumps(holder).encode()
         try:
             put = lambda: client.put(self.path.key, content, mode=mode, use_multipart=False)  # noqa: E731
             self._version = _parse_version(call_store(self.path.store, put))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-            found = self._read()  # a write that is sent twice refuses itself
-            if found is None or found[0].get("nonce") != held["nonce"]:
+            current = self._read()  # a write that is sent twice refuses itself
+            if current is None or current[0].get("nonce") != holder["nonce"]:
                 return False
-            self._version = found[1]
+            self._version = current[1]
         return True
 
     def _renew_until_released(self) -> None:
@@ -179,13 +180,6 @@ class Lease:
 def _parse_version(meta: Any) -> ObjectVersion:
     return {name: meta[name] for name in ("e_tag", "version") if meta[name]}
 
-
-# FOLD store.locks
-# Locks between processes: one writer of an index table, one refresh of a source.
-#
-# Processes of one machine use files, which the operating system releases when a process dies, so that a
-# kill leaves nothing to clean up. Those that share an object store use leases, which expire: `confirm_lock`
-# says before each commit whether the lock is still held.
 
 WARN_AFTER_S = 2.0
 """Most locks are held for less: a longer wait is logged as a warning."""
@@ -259,11 +253,11 @@ def _lock_path(folder: StorePath, name: str) -> StorePath:
 @contextmanager
 def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Generator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    held = filelock.FileLock(path)
+    lock = filelock.FileLock(path)
 
     def try_acquire(wait_s: float) -> bool:
         with suppress(filelock.Timeout):
-            held.acquire(timeout=wait_s)
+            lock.acquire(timeout=wait_s)
             return True
         return False
 
@@ -271,7 +265,7 @@ def _hold_file_lock(path: Path, timeout_s: float, description: str) -> Generator
     try:
         yield
     finally:
-        held.release()
+        lock.release()
 
 
 @contextmanager

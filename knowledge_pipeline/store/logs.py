@@ -1,4 +1,9 @@
-"""Appends to the log tables: refreshes, model calls, queries, feedback, evaluations."""
+"""Appends to the log tables: refreshes, model calls, queries, feedback, evaluations, events.
+
+Subscribers are told events, which whichever process made them happen records. In a folder of this machine
+that is a line in a file, which the next reader moves into the table; on an object store it is a commit. A
+release whose process was killed in between, or that maintenance published, is recorded by the next reader.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +35,6 @@ from knowledge_pipeline.store.release import Release, list_releases
 from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES
 from knowledge_pipeline.store.tables import Table
 
-# FOLD store.events.positions
-# Positions of events: numbers that grow with every row, so that whoever knows the last one misses none.
-#
-# A position is the time at which its row was committed, in microseconds, or one more than the position
-# before. Numbers that only count would start anew where all rows are older than `logs.keep_days`.
-
 QUIET = timedelta(hours=1)
 """A source that fails for the same reason again within this time is no new event."""
 
@@ -43,22 +42,27 @@ _COLUMNS = ("position", "id", "at", "type", "source", "content")
 
 
 def number_new_events(table: Table, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that are new, with their positions; the caller holds the log's lock."""
+    """The rows that are new, with their positions; the caller holds the log's lock.
+
+    A position is the time at which its row was committed, in microseconds, or one more than the position
+    before, so that whoever knows the last one misses none. Numbers that only count would start anew where all
+    rows are older than `logs.keep_days`.
+    """
     now_us = time.time_ns() // 1000
     recent: list[dict[str, Any]] = []
     if table.exists:
         since_us = now_us - 2 * int(QUIET.total_seconds() * 1e6)
         recent = table.read_rows(_COLUMNS, at_least("position", since_us)).to_pylist()
     position = max([now_us, *(row["position"] + 1 for row in recent)])
-    known = {row["id"] for row in recent}
+    ids = {row["id"] for row in recent}
     latest: dict[str, dict[str, Any]] = {}  # of each source
     for row in sorted(recent, key=lambda row: row["position"]):
         latest[row["source"]] = row
     new: list[dict[str, Any]] = []
     for row in rows:
-        if row["id"] in known or _is_repeated(row, latest.get(row["source"])):
+        if row["id"] in ids or _is_repeated(row, latest.get(row["source"])):
             continue
-        known.add(row["id"])
+        ids.add(row["id"])
         latest[row["source"]] = row
         new.append({**row, "position": position})
         position += 1
@@ -103,18 +107,11 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
             rows = number_new_events(table, rows)
         if rows:
             # No version is read again, and a busy server writes one every few seconds.
-            bound_cache(table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
+            bound_cache(lake.files, table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
     remove_pending_rows(lake, name)
 
-
-# FOLD store.events.log
-# Events: what subscribers of a store are told, recorded by whichever process made it happen.
-#
-# The process that refreshes a source or publishes a release records it. In a folder of this machine that is
-# a line in a file, which the next reader moves into the table; on an object store it is a commit. A release
-# whose process was killed in between, or that maintenance published, is recorded by the next reader.
 
 EVENTS = "events"
 

@@ -87,10 +87,10 @@ class MatchingRows:
         count = self._count_rows()
         few = max(MIN_FEW, min(count // _FEW_SHARE, MAX_FEW))
         limit = few + 1 if count > self._max_rows else None
-        found: Any = self._dataset.to_table(columns=[], with_row_id=True, limit=limit, **condition)["_rowid"]
-        if len(found) == limit:
+        ids: Any = self._dataset.to_table(columns=[], with_row_id=True, limit=limit, **condition)["_rowid"]
+        if len(ids) == limit:
             return condition
-        mask, rows = self._build_mask(found, condition), np.sort(found.to_numpy().astype(np.int64))
+        mask, rows = self._build_mask(ids, condition), np.sort(ids.to_numpy().astype(np.int64))
         is_many = few < len(rows) < count and len(rows) >= MANY_SHARE * count
         many = RowSet.of(rows, count) if is_many else None
         with self._lock:
@@ -117,11 +117,11 @@ class MatchingRows:
             self._count = int(self._dataset.count_rows())
         return self._count
 
-    def _build_mask(self, found: Any, condition: ScanOptions) -> ScanOptions:
+    def _build_mask(self, ids: Any, condition: ScanOptions) -> ScanOptions:
         from lance.dataset import serialize_row_addrs
 
-        if len(found) == self._count:
+        if len(ids) == self._count:
             return {}
         if list_fragments_beyond(self._dataset, "words"):
             return condition
-        return {"row_addr_allowlist": serialize_row_addrs(found.to_pylist())}
+        return {"row_addr_allowlist": serialize_row_addrs(ids.to_pylist())}

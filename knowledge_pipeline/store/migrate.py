@@ -20,24 +20,21 @@ from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.store import graph as symbol_payload
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store import search as index_payload
-from knowledge_pipeline.store.lake import Lake, lock_log, read_dimensions
+from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline.store.lance_storage import StorePath, has_version
 from knowledge_pipeline.store.locks import acquire_lock, confirm_lock
 from knowledge_pipeline.store.schemas import VERSION
 from knowledge_pipeline.store.tables import Table, read_schema_version
-
-# FOLD store.migration.steps
-# What each version of the schema added, as pure functions from a row to the new columns of that row.
-#
-# `STEPS` has an entry for every version before the present one; a version without entries changed the
-# meaning of no row. Columns that may be null are no step: `Table` adds them when it opens.
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStep:
-    """Columns that a version added to a table, and how a row that has none gets them."""
+    """Columns that a version added to a table, and how a row that has none gets them: pure functions.
+
+    Columns that may be null are no step: `Table` adds them when it opens.
+    """
 
     columns: tuple[str, ...]
     reads: tuple[str, ...]  # columns of the row that `build` is given
@@ -48,47 +45,37 @@ def _read_names(row: Row) -> dict[str, Any]:
     """What a document is called, and what it mentions, where its metadata say so."""
     metadata: dict[str, Any] = json.loads(row["metadata"] or "{}")
     names: list[str] = metadata.get("names", []) if metadata.get("leads") else []
-    return {"names": names, "mentions": sorted({each["name"] for each in metadata.get("mentions", ())})}
-
-
-def _build_symbol_payload(row: Row) -> dict[str, Any]:
-    return {"shown": symbol_payload.build_payload(row)}
-
-
-def _build_index_payload(row: Row) -> dict[str, Any]:
-    return {"shown": index_payload.build_payload(row)}
-
-
-def _name_no_interface(row: Row) -> dict[str, Any]:
-    del row
-    return {"interface": "unknown"}
+    return {"names": names, "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())})}
 
 
 STEPS: dict[str, dict[str, ColumnStep]] = {
     "1": {"index": ColumnStep(("names", "mentions"), ("metadata",), _read_names)},
     "2": {
-        "graph/symbols": ColumnStep(("shown",), symbol_payload.PAYLOAD_COLUMNS, _build_symbol_payload),
-        "logs/queries": ColumnStep(("interface",), (), _name_no_interface),
+        "graph/symbols": ColumnStep(
+            ("shown",),
+            symbol_payload.PAYLOAD_COLUMNS,
+            lambda row: {"shown": symbol_payload.build_payload(row)},
+        ),
+        "logs/queries": ColumnStep(("interface",), (), lambda _: {"interface": "unknown"}),
     },
-    "3": {"index": ColumnStep(("shown",), index_payload.PAYLOAD_COLUMNS, _build_index_payload)},
+    "3": {
+        "index": ColumnStep(
+            ("shown",), index_payload.PAYLOAD_COLUMNS, lambda row: {"shown": index_payload.build_payload(row)}
+        )
+    },
 }
-"""Version -> table -> what the next version added to it. The tables of one stage are one: "index"."""
+"""Version -> table -> what the next version added to it. The tables of one stage are one: "index".
+
+A version without entries changed the meaning of no row; every one before the present has its place here."""
 
 
 def select_steps(kind: str, version: str) -> list[ColumnStep]:
     """The steps that bring a table of a kind from a version to the present one, in their order."""
-    found = [step for number, steps in STEPS.items() if number >= version for step in (steps.get(kind),)]
-    return [step for step in found if step]
+    steps_of_kind = [
+        step for number, steps in STEPS.items() if number >= version for step in (steps.get(kind),)
+    ]
+    return [step for step in steps_of_kind if step]
 
-
-# FOLD store.migration.table_versions
-# One table from an earlier schema to the present one, and back; killed anywhere, it is done again.
-#
-# Each version of the table that somebody may read, the newest and those that releases name, is restored,
-# gets its new columns and becomes a version of its own. Two tags join them, `unmigrated-7` and
-# `migrated-7`, until the migration is committed: they keep both from cleanup, and say what is done. The tag
-# `before-migration` is made first and deleted first; without it the others mean nothing. Columns are added
-# beside the others, so that no row is rewritten and every index stays.
 
 _HEAD, _OLD, _NEW = "before-migration", "unmigrated-", "migrated-"
 _BATCH_ROWS = 4096
@@ -115,8 +102,8 @@ def has_way_back(dataset: Any) -> bool:
 def list_migrated_versions(path: StorePath) -> dict[int, int]:
     """Versions from before the migration, each with the version that took its place; empty once committed."""
     return {
-        int(tag.removeprefix(_NEW)): found["version"]
-        for tag, found in open_raw(path).tags.list().items()
+        int(tag.removeprefix(_NEW)): details["version"]
+        for tag, details in open_raw(path).tags.list().items()
         if tag.startswith(_NEW)
     }
 
@@ -130,7 +117,11 @@ def migrate_table(
 ) -> bool:
     """Bring the newest version and those that releases name to the present schema; whether it had to.
 
-    The table's lock is held. Each version begins as it was before, so that what a kill left is dropped.
+    The table's lock is held. Each version that somebody may read, the newest and those that releases name,
+    is restored, gets its new columns beside the others, so that no row is rewritten and every index stays,
+    and becomes a version of its own. What a kill left is dropped. Two tags join them, `unmigrated-7` and
+    `migrated-7`, until the migration is committed: they keep both from cleanup, and say what is done. The tag
+    `before-migration` is made first and deleted first; without it the others mean nothing.
 
     Args:
         table: in any version.
@@ -216,8 +207,8 @@ def drop_tags(path: StorePath) -> None:
 def move_tag(path: StorePath, name: str, version: int) -> None:
     """Let a tag name a version, if it names another one."""
     tags = open_raw(path).tags
-    found = tags.list().get(name)
-    if found is not None and found["version"] != version:
+    current = tags.list().get(name)
+    if current is not None and current["version"] != version:
         _commit(path, lambda: tags.update(name, version))
 
 
@@ -235,11 +226,11 @@ def _restore(path: StorePath, version: int) -> None:
 def _add_columns(table: Table, kind: str) -> None:
     """The columns of every step, then the version; `Table` adds those that may be null."""
     stored = open_raw(table.path).schema
-    known = {table.former_names.get(name, name) for name in stored.names}
+    columns = {table.former_names.get(name, name) for name in stored.names}
     for step in select_steps(kind, read_schema_version(stored)):
-        if not known.issuperset(step.columns):
+        if not columns.issuperset(step.columns):
             _commit(table.path, lambda step=step: _run_step(table, step))
-            known.update(step.columns)
+            columns.update(step.columns)
     set_version(table.path)
     table.open_newest()
 
@@ -381,7 +372,7 @@ def undo_migration(lake: Lake, *, report: ReportTable = lambda name: None) -> li
         Busy: a table is being written.
     """
     tables = read_versions(lake).tables
-    if not any(each.is_reversible for each in tables):
+    if not any(table.is_reversible for table in tables):
         raise NotFound("there is no migration to undo: none was made, or it is committed")
     for table in reversed(tables):  # the releases first
         with _lock_table(lake, table):
@@ -390,7 +381,7 @@ def undo_migration(lake: Lake, *, report: ReportTable = lambda name: None) -> li
                 _move_release_tags(lake, [table])
                 report(table.name)
             drop_tags(table.table.path)
-    return [each.name for each in tables if each.is_reversible]
+    return [table.name for table in tables if table.is_reversible]
 
 
 def commit_migration(lake: Lake) -> list[str]:
@@ -406,7 +397,7 @@ def commit_migration(lake: Lake) -> list[str]:
     for table in versions.tables:
         with _lock_table(lake, table):
             drop_tags(table.table.path)
-    return [each.name for each in versions.tables if each.is_reversible]
+    return [table.name for table in versions.tables if table.is_reversible]
 
 
 def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
@@ -416,7 +407,7 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
             yield from _read_table(lake, stage, path, getattr(lake, stage)(path.parent.name, path.stem))
     for path in sorted(root.glob("embeddings/*/*.lance")):
         if has_version(path):
-            table = lake.embeddings(path.parent.name, path.stem, read_dimensions(path))
+            table = lake.embeddings(path.parent.name, path.stem, lake.read_dimensions(path))
             yield from _read_table(lake, "embeddings", path, table)
     for space, dimensions in lake.list_spaces().items():
         yield from _read_table(
@@ -460,8 +451,8 @@ def _list_released(lake: Lake, stored: StoredTable) -> set[int]:
     if not _is_released(stored) or not has_version(releases):
         return set()
     rows = open_unmigrated(releases).to_table(columns=["tables"]).to_pylist()
-    named: list[dict[str, int]] = [json.loads(row["tables"]) for row in rows]
-    return {tables[stored.released_as] for tables in named if stored.released_as in tables}
+    versions: list[dict[str, int]] = [json.loads(row["tables"]) for row in rows]
+    return {tables[stored.released_as] for tables in versions if stored.released_as in tables}
 
 
 def _rename_versions(lake: Lake) -> None:
@@ -473,8 +464,8 @@ def _rename_versions(lake: Lake) -> None:
     }
 
     def rename(text: str) -> str:
-        named: dict[str, int] = json.loads(text)
-        versions = {name: migrated.get(name, {}).get(version, version) for name, version in named.items()}
+        tables: dict[str, int] = json.loads(text)
+        versions = {name: migrated.get(name, {}).get(version, version) for name, version in tables.items()}
         return json.dumps(versions, sort_keys=True)
 
     replace_column(lake.releases().path, "release", "tables", rename)

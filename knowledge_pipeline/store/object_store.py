@@ -84,7 +84,7 @@ class ObjectPath:
         client = open_client(self.store)
         pages = iter(client.list(prefix=self.key or None))
         while page := call_store(self.store, lambda: next(pages, None)):
-            yield from (self._from_meta(each) for each in page)
+            yield from (self._from_meta(meta) for meta in page)
 
     def glob(self, pattern: str) -> Iterator[ObjectPath]:
         """Paths below that match; each part of the pattern is one level: `*/*.lance`."""
@@ -95,8 +95,8 @@ class ObjectPath:
             client = open_client(self.store)
             listed = call_store(self.store, lambda: client.list_with_delimiter(self.key or None))
             children = [ObjectPath(prefix, self.store) for prefix in listed["common_prefixes"]]
-            children += [self._from_meta(each) for each in listed["objects"]]
-            children = [each for each in children if fnmatchcase(each.name, part)]
+            children += [self._from_meta(meta) for meta in listed["objects"]]
+            children = [child for child in children if fnmatchcase(child.name, part)]
         for child in children:
             if rest:
                 yield from child.glob(rest)
@@ -105,7 +105,7 @@ class ObjectPath:
 
     def remove(self) -> None:
         """Remove what lies below; the versions first, so that a kill leaves no half of a table."""
-        client, keys = open_client(self.store), [each.key for each in self.iter_objects()]
+        client, keys = open_client(self.store), [path.key for path in self.iter_objects()]
         versions = [key for key in keys if "/_versions/" in key]
         try:
             for batch in (versions, [key for key in keys if "/_versions/" not in key]):

@@ -102,15 +102,15 @@ class ProgressFile:
 def list_running_refreshes(folder: Path) -> list[RefreshProgress]:
     """The sources that are being refreshed, longest first, by the store's local folder."""
     living: dict[str, bool] = {}
-    found: list[RefreshProgress] = []
+    refreshes: list[RefreshProgress] = []
     for path in (folder / "refreshing").glob("*.json"):
         owner = path.name.partition(".")[0]
         if owner not in living:
             living[owner] = is_locked(path.with_name(f"{owner}.lock"))
         if living[owner]:
             with suppress(OSError, ValueError, TypeError):  # removed just now, or of another version
-                found.append(RefreshProgress(**json.loads(path.read_bytes())))
-    return sorted(found, key=lambda each: (each.since, each.source))
+                refreshes.append(RefreshProgress(**json.loads(path.read_bytes())))
+    return sorted(refreshes, key=lambda progress: (progress.since, progress.source))
 
 
 def _remove_orphans(folder: Path) -> None:

@@ -20,21 +20,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.fragments import ADDRESS
-from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.row_replacement import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.tables import Table
-
-# FOLD store.background_writer
-# Writes in the background: one thread commits what is ready while the caller builds the next.
 
 WriteTask = Callable[[], None]
 
@@ -102,15 +100,15 @@ def plan_changes(
 
 def plan_changes_arrow(desired: KeyColumns, actual: KeyColumns, *, full: bool = False) -> ReconcilePlan:
     """`plan_changes` of Arrow columns: a hundred thousand keys in 22 ms, as dictionaries in 180."""
-    (keys, marks), (held, held_marks) = desired, actual
-    at = pc.index_in(keys, value_set=held)
-    known = pc.is_valid(at)
+    (keys, marks), (actual_keys, held_marks) = desired, actual
+    at = pc.index_in(keys, value_set=actual_keys)
+    exists = pc.is_valid(at)
     same: Any = pc.equal(marks, held_marks.take(at)).fill_null(False)
-    is_changed: Any = known if full else pc.and_not(known, same)
-    added: list[Any] = keys.filter(pc.invert(known)).to_pylist()
+    is_changed: Any = exists if full else pc.and_not(exists, same)
+    added: list[Any] = keys.filter(pc.invert(exists)).to_pylist()
     changed: list[Any] = keys.filter(is_changed).to_pylist()
     unchanged = len(keys) - len(added) - len(changed)
-    return ReconcilePlan(added, changed, exclude_keys(held, keys).to_pylist(), unchanged)
+    return ReconcilePlan(added, changed, exclude_keys(actual_keys, keys).to_pylist(), unchanged)
 
 
 def exclude_keys(keys: Any, excluded: Any) -> Any:
@@ -124,10 +122,10 @@ def load_fingerprints(
     """The fingerprint of every key of a table; `MIXED_FINGERPRINT` where its rows disagree."""
     rows = table.read_rows([key, fingerprint], where)
     pairs = rows.group_by([key, fingerprint], use_threads=False).aggregate([]).select([key, fingerprint])
-    held: dict[str, str] = {}
+    marks: dict[str, str] = {}
     for name, mark in zip(*pairs.to_pydict().values(), strict=True):
-        held[name] = MIXED_FINGERPRINT if name in held else mark
-    return held
+        marks[name] = MIXED_FINGERPRINT if name in marks else mark
+    return marks
 
 
 def reconcile(
@@ -161,7 +159,9 @@ def reconcile(
     changed, waiting = frozenset(plan.changed), None
     with open_background_writer() as hand_over:
         for batch in build_rows(plan.keys_to_write):
-            stale = StaleRows(column, _find_held_groups(batch, column, changed), within)
+            groups: Any = batch[column]  # pyright: ignore[reportUnknownVariableType]  # as the stubs say
+            replaced = sorted(changed.intersection(groups.to_pylist())) if changed else []
+            stale = StaleRows(column, replaced, within)
             if waiting:
                 hand_over(partial(table.replace_rows, *waiting))
                 waiting = None
@@ -175,22 +175,12 @@ def reconcile(
             hand_over(partial(table.replace_rows, [*stale_rows, removed], batches))
 
 
-def _find_held_groups(batch: pa.RecordBatch, column: str, changed: frozenset[str]) -> list[str]:
-    """The groups of a batch of which the table holds rows."""
-    groups: Any = batch[column]  # pyright: ignore[reportUnknownVariableType]  # no column has a type in the stubs
-    return sorted(changed.intersection(groups.to_pylist())) if changed else []
-
-
-# FOLD store.changes.changed_sources
-# Finds which sources changed in a shared table since a kept version of it.
-#
-# An edit in a million rows costs what the edit costs. Where fragments were merged, all their rows are
-# compared.
-
 TypedSource = tuple[str, str]
 """Type and id of a source."""
 
 _COMPARED_COLUMNS = ("id", "source_type", "source", "archived")
+_CHANGED_SOURCES = Kind[tuple[VersionStamp, frozenset[TypedSource]]](lambda stamped: 200 * len(stamped[1]))
+_ROW_CHANGES = Kind[tuple[VersionStamp, RowChanges]](lambda stamped: sum(rows.nbytes for rows in stamped[1]))
 
 
 def find_changed_sources(
@@ -198,35 +188,29 @@ def find_changed_sources(
 ) -> frozenset[TypedSource]:
     """Sources whose rows differ from those of a kept version, in number or by a later time of writing.
 
+    An edit in a million rows costs what the edit costs. Where fragments were merged, all their rows are
+    compared.
+
     Args:
         version: the kept one; None: all rows are new.
         since: rows that the kept version lacks are this old, or newer; None: of any age.
         time_column: when a row was written.
     """
-    return _find_changed_sources(
-        table.path, str(table.path), table.schema, table.version_stamp, version, since, time_column
-    )
 
+    def find() -> frozenset[TypedSource]:
+        columns = ["source_type", "source", time_column]
+        former, rows = (change.select(columns) for change in _diff_rows(table, version, time_column))
+        now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
+        arrow: Any = pc  # whose stubs leave types out
+        recent = (
+            rows.filter(arrow.greater_equal(rows[time_column], since)) if since else table.read_rows(columns)
+        )
+        differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
+        return frozenset(differing | _count_rows_by_source(recent).keys())
 
-@lru_cache(maxsize=16)
-def _find_changed_sources(
-    path: StorePath,
-    name: str,
-    schema: pa.Schema,
-    stamp: VersionStamp,
-    version: int | None,
-    since: datetime | None,
-    time_column: str,
-) -> frozenset[TypedSource]:
-    """Cached: every check of a release needs the sources of each type."""
-    table, columns = Table(path, schema), ["source_type", "source", time_column]
-    changes = _diff_rows(path, name, schema, stamp, version, time_column)
-    former, rows = (change.select(columns) for change in changes)
-    now, before = _count_rows_by_source(rows), _count_rows_by_source(former)
-    arrow: Any = pc  # whose stubs leave types out
-    recent = rows.filter(arrow.greater_equal(rows[time_column], since)) if since else table.read_rows(columns)
-    differing = {source for source in now.keys() | before.keys() if now.get(source) != before.get(source)}
-    return frozenset(differing | _count_rows_by_source(recent).keys())
+    # Every check of a release needs the sources of each type.
+    key = version, since, time_column
+    return table.files.load(_CHANGED_SOURCES, str(table.path), key, table.version_stamp, find)
 
 
 def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
@@ -249,7 +233,7 @@ def find_new_rows(table: Table, version: int, since: datetime, **values: str) ->
 
 
 def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
-    return _diff_rows(table.path, str(table.path), table.schema, table.version_stamp, version, "updated_at")
+    return _diff_rows(table, version, "updated_at")
 
 
 def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
@@ -271,19 +255,16 @@ def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
     return frozenset(ids)
 
 
-@lru_cache(maxsize=4)
-def _diff_rows(
-    path: StorePath,
-    name: str,
-    schema: pa.Schema,
-    stamp: VersionStamp,
-    version: int | None,
-    time_column: str,
-) -> RowChanges:
-    """Cached: each check of a release looks at the same rows."""
-    del name, stamp  # paths in different buckets are equal
-    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in schema.names]
-    return Table(path, schema).diff_rows([*columns, ADDRESS], version)
+def _diff_rows(table: Table, version: int | None, time_column: str) -> RowChanges:
+    """Read once: each check of a release looks at the same rows."""
+    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in table.schema.names]
+    return table.files.load(
+        _ROW_CHANGES,
+        str(table.path),
+        (version, time_column),
+        table.version_stamp,
+        lambda: table.diff_rows([*columns, ADDRESS], version),
+    )
 
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:
@@ -292,16 +273,14 @@ def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:
     return {(row["source_type"], row["source"]): row["count_all"] for row in counted.to_pylist()}
 
 
-# FOLD store.spool
-# Keeps rows on disk until they may be written, so that memory stays bounded.
-#
-# The file has no name, so that the operating system frees it even after a kill.
-
 _BATCH_ROWS = 4096
 
 
 class Spool:
-    """Takes rows of one schema and returns them in the same order; a context manager."""
+    """Keeps rows of one schema on disk until they may be written, in their order; a context manager.
+
+    The file has no name, so that the operating system frees it even after a kill.
+    """
 
     def __init__(self, schema: pa.Schema, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

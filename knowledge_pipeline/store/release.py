@@ -20,17 +20,16 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from operator import itemgetter
 
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.row_replacement import StaleRows
-from knowledge_pipeline.store.schemas import RELEASES
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 
@@ -67,25 +66,23 @@ class Release:
 
 _GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
 _UNEMBEDDED = "rows/unembedded"
+_RELEASES = Kind[tuple[VersionStamp, tuple[Release, ...]]](lambda stamped: 2_000 * len(stamped[1]))
 
 
 def list_releases(lake: Lake) -> list[Release]:
     """All releases that can still be read, the live one last."""
-    table = lake.releases()
-    return list(_load_releases(table.path, str(table.path), table.version_stamp))
+    table = lake.releases()  # read once for each version: a refresh lists the releases a dozen times
+    stamp = table.version_stamp
+    return list(lake.files.load(_RELEASES, str(table.path), None, stamp, lambda: _read_releases(table)))
 
 
-@lru_cache(maxsize=64)
-def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Release, ...]:
-    """Cached by version: a refresh lists the releases a dozen times."""
-    del name, stamp  # paths in different buckets are equal
-    table = Table(path, RELEASES)
-    found: list[Release] = []
+def _read_releases(table: Table) -> tuple[Release, ...]:
+    releases: list[Release] = []
     for row in sorted(table.read_rows(table.schema.names).to_pylist(), key=itemgetter("release")):
         tables, graph = dict[str, int](), dict[str, int]()
-        named = json.loads(row["tables"])
-        unembedded = named.pop(_UNEMBEDDED, 0)
-        for name, version in named.items():
+        versions = json.loads(row["tables"])
+        unembedded = versions.pop(_UNEMBEDDED, 0)
+        for name, version in versions.items():
             (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
         release = Release(
             row["release"],
@@ -98,8 +95,8 @@ def _load_releases(path: StorePath, name: str, stamp: VersionStamp) -> tuple[Rel
             row["pinned_since"],
             row["ranker"],
         )
-        found.append(release)
-    return tuple(found)
+        releases.append(release)
+    return tuple(releases)
 
 
 def find_live_release(lake: Lake) -> Release | None:
@@ -109,9 +106,9 @@ def find_live_release(lake: Lake) -> Release | None:
 
 def first_released_at(lake: Lake, release: Release | None) -> datetime | None:
     """When the tables of a release were released first, which is earlier for a rollback; None if unknown."""
-    known = {release.release: release for release in list_releases(lake)}
+    by_number = {release.release: release for release in list_releases(lake)}
     while release and release.restores is not None:
-        release = known.get(release.restores)
+        release = by_number.get(release.restores)
     return release.created_at if release else None
 
 
@@ -193,11 +190,11 @@ def restore_release(lake: Lake, release: int, *, keep: int, pin: bool = False) -
         NotFound: no such release, or its versions are gone.
     """
     kept = {release.release: release for release in list_releases(lake)}
-    if (found := kept.get(release)) is None:
+    if (restored := kept.get(release)) is None:
         numbers = ", ".join(map(str, kept)) or "none"
         raise NotFound(f"there is no release {release}; kept releases: {numbers}")
     pinned_since = datetime.now(UTC) if pin else None
-    return _append_release(lake, replace(found, restores=release, pinned_since=pinned_since), keep)
+    return _append_release(lake, replace(restored, restores=release, pinned_since=pinned_since), keep)
 
 
 def restore_released_rows(lake: Lake) -> None:
@@ -225,9 +222,9 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
     last, now = find_live_release(lake), datetime.now(UTC)
     new = replace(contents, release=last.release + 1 if last else 1, created_at=now)
     _tag_versions(lake, new)
-    named = _to_versions(new) | ({_UNEMBEDDED: new.unembedded} if new.unembedded else {})
+    tables = _to_versions(new) | ({_UNEMBEDDED: new.unembedded} if new.unembedded else {})
     row = {
-        **{"release": new.release, "created_at": now, "tables": json.dumps(named, sort_keys=True)},
+        **{"release": new.release, "created_at": now, "tables": json.dumps(tables, sort_keys=True)},
         **{"rows": new.rows, "restores": new.restores, "pinned_since": new.pinned_since},
         "ranker": new.ranker,
     }
@@ -276,13 +273,13 @@ def _delete_stray_tags(lake: Lake, kept: Collection[int]) -> None:
 
 def find_stray_tags(lake: Lake, kept_releases: Collection[int]) -> dict[str, list[str]]:
     """Tags of releases that are not kept, by table; only tables that have some."""
-    found: dict[str, list[str]] = {}
+    stray_tags: dict[str, list[str]] = {}
     for name, table in _released_tables(lake).items():
         tags = table.open_version().tags.list()
         numbers = {tag: int(tag.removeprefix("release-")) for tag in tags if tag.startswith("release-")}
         if stray := [tag for tag, number in numbers.items() if number not in kept_releases]:
-            found[name] = stray
-    return found
+            stray_tags[name] = stray
+    return stray_tags
 
 
 def _released_tables(lake: Lake) -> dict[str, Table]:

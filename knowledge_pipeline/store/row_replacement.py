@@ -1,6 +1,8 @@
-"""Removes some rows of a table and adds others in one commit, at a cost that follows those rows.
+"""Replaces rows in one commit, and finds those that differ between versions, at a cost that follows them.
 
 Lance's merge compares the key of every row of the table, and cannot remove what has gone in the same commit.
+Files of a table never change: what differs is in files that only one version has, or is marked as deleted in
+one of them.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -75,7 +77,7 @@ def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]
     first = next(rows, None)
     if first is None:
         return []
-    written = WrittenRows()
+    written = WrittenRows(dataset)
     reader = pa.RecordBatchReader.from_batches(first.schema, written.pass_on(chain([first], rows)))
     fragments = write_fragments(reader, dataset, path)
     written.remember(fragments)
@@ -104,27 +106,20 @@ def _iter_addresses(dataset: Any, rows: StaleRows) -> Iterator[int]:
         if where is None:
             return
         where = rows.within & where if rows.within else where
-        if (held := read_addresses(dataset, where)) is not None:
-            yield from held
+        if (addresses := read_addresses(dataset, where)) is not None:
+            yield from addresses
             return
         yield from _read_addresses(dataset, [], where)["_rowaddr"].to_pylist()
         return
-    found = _read_addresses(dataset, [rows.column], rows.within)
+    candidates = _read_addresses(dataset, [rows.column], rows.within)
     values: Any = pa.array(rows.values, pa.string())
-    yield from found.filter(pc.is_in(found[rows.column], value_set=values))["_rowaddr"].to_pylist()
+    yield from candidates.filter(pc.is_in(candidates[rows.column], value_set=values))["_rowaddr"].to_pylist()
 
 
 def _read_addresses(dataset: Any, columns: list[str], where: Filter | None) -> Any:
     return dataset.scanner(
         columns=columns, filter=where.sql if where else None, with_row_address=True
     ).to_table()
-
-
-# FOLD store.changes.row_changes
-# Finds the rows that differ between two versions of a table, at a cost that follows those rows.
-#
-# Files of a table never change. So what differs is in files that only one of the versions has, or is marked
-# as deleted in one of them.
 
 
 class RowChanges(NamedTuple):
@@ -177,10 +172,10 @@ def _find_rows_of_one(
         if not len(lost):
             return make_empty(dataset, names)
     if is_held:
-        held, is_in = read_fragment(dataset, files, own, names), cast("Any", pc).is_in
+        fragment, is_in = read_fragment(dataset, files, own, names), cast("Any", pc).is_in
         if other is None:
-            return leave_out(held.rows, held.deleted)
-        return held.rows.filter(is_in(held.rows[ADDRESS], value_set=pa.array(lost)))
+            return leave_out(fragment.rows, fragment.deleted)
+        return fragment.rows.filter(is_in(fragment.rows[ADDRESS], value_set=pa.array(lost)))
     if other is None:
         return dataset.scanner(
             columns=sorted(names), fragments=[own.fragment], with_row_address=True

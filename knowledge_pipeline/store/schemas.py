@@ -1,6 +1,6 @@
 """Arrow schemas of every table, in one place; every write is cast to one of them.
 
-A change of any schema raises `VERSION`, with a step in `store.migration.steps` for what rows then need: a
+A change of any schema raises `VERSION`, with a step in `store.migrate.STEPS` for what rows then need: a
 store of an earlier version is refused until `knowledge migrate` has run. Three changes need neither, because
 `Table` makes them when it opens, without rewriting a row: columns of `FORMER_COLUMN_NAMES` are renamed, a
 column may become nullable, and a nullable one may be added.
@@ -107,7 +107,7 @@ AUDIENCES = _build_schema(
 
 SOURCE_COLUMNS = (
     *_require("source", "source_type"),
-    *_allow_null("repo", "branch"),  # the branch is null, and a file's `url`: see `store.index.locations`
+    *_allow_null("repo", "branch"),  # the branch is null, and a file's `url`: see `store.search.Locations`
     *_require("tags", type_=_STRING_LIST),
     *_require("visibility"),
     *_allow_null("tenant"),
@@ -134,7 +134,7 @@ def build_index_schema(dimensions: int) -> pa.Schema:
         *_allow_null("vector", type_=pa.list_(pa.float32(), dimensions)),  # null: not embedded yet
         *_require("fingerprint"),  # of everything above
         *_require("indexed_at", "updated_at", type_=_TIMESTAMP),
-        *_require("shown"),  # what results show of it: `store.index.payload`
+        *_require("shown"),  # what results show of it: `store.search.build_payload`
         *_allow_null("unembedded", type_=pa.bool_()),  # true: no vector yet; counted without reading vectors
         **{WORDS_KEY: WORDS_VERSION},
     )
@@ -165,7 +165,7 @@ SYMBOLS = _build_schema(
     *_require("start_line", "end_line", type_=pa.int32()),
     *_require("signature"),
     *_require("exported", type_=pa.bool_()),
-    *_require("shown"),  # what results show of it: `store.code_graph.symbol_payload`
+    *_require("shown"),  # what results show of it: `store.graph.build_payload`
     *_allow_null("made_of"),  # of a file: digest of its facts, the configuration and the resolver
     *_allow_null("trace", type_=pa.large_string()),  # of a file: JSON object, what it asked of others
     *_require("fingerprint"),  # of all symbols of the file; of a file's own row, then of its edges too
@@ -302,7 +302,7 @@ EVALUATIONS = _build_schema(
 """A log, one row per metric of an evaluation."""
 
 EVENTS = _build_schema(
-    *_require("position", type_=pa.int64()),  # grows with every row; see `store.events.log`
+    *_require("position", type_=pa.int64()),  # grows with every row; see `store.logs.number_new_events`
     *_require("id"),  # of what happened: equal where it was recorded twice
     *_require("at", type_=_TIMESTAMP),  # when it happened
     *_require("type"),  # "index.refreshed", "release.published", "source.failed"

@@ -25,6 +25,7 @@ import pyarrow as pa
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings, is_pull_name
 from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.store.file_cache import open_file_cache
 from knowledge_pipeline.store.filters import (
     ABSENT_TAG,
     MATCH_NONE,
@@ -45,17 +46,6 @@ from knowledge_pipeline.text import matches_any
 if TYPE_CHECKING:
     from knowledge_pipeline.store.tables import Table
 
-
-# FOLD store.index.locations
-# Where the files of a source are: their branch, and the address before their paths in a browser.
-#
-# A location is a note on each table that holds the source's rows, not a part of the rows: a move of the
-# branch changes one note. The note belongs to a version of the table, so a release, and a rollback to it,
-# have the location of their time. A row of an earlier program says branch and address itself, until the
-# next refresh of its source; what a row says holds.
-#
-# A row says in which further branches of its source it stands, as far as it differs: see
-# `build_branch_tags`.
 
 _NOTE = "location/"  # then the source's id
 _HEAD = "HEAD"
@@ -100,7 +90,13 @@ class SourceLocation(NamedTuple):
 
 
 class Locations:
-    """The locations of all sources of one version of a table; sources without one are left out."""
+    """The locations of all sources of one version of a table; sources without one are left out.
+
+    A location is a note on each table that holds the source's rows, not a part of the rows: a move of the
+    branch changes one note. The note belongs to a version of the table, so a release, and a rollback to it,
+    have the location of their time. A row of an earlier program says branch and address itself, until the
+    next refresh of its source; what a row says holds.
+    """
 
     def __init__(self, notes: Mapping[str, str]) -> None:
         """From all notes of the table."""
@@ -142,13 +138,11 @@ class Locations:
 
     def fill_columns(self, rows: ArrowRows) -> ArrowRows:
         """The same for rows of Arrow."""
-        import pyarrow as pa
-
         columns = [name for name in ("url", "branch") if name in rows.schema.names]
-        known = [name for name in ("source", "path", "tags", *columns) if name in rows.schema.names]
+        names = [name for name in ("source", "path", "tags", *columns) if name in rows.schema.names]
         if not columns or not self._texts:
             return rows
-        filled: list[dict[str, Any]] = rows.select(known).to_pylist()
+        filled: list[dict[str, Any]] = rows.select(names).to_pylist()
         for row in filled:
             if branch := _find_branch_of_variant(row.get("tags", ())):
                 url = self.find(row["source"]).build_url(row["path"], branch)
@@ -161,33 +155,33 @@ class Locations:
 
     def resolve(self, where: Filter) -> Filter:
         """A condition with the sources on a branch beside the rows that name it themselves."""
-        asked = [pattern for pattern in where.patterns if isinstance(pattern, BranchCondition)]
-        if not asked or not self._texts:
+        conditions = [pattern for pattern in where.patterns if isinstance(pattern, BranchCondition)]
+        if not conditions or not self._texts:
             return where
         sql = where.sql
-        for condition in dict.fromkeys(asked):
+        for condition in dict.fromkeys(conditions):
             sql = sql.replace(condition.sql, (Filter(condition.sql) | self._stands_in(condition)).sql)
-        return Filter(sql, tuple(pattern for pattern in where.patterns if pattern not in asked))
+        return Filter(sql, tuple(pattern for pattern in where.patterns if pattern not in conditions))
 
-    def _stands_in(self, asked: BranchCondition) -> Filter:
+    def _stands_in(self, condition: BranchCondition) -> Filter:
         """Rows that stand in a branch by the location of their source."""
         on_main, further = list[str](), defaultdict[tuple[str, ...], list[str]](list)
         for source in sorted(name.removeprefix(_NOTE) for name in self._texts):
             location = self.find(source)
-            if location.main_branch and matches_any(location.main_branch, asked.branches):
+            if location.main_branch and matches_any(location.main_branch, condition.branches):
                 on_main.append(source)
-            if names := tuple(name for name in location.branches if matches_any(name, asked.branches)):
+            if names := tuple(name for name in location.branches if matches_any(name, condition.branches)):
                 further[names].append(source)
-        found = [one_of("source", on_main) & asked.own]
+        parts = [one_of("source", on_main) & condition.own]
         for names, sources in further.items():
-            own = asked.own & ~has_all("tags", [f"{ABSENT_TAG}:{name}" for name in names])
+            own = condition.own & ~has_all("tags", [f"{ABSENT_TAG}:{name}" for name in names])
             variants = has_any("tags", [f"{VARIANT_TAG}:{name}" for name in names])
-            found.append(one_of("source", sources) & (own | variants))
-        return any_of(found)
+            parts.append(one_of("source", sources) & (own | variants))
+        return any_of(parts)
 
 
 def build_branch_tags(metadata: Mapping[str, Any]) -> list[str]:
-    """The tags of a row of the index that say where it stands, by the metadata of its document."""
+    """The tags of an index row that say in which further branches it stands, as far as it differs."""
     present, absent = metadata.get(BRANCHES_KEY, ()), metadata.get(ABSENT_KEY, ())
     tags = [f"{VARIANT_TAG}:{name}" for name in present] + [f"{ABSENT_TAG}:{name}" for name in absent]
     return [VARIANT_TAG, *tags] if present else tags
@@ -221,12 +215,6 @@ def write_location(table: Table, source: str, location: SourceLocation) -> None:
     table.write_notes(**{_NOTE + source: location.to_json() if any(location) else None})
 
 
-# FOLD store.index.payload
-# What a result shows of an index row besides its text, packed into one column.
-#
-# Reading scattered rows costs by the column: two hundred rows of thirty-three columns take four times as
-# long as the text and this one, and a search reads little else.
-
 PAYLOAD_COLUMNS = (
     *("id", "source", "uri", "path", "content_hash", "header", "title", "url"),
     *("start_char", "start_line", "end_line"),
@@ -244,6 +232,9 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat)
 
 def build_payload(row: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> str:
     """The column `shown` of a row of an index table; times as ISO 8601, the metadata as it is.
+
+    Reading scattered rows costs by the column: two hundred rows of thirty-three columns take four times as
+    long as the text and this one, and a search reads little else.
 
     The metadata may be given as parsed, where the caller has it so.
     """
@@ -430,14 +421,14 @@ class IndexReader:
         Rows that an index finds are compared again by their vectors: the distances of the index are
         those of quantised vectors, squared, about twice the cosine's.
         """
-        held, where = self.memory.loaded, self.locations.resolve(where)
-        if held and held.knows(where):  # takes less than handing it to a thread
-            return _search_exactly(held, vector, where, limit)
+        vectors, where = self.memory.loaded, self.locations.resolve(where)
+        if vectors and vectors.knows(where):  # takes less than handing it to a thread
+            return _search_exactly(vectors, vector, where, limit)
         return await asyncio.to_thread(self._search_vector, vector, where, limit)
 
     def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
-        if held := self.memory.load_if_due(where):
-            return _search_exactly(held, vector, where, limit)
+        if vectors := self.memory.load_if_due(where):
+            return _search_exactly(vectors, vector, where, limit)
         if self.fragments is None and (indexed := self.memory.indexed_vectors):
             return self._search_indexed(indexed, vector, where, limit)
         rows: Any = self._find_nearest(vector, self.memory.matching.restrict(where), limit)
@@ -465,8 +456,8 @@ class IndexReader:
     def _list_nearest(
         self, vector: np.ndarray, matching: ScanOptions, limit: int, *, depth: int = _HNSW_EF
     ) -> np.ndarray:
-        found: Any = self._find_nearest(vector, matching, limit, depth=depth, in_index_alone=True)["_rowid"]
-        return found.to_numpy().astype(np.int64)
+        nearest: Any = self._find_nearest(vector, matching, limit, depth=depth, in_index_alone=True)["_rowid"]
+        return nearest.to_numpy().astype(np.int64)
 
     def _find_nearest(
         self,
@@ -550,8 +541,8 @@ class IndexReader:
         """Some columns of rows that a search of this reader found, by row id; `shown` is parsed."""
         if not rows:
             return {}
-        found = await self._take(rows, columns)
-        return dict(zip(rows, self._to_rows(found), strict=True))
+        taken_rows = await self._take(rows, columns)
+        return dict(zip(rows, self._to_rows(taken_rows), strict=True))
 
     def count_file_rows(self, fragment: int) -> int:
         """The rows of a file, deleted ones included."""
@@ -570,9 +561,11 @@ class IndexReader:
         """
         if not rows:
             return {}
-        found: Any = await self._take(rows, ["vector"])  # the stubs know no column's type
-        column = found["vector"].combine_chunks()
-        embedded = [row for row, known in zip(rows, column.is_valid().to_pylist(), strict=True) if known]
+        rows_with_vectors: Any = await self._take(rows, ["vector"])  # the stubs know no column's type
+        column = rows_with_vectors["vector"].combine_chunks()
+        embedded = [
+            row for row, is_embedded in zip(rows, column.is_valid().to_pylist(), strict=True) if is_embedded
+        ]
         vectors = np.asarray(column.flatten(), dtype=np.float32)  # without those that are null
         return dict(zip(embedded, vectors.reshape(len(embedded), self.dimensions), strict=True))
 
@@ -594,8 +587,8 @@ class IndexReader:
 
         return self._to_rows(await asyncio.to_thread(read))
 
-    def _to_rows(self, found: pa.Table) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = found.to_pylist()
+    def _to_rows(self, table: pa.Table) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = table.to_pylist()
         if rows and "shown" in rows[0]:
             for row, payload in zip(rows, parse_payloads(row["shown"] for row in rows), strict=True):
                 row["shown"] = payload
@@ -611,10 +604,10 @@ class IndexReader:
     ) -> Sequence[Row]:
         """Rows that match and have any of the values in a list column, in no particular order."""
         if self.listed.knows(column):  # takes less than handing it to a thread
-            asked = self.listed.keep_listed(column, values)
+            listed = self.listed.keep_listed(column, values)
         else:
-            asked = await asyncio.to_thread(self.listed.keep_listed, column, values)
-        return await self.find_rows(where & has_any(column, asked), limit=limit, columns=columns)
+            listed = await asyncio.to_thread(self.listed.keep_listed, column, values)
+        return await self.find_rows(where & has_any(column, listed), limit=limit, columns=columns)
 
     @_translate_errors
     async def count_rows(self, where: Filter) -> int:
@@ -627,44 +620,44 @@ def count_with_tied(limit: int) -> int:
     return limit + limit // _TIED_SHARE
 
 
-def keep_tied(found: ScoredRows, limit: int) -> ScoredRows:
+def keep_tied(rows: ScoredRows, limit: int) -> ScoredRows:
     """The best rows, best first, and all that share the last place: which of them come first is chance.
 
     So what is found does not depend on how rows are spread over fragments, segments and stores. Where more
     share it than `count_with_tied` looks for, it still does.
     """
-    if len(found) <= limit:
-        return found
-    floor = found.scores[limit - 1] * (1 - TIE_TOLERANCE)
-    return found.take(found.scores >= floor)
+    if len(rows) <= limit:
+        return rows
+    floor = rows.scores[limit - 1] * (1 - TIE_TOLERANCE)
+    return rows.take(rows.scores >= floor)
 
 
-def _search_exactly(held: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
-    return _to_scored_rows(*held.search(vector, where, limit=limit))
+def _search_exactly(vectors: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
+    return _to_scored_rows(*vectors.search(vector, where, limit=limit))
 
 
 def _to_scored_rows(ids: np.ndarray, scores: np.ndarray) -> ScoredRows:
     return ScoredRows(ids.astype(np.int64, copy=False), scores.astype(np.float64, copy=False))
 
 
-def _open_dataset(path: StorePath, version: int) -> Any:
+def _open_dataset(root: StorePath, space: str, version: int) -> Any:
     """A local one has a cache as large as its indexes are on disk, which takes them and half of all words."""
-    dataset = lance_storage.open_dataset(path, version)
+    path, cache = root / "index" / f"{space}.lance", open_file_cache(root)
+    dataset = lance_storage.open_dataset(path, version, cache)
     if not isinstance(path, Path):  # every index that is not held there is a request
         return dataset
     most = lance_storage.MOST_INDEX_BYTES
-    sizes = (each.total_size_bytes or most for each in dataset.describe_indices())
+    sizes = (index.total_size_bytes or most for index in dataset.describe_indices())
     index_bytes = min(max(sum(sizes), _LEAST_INDEX_BYTES), most)
     metadata_bytes = max(index_bytes // _METADATA_SHARE, _LEAST_METADATA_BYTES)
-    is_new = lance_storage.bound_cache(path, index_bytes=index_bytes, metadata_bytes=metadata_bytes)
-    return lance_storage.open_dataset(path, version) if is_new else dataset
+    is_new = lance_storage.bound_cache(cache, path, index_bytes=index_bytes, metadata_bytes=metadata_bytes)
+    return lance_storage.open_dataset(path, version, cache) if is_new else dataset
 
 
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
-        path = root / "index" / f"{space}.lance"
-        dataset = await asyncio.to_thread(_open_dataset, path, version)
+        dataset = await asyncio.to_thread(_open_dataset, root, space, version)
         dimensions, locations = dataset.schema.field("vector").type.list_size, Locations(dataset.metadata)
         digest = locations.compute_digest()
         files = {

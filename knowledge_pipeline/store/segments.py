@@ -42,9 +42,12 @@ def plan_merges(
     rows = _rows_by_fragment(dataset)
     names_by_count: defaultdict[int, list[str]] = defaultdict(list)
     for index in dataset.describe_indices():
-        held = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
-        tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(held)))
-        sizes, is_graph = [_count_rows(rows, each) for each in held], _is_vector_graph(index)
+        fragments = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
+        tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(fragments)))
+        sizes, is_graph = (
+            [_count_rows(rows, fragment_ids) for fragment_ids in fragments],
+            _is_vector_graph(index),
+        )
         if is_graph and not with_graphs:
             continue
         if merge_graphs and is_graph and len(sizes) > MAX_GRAPH_SEGMENTS:
@@ -57,14 +60,18 @@ def plan_merges(
 
 def list_fragments_beyond(dataset: Any, column: str) -> list[Any]:
     """Lance's fragments that no index of a column has taken in."""
-    indexes = [each for each in dataset.describe_indices() if each.field_names == [column]]
-    held = {fragment for index in indexes for segment in index.segments for fragment in segment.fragment_ids}
-    return [fragment for fragment in dataset.get_fragments() if fragment.fragment_id not in held]
+    indexes = [index for index in dataset.describe_indices() if index.field_names == [column]]
+    indexed = {
+        fragment for index in indexes for segment in index.segments for fragment in segment.fragment_ids
+    }
+    return [fragment for fragment in dataset.get_fragments() if fragment.fragment_id not in indexed]
 
 
 def count_rows_beyond(dataset: Any, column: str) -> int:
     """How many rows no index of a column has taken in; Lance's statistics look into the indexes for it."""
-    return sum(each.physical_rows - each.num_deletions for each in list_fragments_beyond(dataset, column))
+    return sum(
+        fragment.physical_rows - fragment.num_deletions for fragment in list_fragments_beyond(dataset, column)
+    )
 
 
 def has_many_graphs(dataset: Any) -> bool:
@@ -96,22 +103,28 @@ def expensive_fragments(dataset: Any) -> list[int]:
     """Fragments of large graphs of vectors: rewriting one builds its whole graph anew."""
     rows = _rows_by_fragment(dataset)
     graphs = filter(_is_vector_graph, dataset.describe_indices())
-    held = [rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments]
+    fragments = [rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments]
     return sorted(
-        set[int]().union(*(each for each in held if _count_rows(rows, each) > EXPENSIVE_GRAPH_ROWS))
+        set[int]().union(
+            *(
+                fragment_ids
+                for fragment_ids in fragments
+                if _count_rows(rows, fragment_ids) > EXPENSIVE_GRAPH_ROWS
+            )
+        )
     )
 
 
 def settled_fragments(dataset: Any) -> list[int]:
     """Fragments that a compaction leaves alone: they hold many times the rows of all smaller ones."""
-    found, smaller = list[int](), 0
-    for fragment in sorted(dataset.get_fragments(), key=lambda each: each.physical_rows):
+    settled, smaller = list[int](), 0
+    for fragment in sorted(dataset.get_fragments(), key=lambda listed: listed.physical_rows):
         rows = fragment.physical_rows
         is_large = rows >= SETTLED_MIN_ROWS and rows > MERGE_RATIO * smaller
         if is_large and fragment.num_deletions <= SETTLED_MAX_DELETED_SHARE * rows:
-            found.append(fragment.fragment_id)
+            settled.append(fragment.fragment_id)
         smaller += rows
-    return found
+    return settled
 
 
 def _is_vector_graph(index: Any) -> bool:

@@ -74,7 +74,7 @@ def read_costs(lake: Lake, since: datetime, by: str) -> list[dict[str, Any]]:
         [(name, "sum") for name in ("calls", "tokens", "cost", "seconds")]
         + [("interface", "count"), ("error", "count")]  # which count what is not null
     )
-    found = [
+    costs = [
         {
             by: row[by],
             "calls": row["calls_sum"],
@@ -86,4 +86,4 @@ def read_costs(lake: Lake, since: datetime, by: str) -> list[dict[str, Any]]:
         }
         for row in sums.to_pylist()
     ]
-    return sorted(found, key=lambda row: (-row["cost"], -row["tokens"], row[by] or ""))
+    return sorted(costs, key=lambda row: (-row["cost"], -row["tokens"], row[by] or ""))

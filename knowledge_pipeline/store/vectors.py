@@ -1,7 +1,7 @@
-"""The vectors of a small index in memory, all compared with a question by one product.
+"""The vectors of an index: of a small one in memory, of a large one read in place from its files.
 
-Up to some ten thousand rows that takes a fifth of a search of the index on disk, and the nearest rows are
-found exactly.
+Up to some ten thousand rows, one product compares all with a question. That takes a fifth of a search of the
+index on disk, and the nearest rows are found exactly.
 """
 
 from __future__ import annotations
@@ -20,14 +20,6 @@ from knowledge_pipeline.store.filters import MATCH_ALL, Filter
 from knowledge_pipeline.store.fragments import ColumnValues
 from knowledge_pipeline.store.matching_rows import MAX_ROWS, MatchingRows
 from knowledge_pipeline.store.segments import list_fragments_beyond
-
-# FOLD store.index.vector_files
-# The vectors of a large index, read in place from its files on this machine.
-#
-# Lance takes 20 µs of the processor for a row, whatever is in it. In a file whose rows all have a vector
-# these lie one after the other, where the file itself says: a hundred are read in a tenth of a millisecond,
-# so that none needs to be kept. (Mapped into memory they take five times as long, for the faults.) What a
-# file says is believed only if its pages begin and end with what Lance reads there.
 
 MAX_FILES = 32  # of one version of an index: vectors of others are read by Lance
 _VALUE_BYTES = 4
@@ -55,15 +47,15 @@ class _VectorFile:
             return None
         ends = np.cumsum(counts)
         offsets = np.array([buffers[0].position for buffers in pages], np.int64)
-        found = cls(os.open(path, os.O_RDONLY), ends - counts, offsets, width)
-        checked = np.union1d(found.firsts, ends - 1)
+        file = cls(os.open(path, os.O_RDONLY), ends - counts, offsets, width)
+        checked = np.union1d(file.firsts, ends - 1)
         stored = reader.take_rows(checked.tolist()).to_table()["vector"].combine_chunks()
-        if stored.null_count or found.read_vectors(checked) != stored.flatten().to_numpy().tobytes():
+        if stored.null_count or file.read_vectors(checked) != stored.flatten().to_numpy().tobytes():
             return None
         # Read ahead, so that no question waits for a disk.
         for start, count in zip(offsets.tolist(), counts, strict=True):
-            os.posix_fadvise(found.descriptor, start, count * width, os.POSIX_FADV_WILLNEED)
-        return found
+            os.posix_fadvise(file.descriptor, start, count * width, os.POSIX_FADV_WILLNEED)
+        return file
 
     def __del__(self) -> None:
         os.close(self.descriptor)
@@ -81,7 +73,13 @@ class _VectorFile:
 
 @dataclass(frozen=True, slots=True)
 class VectorFiles:
-    """The files of one version of an index that can be read in place. Threads may share it."""
+    """The files of one version of an index that can be read in place. Threads may share it.
+
+    Lance takes 20 µs of the processor for a row, whatever is in it. In a file whose rows all have a vector
+    these lie one after the other, where the file itself says: a hundred are read in a tenth of a
+    millisecond, so that none needs to be kept. (Mapped into memory they take five times as long, for the
+    faults.) What a file says is believed only if its pages begin and end with what Lance reads there.
+    """
 
     _files: Mapping[int, _VectorFile]  # by fragment
     _dimensions: int
@@ -94,12 +92,12 @@ class VectorFiles:
             return cls({}, dimensions)
         column = dataset.lance_schema.field_case_insensitive("vector").id()
         files: dict[int, _VectorFile] = {}
-        for fragment in sorted(fragments, key=lambda each: -each.physical_rows)[:MAX_FILES]:
+        for fragment in sorted(fragments, key=lambda listed: -listed.physical_rows)[:MAX_FILES]:
             for file in fragment.data_files():
                 if column in file.fields and file.base_id is None:
                     at = file.column_indices[file.fields.index(column)]
-                    if found := _VectorFile.open(folder / file.path, at, dimensions):
-                        files[fragment.fragment_id] = found
+                    if opened := _VectorFile.open(folder / file.path, at, dimensions):
+                        files[fragment.fragment_id] = opened
         return cls(files, dimensions)
 
     def has_fragments(self, fragments: Iterable[int]) -> bool:
@@ -112,19 +110,21 @@ class VectorFiles:
 
     def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
         """The vectors of rows."""
-        known, vectors = self.take_matrix(rows)
-        return dict(zip(known.tolist(), vectors, strict=True))
+        ids, vectors = self.take_matrix(rows)
+        return dict(zip(ids.tolist(), vectors, strict=True))
 
     def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
         """Rows in some order, int64, and their vectors: shape (rows, dimensions)."""
-        asked = np.fromiter(rows, np.int64, len(rows))
-        fragments, places = asked >> 32, asked & 0xFFFFFFFF
-        known, found = [np.empty(0, np.int64)], list[bytes]()
+        ids = np.fromiter(rows, np.int64, len(rows))
+        fragments, places = ids >> 32, ids & 0xFFFFFFFF
+        ordered, blocks = [np.empty(0, np.int64)], list[bytes]()
         for fragment in set(fragments.tolist()):
             own = fragments == fragment
-            known.append(asked[own])
-            found.append(self._files[fragment].read_vectors(places[own]))
-        return np.concatenate(known), np.frombuffer(b"".join(found), np.float32).reshape(-1, self._dimensions)
+            ordered.append(ids[own])
+            blocks.append(self._files[fragment].read_vectors(places[own]))
+        return np.concatenate(ordered), np.frombuffer(b"".join(blocks), np.float32).reshape(
+            -1, self._dimensions
+        )
 
 
 def compute_cosines(vectors: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -138,19 +138,17 @@ def multiply(vectors: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.einsum("ij,j->i", vectors, vector)
 
 
-# FOLD store.index.indexed_vectors
-# A large index of vectors whose files are all read in place, so that Lance need not compare its rows again.
-#
-# The index of quantised vectors tells which rows are nearest, and only about how near. To read the vectors
-# of a hundred rows for that takes Lance as long as the search; in place it takes a twentieth. Rows that the
-# index lacks are few, and all are compared.
-
 MAX_NEWER_ROWS = 2_000  # that the index lacks; of more, Lance finds the nearest
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedVectors:
-    """The vectors of one version of an index. Threads may share it."""
+    """The vectors of an index whose files are all read in place, at one version. Threads may share it.
+
+    The index of quantised vectors tells which rows are nearest, and only about how near. To read the vectors
+    of a hundred rows for that takes Lance as long as the search; in place it takes a twentieth. Rows that the
+    index lacks are few, and all are compared.
+    """
 
     files: VectorFiles
     _newer: list[Any]  # Lance's fragments that the index lacks
@@ -167,7 +165,7 @@ class IndexedVectors:
         fragments, newer = dataset.get_fragments(), list_fragments_beyond(dataset, "vector")
         if not files.has_fragments(fragment.fragment_id for fragment in fragments):
             return None
-        if sum(each.physical_rows for each in newer) > MAX_NEWER_ROWS:
+        if sum(fragment.physical_rows for fragment in newer) > MAX_NEWER_ROWS:
             return None
         return cls(files, newer, dataset, values)
 
@@ -176,14 +174,14 @@ class IndexedVectors:
         if not self._newer:
             return np.empty(0, np.int64)
         with self._lock:
-            known = self._rows.get(where.sql)
-        if known is None:
+            rows = self._rows.get(where.sql)
+        if rows is None:
             condition = self._values.resolve(where).sql
             scanner = self._dataset.scanner([], condition, with_row_id=True, fragments=self._newer)
-            known = scanner.to_table()["_rowid"].to_numpy().astype(np.int64)
+            rows = scanner.to_table()["_rowid"].to_numpy().astype(np.int64)
             with self._lock:
-                self._rows[where.sql] = known
-        return known
+                self._rows[where.sql] = rows
+        return rows
 
     def keep_nearest(
         self, rows: np.ndarray, vector: np.ndarray, *, limit: int
@@ -226,10 +224,10 @@ class ExactVectors:
         """
         values = values or ColumnValues(dataset)
         embedded = f"({values.resolve(where).sql}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
-        held = cls(*_read_vectors(dataset, embedded), dataset, values)
+        loaded = cls(*_read_vectors(dataset, embedded), dataset, values)
         if where:
-            held._positions[where.sql] = np.arange(len(held.rows), dtype=np.int32)
-        return held
+            loaded._positions[where.sql] = np.arange(len(loaded.rows), dtype=np.int32)
+        return loaded
 
     def advance_to(self, dataset: Any, values: ColumnValues, unchanged: Collection[int]) -> ExactVectors:
         """Those of a later version, of which other fragments than the unchanged ones are read.
@@ -247,12 +245,12 @@ class ExactVectors:
     def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""
         length = float(np.linalg.norm(vector))
-        asked = (vector / length if length > 0 else vector).astype(np.float32)
+        unit = (vector / length if length > 0 else vector).astype(np.float32)
         positions = self._find_positions(where)
         if len(positions) * _SPARSE_SHARE < len(self.rows):
-            similarities = multiply(self.vectors[positions], asked) * self.scales[positions]
+            similarities = multiply(self.vectors[positions], unit) * self.scales[positions]
         else:
-            similarities = (multiply(self.vectors, asked) * self.scales)[positions]
+            similarities = (multiply(self.vectors, unit) * self.scales)[positions]
         if limit < len(positions):
             best = np.argpartition(similarities, -limit)[-limit:]
             positions, similarities = positions[best], similarities[best]
@@ -269,27 +267,27 @@ class ExactVectors:
 
     def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
         """The vectors of rows; those without one are left out."""
-        known, vectors = self.take_matrix(rows)
-        return dict(zip(known.tolist(), vectors, strict=True))
+        ids, vectors = self.take_matrix(rows)
+        return dict(zip(ids.tolist(), vectors, strict=True))
 
     def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
         """Those of the rows that have a vector, int64, and their vectors: shape (rows, dimensions)."""
-        asked = np.fromiter(rows, np.int64, len(rows))
-        at = np.searchsorted(self.rows, asked).clip(max=max(len(self.rows) - 1, 0))
-        known = self.rows[at] == asked if len(self.rows) else np.zeros(len(asked), bool)
-        return asked[known], self.vectors[at[known]]
+        ids = np.fromiter(rows, np.int64, len(rows))
+        at = np.searchsorted(self.rows, ids).clip(max=max(len(self.rows) - 1, 0))
+        is_stored = self.rows[at] == ids if len(self.rows) else np.zeros(len(ids), bool)
+        return ids[is_stored], self.vectors[at[is_stored]]
 
     def _find_positions(self, where: Filter) -> np.ndarray:
         """Where the matching rows are, ascending: int32."""
         with self._lock:
-            known = self._positions.get(where.sql)
-        if known is None:
+            positions = self._positions.get(where.sql)
+        if positions is None:
             condition = self._values.resolve(where).sql
             matching = self._dataset.to_table(columns=[], filter=condition, with_row_id=True)["_rowid"]
-            known = np.flatnonzero(np.isin(self.rows, matching.to_numpy())).astype(np.int32)
+            positions = np.flatnonzero(np.isin(self.rows, matching.to_numpy())).astype(np.int32)
             with self._lock:
-                self._positions[where.sql] = known
-        return known
+                self._positions[where.sql] = positions
+        return positions
 
 
 def _read_vectors(
@@ -373,9 +371,9 @@ class VectorMemory:
         """What has the vectors of rows, as far as they have any; None if Lance has to read them."""
         if self._loaded:
             return self._loaded
-        for each in (self._matching, self._files):
-            if each and each.has_all(rows):
-                return each
+        for source in (self._matching, self._files):
+            if source and source.has_all(rows):
+                return source
         return None
 
     def advance_from(self, earlier: VectorMemory, unchanged: Collection[int]) -> None:

@@ -82,8 +82,8 @@ def test_after_an_upkeep_no_row_is_compared_again_and_an_edit_leaves_what_a_full
     postponed.run(docs.lake, keep_releases=docs.settings.releases.keep)
     assert all(table.version > version for table, version in zip(compared, before, strict=True))
     newest = {id(table.open_version()) for table in compared}
-    complete = change_tracker._complete.items()  # pyright: ignore[reportPrivateUsage]
-    known = [each.versions for (root, *_), each in complete if root == str(docs.lake.root)]
+    complete = docs.lake.files.items(change_tracker._COMPLETE)  # pyright: ignore[reportPrivateUsage]
+    known = [remembered.versions for _, _, remembered in complete]
     assert known and {id(version) for versions in known for version in versions} <= newest
     (folder / "0.md").write_text("# First\n\nOther words.\n")
     (folder / "1.md").unlink()

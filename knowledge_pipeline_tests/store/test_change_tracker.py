@@ -91,7 +91,7 @@ def test_a_compaction_that_is_carried_over_needs_no_look_and_hides_no_change(
     before = table.open_version()
     table.merge_fragments()
     table.delete_old_versions()
-    carry_over(before, table.open_version())
+    carry_over(Lake(table.path.parent), before, table.open_version())
     found = changed(table)
     if late:
         assert found is None or "late" in found  # all that moved; where that is not known, all

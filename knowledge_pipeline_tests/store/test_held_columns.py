@@ -152,7 +152,7 @@ def test_a_column_that_is_asked_for_later_is_read_alone(
 ) -> None:
     table, scanned = Table(tmp_path / "t.lance", SCHEMA), list[set[str]]()
     write(table, [("1", "a", True, START), ("2", "b", None, None), ("3", "c", None, START)])
-    held_columns._written.clear()  # as if another process had written them
+    table = Table(table.path, SCHEMA)  # as if another process had written them
     scan = held_columns._scan
 
     def record(dataset: Any, fragment: Any, columns: Any) -> pa.Table:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.store import held_terms
+from knowledge_pipeline.store.file_cache import FileCache
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.held_terms import TermLookup
 from knowledge_pipeline.store.row_replacement import StaleRows
@@ -105,11 +106,8 @@ def test_many_rows_are_worth_reading_at_the_second_question(
     assert TermLookup(table, "path", "defines").is_worth_reading()  # of the new row alone
 
 
-def test_what_is_too_large_to_be_held_is_found_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(held_terms, "_held", held_terms.LRUCache(10, getsizeof=lambda held: 11))
-    table = Table(tmp_path / "t.lance", SCHEMA)
+def test_what_is_too_large_to_be_held_is_found_all_the_same(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t.lance", SCHEMA, files=FileCache(max_bytes=10))
     write(table, [("a", "docs", ["get"])], [])
     write(table, [("b", "docs", ["get", "put"])], [])
     for _ in range(2):

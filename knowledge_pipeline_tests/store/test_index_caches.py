@@ -101,6 +101,6 @@ def test_a_log_that_is_written_has_a_cache_of_its_own(tmp_path):
     append_rows(lake, "events", [row])
     log, other = lake.log_table("events").path, tmp_path / "other.lance"
     lance_storage.create_dataset(other, lake.log_table("events").schema)
-    sessions = [lance_storage.open_dataset(path).session() for path in (log, other)]
+    sessions = [lance_storage.open_dataset(path, files=lake.files).session() for path in (log, other)]
     assert not sessions[0].is_same_as(sessions[1])
-    assert lance_storage.open_dataset(log).session().is_same_as(sessions[0])
+    assert lance_storage.open_dataset(log, files=lake.files).session().is_same_as(sessions[0])

@@ -1,0 +1,113 @@
+"""What a process holds in memory of a store's tables: in one place for each store, bounded in bytes.
+
+Files of a table never change, and their names are random. So what was read of one holds in every version
+that has it, and a table that is made anew at the same path shares none of them. What was read of a whole
+version is known by the version's stamp, which tells such tables apart, too.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from cachetools import LRUCache
+
+from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.object_store import ObjectPath
+
+MAX_BYTES = 256 << 20  # of one store
+_ENTRY_BYTES = 500  # of a key and what keeps it, about
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Kind(Generic[T]):
+    """What some values are: only with the same one they are found again."""
+
+    count_bytes: Callable[[T], int]  # that a value takes, about
+
+
+class TableSession(NamedTuple):
+    """What Lance itself holds of one table, in datasets of any version."""
+
+    session: Any  # of Lance
+    index_bytes: int
+
+
+class FileCache:
+    """What was read last of a store's tables, by its kind, its table and its file or version. For threads."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._values: LRUCache[Any, tuple[Any, int]] = LRUCache(max_bytes, getsizeof=itemgetter(1))
+        self._lock = threading.Lock()
+        self.sessions: dict[str, TableSession] = {}  # of tables that do not use that of the process
+        self.reading = threading.RLock()
+        """For whoever reads what others would read as well; nothing here waits for it."""
+
+    def get(self, kind: Kind[T], table: str, key: Hashable = None) -> T | None:
+        """A value, if it is held."""
+        with self._lock:
+            entry = self._values.get((kind, table, key))
+        return entry[0] if entry else None
+
+    def put(self, kind: Kind[T], table: str, key: Hashable, value: T) -> None:
+        """Hold a value, unless it is too large; the values that were asked for longest ago go for it."""
+        entry = value, kind.count_bytes(value) + _ENTRY_BYTES
+        with self._lock, suppress(ValueError):
+            self._values[kind, table, key] = entry
+
+    def take(self, kind: Kind[T], table: str, key: Hashable) -> T | None:
+        """A value that is not needed again, if it is held."""
+        with self._lock:
+            entry = self._values.pop((kind, table, key), None)
+        return entry[0] if entry else None
+
+    def items(self, kind: Kind[T]) -> list[tuple[str, Any, T]]:
+        """All values of a kind, each with its table and its key."""
+        with self._lock:
+            entries = [(key, self._values[key][0]) for key in list(self._values) if key[0] is kind]
+        return [(table, key, value) for (_, table, key), value in entries]
+
+    def load(
+        self, kind: Kind[tuple[Any, T]], table: str, key: Hashable, stamp: Any, read: Callable[[], T]
+    ) -> T:
+        """What `read` returns of a table's newest version, read once for each stamp; the last one is held."""
+        entry = self.get(kind, table, key)
+        if entry is not None and entry[0] == stamp:
+            return entry[1]
+        value = read()
+        self.put(kind, table, key, (stamp, value))
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileCache, ()  # another process reads for itself
+
+
+def open_file_cache(root: Path | ObjectPath) -> FileCache:
+    """The cache of a store, which all its lakes in this process share."""
+    if isinstance(root, ObjectPath):  # with other credentials it is another store
+        options = json.dumps(root.store.storage_options, sort_keys=True)
+        return _open_file_cache(hash_strings(root.store.url, options))
+    return _open_file_cache(str(root))
+
+
+@lru_cache(maxsize=16)
+def _open_file_cache(store: str) -> FileCache:
+    del store
+    return FileCache()
+
+
+def find_file_cache(dataset: Any) -> FileCache:
+    """That of the table which opened a dataset of Lance; a dataset that none did has its own."""
+    cache: FileCache | None = getattr(dataset, "file_cache", None)
+    if cache is None:
+        dataset.file_cache = cache = FileCache()
+    return cache
