@@ -1,4 +1,4 @@
-"""What the live release holds: its rows, and its sources."""
+"""Responses about the operation: what is indexed, its health and use, refreshes, and declared sources."""
 
 from __future__ import annotations
 
@@ -106,10 +106,6 @@ class CollectionsResponse(JsonResponse):
     )
 
 
-# FOLD contract.responses.health
-# Whether a server and the watchers of its store work.
-
-
 @dataclass(frozen=True, slots=True)
 class ComponentHealth:
     """One component of the service."""
@@ -155,10 +151,6 @@ class WatcherHealthResponse(JsonResponse):
     watchers: tuple[WatcherHealth, ...]
 
 
-# FOLD contract.responses.usage
-# How the knowledge base is used, and what that costs.
-
-
 @dataclass(frozen=True, slots=True)
 class QueryStats:
     """The queries of a period."""
@@ -197,10 +189,6 @@ class ModelCallResponse(JsonResponse):
     )
 
 
-# FOLD contract.responses.refreshes
-# Refreshes that a server was asked for, by an operator or a webhook.
-
-
 @dataclass(slots=True)
 class Refresh(JsonResponse):
     """One refresh of sources, or the purge of one."""
@@ -234,10 +222,6 @@ class WebhookResponse(JsonResponse):
 
     refreshes: tuple[Refresh, ...]
     ignored_reason: str | None = field(metadata={"description": "Why nothing was started."})
-
-
-# FOLD contract.responses.sources
-# Sources of knowledge.yaml, as an operator manages them over HTTP.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The code graph: nodes and edges, and the neighbours of one result."""
+"""Responses to queries, declared once: every interface derives from them."""
 
 from __future__ import annotations
 
@@ -164,10 +164,6 @@ class CodeNeighbours:
         return any((self.calls, self.called_by, self.imports, self.extends, self.implemented_by))
 
 
-# FOLD contract.responses.documents
-# A document as a whole, and the documents that it is related to.
-
-
 @dataclass(frozen=True, slots=True)
 class RelatedDocument:
     """A document that another one is related to."""
@@ -237,10 +233,6 @@ class DocumentResponse(QueryResponse):
     metadata: Metadata = field(metadata={"description": "What its chunks have in common."})
     chunks: tuple[DocumentChunk, ...]
     related: tuple[Relation, ...]
-
-
-# FOLD contract.responses.search
-# What a search finds: results, where they are from, and why they were found.
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,10 +354,6 @@ class SearchResponse(QueryResponse):
     )
 
 
-# FOLD contract.responses.context
-# What an agent should read before it does a task.
-
-
 @dataclass(frozen=True, slots=True)
 class ContextExcerpt:
     """An excerpt in a context, to be cited as `[number]`."""
@@ -468,10 +456,6 @@ class ContextResponse(QueryResponse):
     )
 
 
-# FOLD contract.responses.trace
-# What made a result: its document, its chunk, and the refresh that wrote it.
-
-
 @dataclass(frozen=True, slots=True)
 class TracedRefresh:
     """One stage of the refresh that wrote a result."""
@@ -507,7 +491,3 @@ class TraceResponse(QueryResponse):
     )
     first_released_at: datetime | None
     stages: tuple[TracedRefresh, ...]
-
-
-# FOLD contract.responses
-# Responses, declared once: every interface derives from them.

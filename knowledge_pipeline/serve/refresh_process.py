@@ -189,8 +189,8 @@ def _parse_outcome(code: int, out: bytes, err: bytes) -> ProcessOutcome:
     if code == 0:
         return ProcessOutcome(release)
     failures = {
-        each["source"]: _build_failure(each["error"], is_temporary=each["temporary"])
-        for each in outcome.get("failures") or ()
+        failure["source"]: _build_failure(failure["error"], is_temporary=failure["temporary"])
+        for failure in outcome.get("failures") or ()
     }
     if failures:
         return ProcessOutcome(release, failures)

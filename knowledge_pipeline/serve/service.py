@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.serve.tracing import TracingObserver
 
 
-# FOLD serve.rate_limits
-# How often somebody may ask, and how much at once.
-
-
 class RequestLimiter:
     """Requests of the last minute, by who asked; of one process, or of all that share a state."""
 
@@ -87,13 +83,9 @@ class RequestLimiter:
         if len(asked_s) >= per_minute:
             return asked_s[-per_minute] + WINDOW_S - now_s
         asked_s.append(now_s)
-        self._forget(now_s - WINDOW_S)
+        while (last := next(iter(self._asked_s.values()))) and last[-1] <= now_s - WINDOW_S:
+            del self._asked_s[next(iter(self._asked_s))]  # who has not asked within the window
         return None
-
-    def _forget(self, before_s: float) -> None:
-        """Forget who has not asked since then."""
-        while (last := next(iter(self._asked_s.values()))) and last[-1] <= before_s:
-            del self._asked_s[next(iter(self._asked_s))]
 
 
 class CallerShares:
@@ -138,18 +130,16 @@ class RecentCallers:
         return sum(now_s - asked_s <= self._window_s for asked_s in self._asked_s.values()) > 1
 
 
-# FOLD serve.admission
-# Refuses a query at once when those before it will take longer than it may wait.
-#
-# Who waits for thirty seconds and then gets an error has held a place all the while, and tries again at
-# once; who is told when to come back has cost nothing.
-
 _WEIGHT = 0.05  # of the newest query in the mean: the last fifty or so count
 _MIN_SAMPLES = 20  # before that nothing is refused: the first queries load models
 
 
 class Admission:
-    """The queries that wait for one of the slots of all callers, and how fast they go. For one event loop."""
+    """The queries that wait for one of the slots of all callers, and how fast they go. For one event loop.
+
+    A query is refused at once if those before it will take longer than it may wait: a caller that waits in
+    vain holds a slot meanwhile and tries again at once; one that is told when to come back costs nothing.
+    """
 
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -210,8 +200,8 @@ class Origin:
     @property
     def is_local(self) -> bool:
         """Whether a program of this machine sent it, through no proxy and under no foreign name."""
-        named = self.host == "localhost" or is_loopback(self.host)
-        return not self.forwarded and named and self.address is not None and is_loopback(self.address)
+        is_local_name = self.host == "localhost" or is_loopback(self.host)
+        return not self.forwarded and is_local_name and self.address is not None and is_loopback(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +291,7 @@ class Service:
     def _identify(self, read_token: Callable[[], str | None], origin: Origin) -> Identity:
         with self.observe_identification(origin):
             identity = self._resolve_identity(read_token(), origin)
-        self._observers.notify(lambda each: each.on_identified(identity.access.caller))
+        self._observers.notify(lambda observer: observer.on_identified(identity.access.caller))
         return identity
 
     @contextmanager
@@ -313,7 +303,7 @@ class Service:
                 yield
         except _REFUSALS as error:
             outcome = outcome_of(error)
-            self._observers.notify(lambda each: each.on_ended(caller, outcome, 0.0))
+            self._observers.notify(lambda observer: observer.on_ended(caller, outcome, 0.0))
             raise
 
     @contextmanager
@@ -401,11 +391,11 @@ class Service:
     async def _slot(self, key: str) -> AsyncGenerator[None]:
         """Wait for one of the slots of the caller, then for one of all that run at once, and hold both."""
         async with AsyncExitStack() as slots:
-            with self._observers.count(lambda each, delta: each.on_queued(delta)):
+            with self._observers.count(lambda observer, delta: observer.on_queued(delta)):
                 await slots.enter_async_context(self._shares.hold(key))
                 with self._admission.wait():
                     await slots.enter_async_context(self._concurrency)
-            with self._observers.count(lambda each, delta: each.on_running(delta)):
+            with self._observers.count(lambda observer, delta: observer.on_running(delta)):
                 try:
                     yield
                 finally:

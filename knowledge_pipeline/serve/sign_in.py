@@ -1,4 +1,4 @@
-"""Signing in at the page: the authorization code flow with PKCE, state and nonce.
+"""Signing in by an identity server: the authorization code flow with PKCE, state and nonce, and sessions.
 
 What a browser has to bring back is kept by the browser itself, in a cookie that no script reads.
 https://openid.net/specs/openid-connect-core-1_0.html#CodeFlowAuth, https://www.rfc-editor.org/rfc/rfc7636
@@ -62,13 +62,13 @@ class PendingSignIn:
     def from_cookie(cls, text: str) -> PendingSignIn:
         """The one of a cookie. Raises `Unauthenticated` for what is none."""
         try:
-            given: Any = json.loads(base64.urlsafe_b64decode(text))
+            fields: Any = json.loads(base64.urlsafe_b64decode(text))
         except (ValueError, binascii.Error, RecursionError):
-            given = None
+            fields = None
         names = cls.__dataclass_fields__
-        if not is_object(given) or given.keys() != names.keys() or not all(given[name] for name in names):
+        if not is_object(fields) or fields.keys() != names.keys() or not all(fields[name] for name in names):
             raise Unauthenticated(_AGAIN)
-        return cls(**{name: str(given[name]) for name in names})
+        return cls(**{name: str(fields[name]) for name in names})
 
 
 class SignInFlow:
@@ -177,18 +177,16 @@ def _add_query(url: str, query: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
 
-# FOLD serve.oidc.sessions
-# Sessions of people who have signed in at the identity server, in the memory of this process or shared.
-#
-# A session ends with the token that it began with, when its person signs out, and with the server.
-
 PREFIX = "kps_"
 
 _MAX_SESSIONS = 10_000  # the oldest ends for one more
 
 
 class PageSessions:
-    """All sessions, by a digest of their secret. Threads may share it."""
+    """All sessions, by a digest of their secret. Threads may share it.
+
+    A session ends with the token that it began with, when its person signs out, and with the server.
+    """
 
     def __init__(self) -> None:
         self._subjects: OrderedDict[str, OidcSubject] = OrderedDict()
@@ -248,14 +246,14 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-# FOLD serve.oidc.authenticator
-# Identifies people and programs by an identity server: all that the rest of the server uses of it.
-
 _SESSION_OVER = "the session is over: sign in again"
 
 
 class OidcAuthenticator:
-    """One identity server, and the sessions of those who signed in there. Threads may share it."""
+    """One identity server, and the sessions of those who signed in there: all that the server uses of it.
+
+    Threads may share it.
+    """
 
     def __init__(self, settings: OidcSettings, state: SharedState | None = None) -> None:
         """Prepare; with a `state`, sessions are those of all processes that share it."""

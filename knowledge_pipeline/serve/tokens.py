@@ -134,15 +134,15 @@ class TokenStore:
         """
         now = datetime.now(UTC)
         valid = {row["id"]: row for row in rows.list_tokens(self._lake) if _token_from_row(row).is_valid(now)}
-        named = [row for row in valid.values() if id_or_name in (row["id"], row["name"])]
-        if not named:
+        matches = [row for row in valid.values() if id_or_name in (row["id"], row["name"])]
+        if not matches:
             raise NotFound(f"there is no valid token {id_or_name!r}: see `knowledge token list`")
-        if len(named) > 1:
+        if len(matches) > 1:
             raise InvalidQuery(
-                f"{len(named)} tokens have the name {id_or_name!r}: give the id of one, as "
+                f"{len(matches)} tokens have the name {id_or_name!r}: give the id of one, as "
                 "`knowledge token list` shows it"
             )
-        revoked = {**named[0], "revoked_at": now}
+        revoked = {**matches[0], "revoked_at": now}
         rows.upsert_token(self._lake, revoked)
         return _token_from_row(revoked)
 
@@ -151,8 +151,8 @@ class TokenStore:
         self._reload_if_changed()
         parts = secret.split("_", 2)
         id_ = parts[1] if len(parts) == 3 and parts[0] == _PREFIX else ""
-        known = self._of_process.get(id_) or self._by_id.get(id_)
-        digest, token = known or ("", None)
+        entry = self._of_process.get(id_) or self._by_id.get(id_)
+        digest, token = entry or ("", None)
         same = hmac.compare_digest(digest, _hash_secret(secret))
         return token if token and same and token.is_valid(datetime.now(UTC)) else None
 
@@ -198,9 +198,9 @@ def _hash_secret(secret: str) -> str:
 
 
 def _token_from_row(row: dict[str, Any]) -> Token:
-    given = {key: value for key, value in row.items() if key != "digest"}
-    given |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
-    return Token(**given)
+    values = {key: value for key, value in row.items() if key != "digest"}
+    values |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
+    return Token(**values)
 
 
 def _validate_token(token: Token) -> None:

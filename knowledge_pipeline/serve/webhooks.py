@@ -1,4 +1,4 @@
-"""The services whose webhooks are accepted: how each is verified, told apart from a repetition, and read."""
+"""The services whose webhooks are accepted: how each is verified, told from a repetition, and read."""
 
 from __future__ import annotations
 
@@ -42,13 +42,6 @@ from knowledge_pipeline.serve.webhook_verification import (
 )
 from knowledge_pipeline.text import matches_any
 
-# FOLD serve.webhooks.code_hosts
-# Events of GitHub and GitLab: pushes, conversations, wikis, and what happens to a repository.
-#
-# Sources: https://docs.github.com/webhooks/webhook-events-and-payloads,
-# https://docs.gitlab.com/user/project/integrations/webhook_events/,
-# https://docs.gitlab.com/administration/system_hooks/
-
 _PING_REASON = "a ping: the webhook works"
 
 _PULL_REQUEST_EVENTS = frozenset(
@@ -82,7 +75,7 @@ _GITLAB_GROUP_EVENTS = frozenset(
 
 
 def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of GitHub is about.
+    """What an event of GitHub is about: https://docs.github.com/webhooks/webhook-events-and-payloads.
 
     Raises:
         InvalidQuery: it says that it is a push, and is not.
@@ -113,7 +106,11 @@ def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
 
 
 def parse_gitlab_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of GitLab is about; raises as `parse_github_event`."""
+    """What an event of GitLab is about; raises as `parse_github_event`.
+
+    Sources: https://docs.gitlab.com/user/project/integrations/webhook_events/,
+    https://docs.gitlab.com/administration/system_hooks/
+    """
     kind = read_text(payload.get("object_kind")) or read_text(payload.get("event_name"))
     if kind in _GITLAB_PUSHES:
         return _to_event(parse_push("gitlab", payload))
@@ -233,12 +230,6 @@ def _has_group(source: SourceConfig, group: str) -> bool:
     return f"/{group}/" in key
 
 
-# FOLD serve.webhooks.atlassian
-# Events of Jira and Confluence, Cloud and Data Center.
-#
-# Sources: https://developer.atlassian.com/cloud/jira/platform/webhooks/,
-# https://confluence.atlassian.com/doc/managing-webhooks-1021225606.html
-
 _GATEWAY = "api.atlassian.com"  # the host of connections with scoped tokens, which no event names
 _KEY = re.compile(r"(?P<project>[A-Za-z][A-Za-z0-9_]{0,99})-\d{1,12}", re.ASCII)
 _TICKET_EVENTS = re.compile(r"(jira:)?(issue|comment|worklog|issuelink|attachment|sprint|version)_?[a-z_]*")
@@ -254,7 +245,10 @@ _RELISTED = ("space_", "content_permissions_", "page_children_")
 
 
 def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of Jira is about: a ticket, its tickets where it is not named, or a project."""
+    """What an event of Jira is about: a ticket, its tickets where it is not named, or a project.
+
+    Source: https://developer.atlassian.com/cloud/jira/platform/webhooks/
+    """
     del headers
     name = read_text(payload.get("webhookEvent"))
     issue = descend(payload, "issue")
@@ -264,7 +258,7 @@ def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
         return ServiceEvent.of([Change(is_of, (f"issue/{number}",))])
     if name.startswith("issuelink_"):
         link = descend(payload, "issueLink")
-        ids = (read_number(link.get(each)) for each in ("sourceIssueId", "destinationIssueId"))
+        ids = (read_number(link.get(end)) for end in ("sourceIssueId", "destinationIssueId"))
         documents = tuple(f"issue/{id_}" for id_ in ids if id_)
         return ServiceEvent.of([Change(_is_of_jira(""), documents)] if documents else [])
     if name.startswith("project_"):
@@ -276,7 +270,10 @@ def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
 
 
 def parse_confluence_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of Confluence is about: pages, or everything where it says what may be seen."""
+    """What an event of Confluence is about: pages, or everything where it says what may be seen.
+
+    Source: https://confluence.atlassian.com/doc/managing-webhooks-1021225606.html
+    """
     del headers
     name = read_text(payload.get("event")) or read_text(payload.get("webhookEvent"))
     if name.startswith(_RELISTED):
@@ -345,9 +342,6 @@ def _is_on(source: SourceConfig, host: str) -> bool:
     return not host or source.connection.host in (host, _GATEWAY)
 
 
-# FOLD serve.webhooks.slack
-# Events of Slack: https://docs.slack.dev/apis/events-api/.
-
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}", re.ASCII)
 _MAX_CHALLENGE_CHARS = 500
@@ -358,7 +352,10 @@ _PEOPLE_EVENTS = ("team_join", "user_change", "user_profile_changed")
 
 
 def parse_slack_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of Slack is about: a thread, a day of a channel, a channel, or who sees it."""
+    """What an event of Slack is about: a thread, a day of a channel, a channel, or who sees it.
+
+    Source: https://docs.slack.dev/apis/events-api/
+    """
     del headers
     if payload.get("type") == "url_verification":
         return ServiceEvent(challenge=read_text(payload.get("challenge"))[:_MAX_CHALLENGE_CHARS])
@@ -370,12 +367,11 @@ def parse_slack_event(payload: Payload, headers: Headers) -> ServiceEvent:
     if channel and _LOST_OR_RENAMED.fullmatch(kind):
         return ServiceEvent.of([Change(_ReadsChannel(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
     if kind in _MEMBERSHIP_EVENTS and channel:
-        bots = {read_text(each.get("user_id")) for each in list_objects(payload.get("authorizations"))}
+        bots = {read_text(grant.get("user_id")) for grant in list_objects(payload.get("authorizations"))}
         if read_text(event.get("user")) not in bots - {""}:
             return ServiceEvent.of([Change(_ReadsChannel(channel))])
-        return ServiceEvent.of(
-            [Change(_ReadsChannel(channel), relist=True)]
-        )  # the bot itself: the channel is new, or lost
+        # the bot itself: the channel is new, or lost
+        return ServiceEvent.of([Change(_ReadsChannel(channel), relist=True)])
     return ServiceEvent.of([Change(_ReadsChannel(""))] if kind in _PEOPLE_EVENTS else [])
 
 
@@ -411,27 +407,24 @@ class _ReadsChannel:
     def __call__(self, source: SourceConfig) -> bool:
         if not isinstance(source.connection, SlackConnection):
             return False
-        named = source.channels
-        are_ids = all(_CHANNEL_ID.fullmatch(each) for each in named)
-        return not named or not self._channel or not are_ids or self._channel in named
+        channels = source.channels
+        are_ids = all(_CHANNEL_ID.fullmatch(channel) for channel in channels)
+        return not channels or not self._channel or not are_ids or self._channel in channels
 
-
-# FOLD serve.webhooks.buckets
-# Notifications of buckets: S3 and what speaks its protocol, and Google Cloud Storage by Pub/Sub.
-#
-# The listing of a bucket is one call for a thousand objects, so its source is refreshed as a whole.
-#
-# Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html,
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html,
-# https://min.io/docs/minio/linux/administration/monitoring/publish-events-to-webhook.html,
-# https://cloud.google.com/storage/docs/pubsub-notifications
 
 _S3_EVENTS = ("ObjectCreated:", "ObjectRemoved:", "ObjectRestore:", "LifecycleExpiration:")
 _GCS_EVENTS = ("OBJECT_FINALIZE", "OBJECT_DELETE", "OBJECT_ARCHIVE")
 
 
 def parse_s3_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """The objects of a notification of S3 or MinIO, or of an event that EventBridge passes on."""
+    """The objects of a notification of S3 or MinIO, or of an event that EventBridge passes on.
+
+    Their source is refreshed as a whole: one call lists a thousand objects of a bucket.
+
+    Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html,
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html,
+    https://min.io/docs/minio/linux/administration/monitoring/publish-events-to-webhook.html
+    """
     del headers
     return ServiceEvent.of(
         Change(_ReadsObject(S3Connection, bucket, key)) for bucket, key in _iter_s3_objects(payload) if bucket
@@ -439,7 +432,7 @@ def parse_s3_event(payload: Payload, headers: Headers) -> ServiceEvent:
 
 
 def parse_gcs_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """The object of a message of Pub/Sub, from its attributes."""
+    """The object of a message of Pub/Sub: https://cloud.google.com/storage/docs/pubsub-notifications."""
     del headers
     facts = descend(payload, "message", "attributes")
     bucket, key = read_text(facts.get("bucketId")), read_text(facts.get("objectId"))
@@ -455,10 +448,8 @@ def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:
             yield read_text(bucket.get("name")), unquote_plus(read_text(key.get("key")))
     if payload.get("source") == "aws.s3":
         detail = descend(payload, "detail")
-        yield (
-            read_text(descend(detail, "bucket").get("name")),
-            read_text(descend(detail, "object").get("key")),
-        )
+        bucket, key = descend(detail, "bucket"), descend(detail, "object")
+        yield read_text(bucket.get("name")), read_text(key.get("key"))
 
 
 class _ReadsObject:
@@ -592,7 +583,3 @@ SERVICES: tuple[WebhookService, ...] = (
         parse_gcs_event,
     ),
 )
-
-
-# FOLD serve.webhooks
-# Events that services send: whether they are genuine and new, and which documents they are about.

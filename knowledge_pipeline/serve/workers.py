@@ -1,7 +1,8 @@
-"""Keeps several workers on one socket: replaces those that die, and all of them for a new configuration.
+"""Runs the server: in one process, or in several that answer on one socket.
 
-The supervisor answers nothing and opens no table. SIGTERM and SIGINT end the workers, which first answer what
-they have begun; SIGHUP replaces them one after the other, each when its successor answers.
+The supervisor of several answers nothing and opens no table. It replaces workers that die, and all of them
+for a new configuration. SIGTERM and SIGINT end the workers, which first answer what they have begun; SIGHUP
+replaces them one after the other, each when its successor answers.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.store.local_state import SERVERS_FOLDER
-
-# FOLD serve.workers.launch
-# What every worker of a server is started with, and how the limits of one server are shared by them.
 
 METRICS_FOLDER = "metrics"  # in the folder of what workers share
 
@@ -78,9 +76,6 @@ def prepare_state_folder(folder: Path, port: int) -> Path:
     (state_folder / METRICS_FOLDER).mkdir(parents=True, mode=0o700)
     return state_folder
 
-
-# FOLD serve.workers.worker
-# One of several processes that answer on one socket, which ends when it is told to or its parent is gone.
 
 READY = b"ready"
 START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
@@ -123,7 +118,7 @@ def _follow_parent(server: uvicorn.Server, parent: Connection) -> None:
         server.should_exit = True
 
 
-WORKER_GRACE_S = 15.0  # for workers to end; see `server.GRACE_S`
+WORKER_GRACE_S = 15.0  # for workers to end; see `REQUEST_GRACE_S`
 START_S = 120.0  # for a worker to answer; a busy machine imports slowly
 RESTART_PAUSE_S = 1.0  # before a worker that never answered is replaced
 
@@ -157,7 +152,7 @@ class Supervisor:
             KnowledgeError: the first workers could not start.
         """
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        before = {each: signal.signal(each, self._on_signal) for each in handled}
+        before = {signum: signal.signal(signum, self._on_signal) for signum in handled}
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         try:
             self._workers = [self._start() for _ in range(self._launch.workers)]
@@ -171,8 +166,8 @@ class Supervisor:
         finally:
             self._end(self._workers)
             signal.set_wakeup_fd(-1)
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
     @property
     def _is_ending(self) -> bool:
@@ -215,7 +210,7 @@ class Supervisor:
         if self._is_ending:
             return
         if signal.SIGHUP in self._signals:
-            self._signals = [each for each in self._signals if each != signal.SIGHUP]
+            self._signals = [signum for signum in self._signals if signum != signal.SIGHUP]
             self._replace_all()
             return
         for at, worker in enumerate(self._workers):
@@ -274,9 +269,6 @@ class Supervisor:
             return
 
 
-# FOLD serve.server
-# Runs the server until it is told to end.
-
 MIN_HEADER_TIMEOUT_S = 1.0  # a client may need that to send them, however quickly it is to be answered
 REQUEST_GRACE_S = 10  # for what is being answered when the server is told to end
 
@@ -311,7 +303,3 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
     server = uvicorn.Server(config)
     app.state.held.streams.is_ending = lambda: server.should_exit
     return server
-
-
-# FOLD serve.workers
-# Several processes that answer behind one port.

@@ -1,8 +1,4 @@
-"""Limits on request bodies: each is read whole before a route sees it, within a size and a time.
-
-A body that is larger than most questions is read only for a sender who may ask, and all of them together
-have a limit. Smaller ones are read for everybody: `serve.max_connections` bounds what they hold.
-"""
+"""What a request passes before a route: limits on bodies and connections, its id, its log line, its host."""
 
 from __future__ import annotations
 
@@ -35,7 +31,11 @@ SMALL_BYTES = 16_000  # of a body that anybody may send, and that counts for no 
 
 
 class BodyLimitMiddleware:
-    """Reads each request's body; refuses those that are too large, too slow, or too many at once."""
+    """Reads each body whole before a route sees it; refuses those too large, too slow, or too many at once.
+
+    A body that is larger than most questions is read only for a sender who may ask, and all of them
+    together have a limit. Smaller ones are read for everybody: `serve.max_connections` bounds what they hold.
+    """
 
     def __init__(
         self,
@@ -139,23 +139,17 @@ class _Body:
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Receives the body once, and then what the connection sends."""
-    given = False
+    is_replayed = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
 
-
-# FOLD serve.http.connection_limits
-# Limits on connections: how many there are, and how long and large what comes before a request may be.
-#
-# uvicorn closes a connection that is idle between two requests, and nothing else: headers that never end
-# would hold one open for ever.
 
 MAX_HEADER_BYTES = 64_000  # of one request
 MAX_DROPPED_BYTES = 10_000_000  # of a body whose request was answered before all of it came
@@ -173,7 +167,11 @@ class _RequestCycle(Protocol):
 
 
 class ConnectionLimits(asyncio.Protocol):
-    """Comes before one of uvicorn's protocols, whose attributes these are; see `create_protocol_class`."""
+    """Comes before one of uvicorn's protocols, whose attributes these are; see `create_protocol_class`.
+
+    uvicorn closes a connection that is idle between two requests, and nothing else: headers that never end
+    would hold one open for ever.
+    """
 
     max_connections: int
     header_timeout_s: float
@@ -246,18 +244,16 @@ def create_protocol_class(
     return type("LimitedConnection", (ConnectionLimits, base), limits)
 
 
-# FOLD serve.http.request_middleware
-# What every request gets: an id, security headers, an answer to HEAD, a line in the log.
-#
-# A line says who sent a request and how long it took, never what was searched or found.
-
 _REQUEST_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _SECURITY_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _DEFAULT_HEADERS: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
 
 
 class RequestMiddleware:
-    """The outermost middleware: all that happens inside has an id and a line in the log."""
+    """The outermost middleware: gives each request an id, security headers, an answer to HEAD, a log line.
+
+    The line says who sent a request and how long it took, never what was searched or found.
+    """
 
     def __init__(self, app: ASGIApp, *, challenge: str = "Bearer") -> None:
         self._app = app
@@ -321,17 +317,15 @@ class _TrackedRequest:
         log_request(entry, method=method, route=route, status=self.status, duration_ms=duration_ms)
 
 
-# FOLD serve.http.host_check
-# Names that the server answers to, so that a web page cannot reach it under a name of its own.
-#
-# A page may point its own name at 127.0.0.1 after it was loaded (DNS rebinding): then the browser takes
-# this server for the page's, and only the `Host` that it sends tells.
-
 _PROBE_PATHS = ("/health", "/ready")  # asked by address, and without content
 
 
 class HostCheckMiddleware:
-    """Refuses requests for hosts that this server is not."""
+    """Refuses requests for hosts that this server is not.
+
+    A page may point its own name at 127.0.0.1 after it was loaded (DNS rebinding): then the browser takes
+    this server for the page's, and only the `Host` that it sends tells.
+    """
 
     def __init__(self, app: ASGIApp, *, serve: ServeSettings) -> None:
         self._app = app

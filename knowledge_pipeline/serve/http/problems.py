@@ -139,8 +139,8 @@ async def _handle_knowledge_error(request: Request, error: Exception) -> JSONRes
 async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     field_errors = [
-        FieldError(field=_truncate(".".join(map(str, each["loc"]))), message=_truncate(each["msg"]))
-        for each in error.errors()[:_MAX_FIELD_ERRORS]
+        FieldError(field=_truncate(".".join(map(str, entry["loc"]))), message=_truncate(entry["msg"]))
+        for entry in error.errors()[:_MAX_FIELD_ERRORS]
     ]
     detail = "; ".join(f"{field_error.field}: {field_error.message}" for field_error in field_errors)
     return build_problem(

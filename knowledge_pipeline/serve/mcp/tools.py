@@ -1,4 +1,9 @@
-"""The tools: what each is for, what it takes, what it returns, and what it calls."""
+"""The tools: what each is for, what it takes, what it returns, and what it calls.
+
+An agent pays for every word of a description before it has asked anything, so what tools share is said once,
+by the server. A long answer comes in pages: what fits a limit of tokens, from an offset on, in full or as
+places with signatures.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +31,6 @@ from knowledge_pipeline.serve.mcp.text import (
     render_graph_answer,
     render_places,
 )
-
-# FOLD serve.mcp.answer_pages
-# Pages of answers: what fits a limit of tokens, from an offset on, in full or as places with signatures.
 
 _PAGE_NOTE_TOKENS = 40  # of the sentence that says how to read on
 
@@ -124,12 +126,6 @@ def _cut_first(results: tuple[SearchResult, ...], max_tokens: int) -> tuple[Sear
     return (replace(results[0], content=content, graph=None, related=()),)
 
 
-# FOLD serve.mcp.descriptions
-# Descriptions for agents: the server, and when to use each tool.
-#
-# An agent pays for every word before it has asked anything, so what tools share is said once, by the
-# server.
-
 _INTRODUCTION = """\
 The knowledge of an organisation: source code with its code graph, documents, wiki pages, tickets, pull \
 requests, commits, chat. All tools only read."""
@@ -188,10 +184,6 @@ GRAPH: Mapping[GraphMethod, str] = {
     "analyze_dependencies": "Show what a change could break, nearest first, and what it depends on.",
     "find_related_code": "Find the definitions most closely related to one, by the code graph.",
 }
-
-
-# FOLD serve.mcp.outputs
-# Responses that only tools have: the document of each result, and pages of a document.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,11 +310,11 @@ async def _build_context(
         context = await base.context(task, max_tokens=room, template="excerpts", access=access)
         return ToolOutput(context.as_json(), render_context(context))
     context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)
-    found = SearchResponse(
+    answer = SearchResponse(
         context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
     )
     limit = len(context.results) + 1
-    page, text = page_search(found, offset=arguments.offset, limit=limit, compact=True, max_tokens=budget)
+    page, text = page_search(answer, offset=arguments.offset, limit=limit, compact=True, max_tokens=budget)
     return ToolOutput(_to_json(page), text)
 
 
@@ -384,8 +376,8 @@ def _to_page(
 def _to_json(answer: SearchResponse) -> dict[str, Any]:
     """The JSON of every interface, with the document of each result."""
     structured = answer.as_json()
-    for result, found in zip(structured["results"], answer.results, strict=True):
-        result["document_id"] = document_id_of(found)
+    for entry, result in zip(structured["results"], answer.results, strict=True):
+        entry["document_id"] = document_id_of(result)
     return structured
 
 

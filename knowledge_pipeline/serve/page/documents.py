@@ -115,8 +115,8 @@ async def blame(request: Request, ctx: PageContext) -> Response:
 async def trace(request: Request, ctx: PageContext) -> Response:
     """What made a chunk."""
     id_ = _require_id(request)
-    found = await ctx.execute(lambda base, access: base.trace(id_, access=access))
-    return render_page(request, "trace.html.j2", trace=found)
+    answer = await ctx.execute(lambda base, access: base.trace(id_, access=access))
+    return render_page(request, "trace.html.j2", trace=answer)
 
 
 def _require_id(request: Request) -> str:
@@ -131,7 +131,7 @@ async def _find_similar(
 ) -> tuple[SearchResult, SearchResponse]:
     """The chunk or document that serves as the example, and what is similar to it."""
     first = (await base.get(id_, access=access.unlogged)).results[0]
-    found = await base.similar(
+    answer = await base.similar(
         text=first.content if first.id == id_ else None,
         path=first.citation.path,
         source=first.citation.source,
@@ -139,7 +139,7 @@ async def _find_similar(
         explain=True,
         access=access,
     )
-    return first, found
+    return first, answer
 
 
 def _build_view(
@@ -166,9 +166,9 @@ def _build_view(
 
 def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
     """The symbols or sections of the document, with the line where each begins."""
-    found: dict[str, int] = {}
+    outline: dict[str, int] = {}
     for result in results:
         name = str(result.metadata.get("symbol") or result.metadata.get("section") or "")
-        if name and len(found) < _MAX_OUTLINE:
-            found.setdefault(name, result.span.start_line)
-    return list(found.items())
+        if name and len(outline) < _MAX_OUTLINE:
+            outline.setdefault(name, result.span.start_line)
+    return list(outline.items())
